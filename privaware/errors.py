@@ -1,0 +1,34 @@
+"""What can go wrong, in words a person can act on.
+
+Every message says what was expected, what came and what to do. The command line prints it and exits with `code`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BudgetExceeded", "CheckFailed", "PrivawareError", "Refused", "WrongInput"]
+
+
+class PrivawareError(Exception):
+    """The root of everything privaware raises on purpose."""
+
+    code = 2
+
+
+class WrongInput(PrivawareError, ValueError):
+    """A wrong call or unusable data: nothing was spent and nothing was overwritten."""
+
+
+class BudgetExceeded(PrivawareError):
+    """The ledger would pass its limit: nothing was recorded and no row was read."""
+
+    code = 3
+
+
+class CheckFailed(PrivawareError):
+    """A check says no: a model that does not verify, or an attack that beats the claim."""
+
+    code = 4
+
+
+class Refused(PrivawareError):
+    """The guarantee would not hold, so the thing asked for is not done."""

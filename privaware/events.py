@@ -1,0 +1,309 @@
+"""The algebra of privacy cost: immutable values that describe what a release did, never what it saw.
+
+>>> 1000 * Gaussian(noise=1.1).sampled(rate=0.01) + Laplace(noise=5.0)
+Composed(events=(Repeated(event=Sampled(event=Gaussian(noise=1.1), rate=0.01), count=1000), Laplace(noise=5.0)))
+
+Events are checked at birth:
+
+>>> Gaussian(noise=1.0).sampled(rate=1.5)
+Traceback (most recent call last):
+privaware.errors.WrongInput: Sampled: expected rate in (0, 1], got 1.5
+
+`noise` is always the scale of the noise divided by the sensitivity of what it hides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from privaware.errors import WrongInput
+
+__all__ = [
+    "Approximate",
+    "Composed",
+    "Disjoint",
+    "Event",
+    "Gaussian",
+    "Group",
+    "Laplace",
+    "NOTHING",
+    "Pure",
+    "RandomisedResponse",
+    "Repeated",
+    "Sampled",
+    "Selected",
+    "Unproven",
+    "ZCDP",
+    "from_json",
+    "leaves",
+    "to_json",
+]
+
+RELATIONS = ("add_remove", "replace_one")
+LAWS = ("negative_binomial", "logarithmic", "poisson")
+
+
+class Event:
+    """What one release costs. Built only from public numbers."""
+
+    def __add__(self, other: Event) -> Event:
+        both = (*_parts(self), *_parts(other))
+        return both[0] if len(both) == 1 else Composed(events=both)
+
+    def __rmul__(self, count: int) -> Event:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise WrongInput(f"expected a whole number of repetitions, at least 0, got {count!r}")
+        if count == 0:
+            return NOTHING
+        return self if count == 1 else Repeated(event=self, count=count)
+
+    def sampled(self, rate: float) -> Event:
+        """This event on a Poisson sample: each row is in with probability `rate`, on its own."""
+        return self if rate == 1 else Sampled(event=self, rate=rate)
+
+    def _expect(self, name: str, words: str, good: bool) -> None:
+        if not good:
+            value = getattr(self, name)
+            raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r}")
+
+    def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
+        value = getattr(self, name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        inside = number and (value > low if open_low else value >= low) and value <= high
+        words = f"in {'(' if open_low else '['}{low:g}, {high:g}]" if math.isfinite(high) else f"{'>' if open_low else '>='} {low:g}"
+        self._expect(name, words, bool(inside))
+
+    def _expect_event(self, value: Any) -> None:
+        if not isinstance(value, Event):
+            raise WrongInput(f"{type(self).__name__}: expected an event inside, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Event):
+    """A value plus N(0, s^2); `noise` is s over the L2 sensitivity."""
+
+    noise: float
+
+    def __post_init__(self) -> None:
+        self._expect_number("noise", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(Event):
+    """A value plus Laplace noise of scale b; `noise` is b over the L1 sensitivity."""
+
+    noise: float
+
+    def __post_init__(self) -> None:
+        self._expect_number("noise", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pure(Event):
+    """Any mechanism known only to be epsilon-DP (noisy maximum, private quantile)."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        self._expect_number("epsilon", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approximate(Event):
+    """Any mechanism known only to be (epsilon, delta)-DP; epsilon 0 is a bare chance of failure."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        self._expect_number("epsilon", 0, open_low=False)
+        self._expect_number("delta", 0, high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZCDP(Event):
+    """Any mechanism known to be rho-zero-concentrated DP."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        self._expect_number("rho", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomisedResponse(Event):
+    """One of `classes` values, kept with probability e^epsilon / (e^epsilon + classes - 1), else another uniformly."""
+
+    epsilon: float
+    classes: int
+
+    def __post_init__(self) -> None:
+        self._expect_number("epsilon", 0)
+        self._expect("classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Event):
+    """`event` on a Poisson sample of the rows.
+
+    With `cap` the batch is cut to `cap` of at most `rows` rows (a truncated sample, priced as such).
+    Under `replace_one` the inner noise is still relative to what adding one row can change.
+    """
+
+    event: Event
+    rate: float
+    relation: str = field(default="add_remove", repr=False)
+    rows: int | None = field(default=None, repr=False)
+    cap: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._expect_event(self.event)
+        self._expect_number("rate", 0, high=1)
+        self._expect("relation", f"one of {', '.join(RELATIONS)}", self.relation in RELATIONS)
+        self._expect("cap", "with rows, and 1 <= cap <= rows", (self.cap is None) == (self.rows is None) and (self.cap is None or 1 <= self.cap <= (self.rows or 0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated(Event):
+    """`event`, `count` times, each free to depend on what the earlier ones released."""
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        self._expect_event(self.event)
+        self._expect("count", "as a whole number >= 1", isinstance(self.count, int) and not isinstance(self.count, bool) and self.count >= 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Event):
+    """All of `events`, one after another on the same rows; none at all costs nothing."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        self._expect("events", "as a tuple of events", isinstance(self.events, tuple))
+        for event in self.events:
+            self._expect_event(event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disjoint(Event):
+    """One event for each of several disjoint parts of the rows; a row is in one part, so the dearest counts."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        self._expect("events", "as a tuple of at least one event", isinstance(self.events, tuple) and bool(self.events))
+        for event in self.events:
+            self._expect_event(event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected(Event):
+    """`event` run a secret random number of times, only the best output released.
+
+    `law` is the law of that number and `mean` its expectation; `shape` is the eta of the truncated negative binomial
+    (1 is geometric; the logarithmic law is eta 0).
+    """
+
+    event: Event
+    law: str
+    mean: float
+    shape: float | None = None
+
+    def __post_init__(self) -> None:
+        self._expect_event(self.event)
+        self._expect("law", f"one of {', '.join(LAWS)}", self.law in LAWS)
+        self._expect_number("mean", 0 if self.law == "poisson" else 1)
+        shaped = self.law == "negative_binomial"
+        self._expect("shape", "> -1 and not 0 for negative_binomial, None for the other laws",
+                     (shaped and self.shape is not None and self.shape > -1 and self.shape != 0) or (not shaped and self.shape is None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Event):
+    """`event` priced for a unit that holds up to `size` rows."""
+
+    event: Event
+    size: int
+
+    def __post_init__(self) -> None:
+        self._expect_event(self.event)
+        self._expect("size", "as a whole number >= 1", isinstance(self.size, int) and not isinstance(self.size, bool) and self.size >= 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unproven(Event):
+    """A release without a valid guarantee; every accountant and ledger refuses it, with `reason`."""
+
+    reason: str
+
+
+NOTHING: Event = Composed(events=())
+
+
+def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
+    """Yields (event, times) without `Repeated` and `Composed`: the one place where repetition is multiplied out.
+
+    >>> list(leaves(2 * (3 * Pure(epsilon=0.1) + Gaussian(noise=2.0))))
+    [(Pure(epsilon=0.1), 6), (Gaussian(noise=2.0), 2)]
+    """
+    if isinstance(event, Repeated):
+        yield from leaves(event.event, count * event.count)
+    elif isinstance(event, Composed):
+        for part in event.events:
+            yield from leaves(part, count)
+    else:
+        yield event, count
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """A plain dictionary that `from_json` turns back into an equal event.
+
+    >>> to_json(Gaussian(noise=2.0).sampled(rate=0.5))
+    {'kind': 'Sampled', 'event': {'kind': 'Gaussian', 'noise': 2.0}, 'rate': 0.5, 'relation': 'add_remove'}
+    """
+    out: dict[str, Any] = {"kind": type(event).__name__}
+    for item in fields(event):  # type: ignore[arg-type]
+        value = getattr(event, item.name)
+        if isinstance(value, Event):
+            value = to_json(value)
+        elif isinstance(value, tuple):
+            value = [to_json(part) for part in value]
+        if value is not None:
+            out[item.name] = value
+    return out
+
+
+def from_json(value: Any) -> Event:
+    """The event that `to_json` described; anything else is refused with a sentence."""
+    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+        raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")
+    cls = _KINDS[value["kind"]]
+    arguments = {name: item for name, item in value.items() if name != "kind"}
+    if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
+        raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)}")
+    if "event" in arguments:
+        arguments["event"] = from_json(arguments["event"])
+    if "events" in arguments:
+        if not isinstance(arguments["events"], list):
+            raise WrongInput(f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}")
+        arguments["events"] = tuple(from_json(part) for part in arguments["events"])
+    try:
+        return cls(**arguments)
+    except TypeError as problem:
+        raise WrongInput(f"{value['kind']}: {problem}") from None
+
+
+def _parts(event: Event) -> tuple[Event, ...]:
+    return event.events if isinstance(event, Composed) else (event,)
+
+
+_KINDS: dict[str, type[Event]] = {
+    cls.__name__: cls
+    for cls in (Gaussian, Laplace, Pure, Approximate, ZCDP, RandomisedResponse, Sampled, Repeated, Composed, Disjoint, Selected, Group, Unproven)
+}

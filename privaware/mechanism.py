@@ -1,0 +1,57 @@
+"""The one contract: what a private algorithm costs, and what it does.
+
+Everything that touches private rows is a `Mechanism`. Its fields are public settings; `cost` sees public facts only, so the
+price is known, calibrated and on disk before a row is read; private rows arrive only as the argument of `run`; more noise
+never costs more; and `run` releases nothing beyond what `cost` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from privaware.data import Data
+from privaware.events import Event
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Mechanism", "Then", "unit"]
+
+T = TypeVar("T", covariant=True)
+
+
+@runtime_checkable
+class Mechanism(Protocol[T]):
+    """A differentially private algorithm that releases a `T`."""
+
+    def cost(self, schema: Schema, noise: float) -> Event: ...
+
+    def run(self, data: Data, noise: float, rng: Rng) -> T: ...
+
+
+def unit(mechanism: Mechanism[Any]) -> str:
+    """What the mechanism protects: "row" unless it says "label"."""
+    return getattr(mechanism, "unit", "row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Then:
+    """First one mechanism, then a second on what `join` makes of the rows and the first release.
+
+    `share` is the first one's noise over the second's, so that one knob scales both. The second's price is a function of
+    the schema that `outline` promises before the first has run, never of what it released.
+    """
+
+    first: Mechanism[Any]
+    second: Mechanism[Any]
+    join: Callable[[Data, Any], Data]
+    outline: Callable[[Schema], Schema] = lambda schema: schema
+    share: float = 1.0
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.first.cost(schema, noise * self.share) + self.second.cost(self.outline(schema), noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Any:
+        released = self.first.run(data, noise * self.share, rng)
+        return self.second.run(self.join(data, released), noise, rng)

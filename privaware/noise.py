@@ -1,0 +1,190 @@
+"""The only place that draws privacy noise.
+
+An `Rng` holds three separate streams (sampling, noise, initialisation), each keyed by 256 bits of the operating system's
+entropy. Single numbers and choices are drawn by OpenDP, whose floating-point arithmetic is exact; arrays and tensors by
+fast generators, and their sums are released on a lattice, so that low-order bits carry nothing about the rows.
+
+A noisy release is one call that is given the exact value and its sensitivity, so that noise and sensitivity cannot be
+forgotten apart, and so that `privaware.testing.replay` can record every call and play it back on neighbouring rows.
+
+>>> rng = Rng(seed=7)
+>>> float(rng.laplace(10.0, noise=0.001, sensitivity=1.0)) == 10.0
+False
+>>> rng.certified
+False
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+
+__all__ = ["Rng"]
+
+LATTICE = 2.0**-12
+"""Spacing of released values over their noise scale (rounded down to a power of two)."""
+
+
+class Rng:
+    """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+            raise WrongInput(f"expected seed as a whole number >= 0, or none at all, got {seed!r}")
+        self.seed = None if seed is None else int(seed)
+        keys = [secrets.randbits(256) if self.seed is None else [self.seed, at] for at in range(3)]
+        self._streams = {name: np.random.Generator(np.random.SFC64(key)) for name, key in zip(("sampling", "noise", "initial"), keys, strict=True)}
+        self._torch: dict[tuple[str, str], Any] = {}
+
+    @property
+    def certified(self) -> bool:
+        """Whether what this generator made may be released."""
+        return self.seed is None
+
+    @property
+    def initial(self) -> np.random.Generator:
+        """For values that hide nothing: initial weights, candidate settings, augmentation."""
+        return self._streams["initial"]
+
+    # What hides rows. Each takes the exact value, never returns it, and is overridden by the recorder of `testing`.
+
+    def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+        """`exact` (a number, array or tensor) plus Gaussian noise of deviation noise * sensitivity (L2)."""
+        if isinstance(exact, float):
+            return self._scalar("gaussian", exact, noise * sensitivity)
+        if isinstance(exact, np.ndarray):
+            return self._on_lattice(exact, self._streams["noise"].standard_normal(exact.shape), noise * sensitivity)
+        return self._gaussian_tensor(exact, noise * sensitivity)
+
+    def laplace(self, exact: Any, *, noise: float, sensitivity: float) -> Any:
+        """`exact` (a number or array) plus Laplace noise of scale noise * sensitivity (L1)."""
+        if isinstance(exact, float):
+            return self._scalar("laplace", exact, noise * sensitivity)
+        return self._on_lattice(exact, self._streams["noise"].laplace(size=exact.shape), noise * sensitivity)
+
+    def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
+        """The index of a large score, by report-noisy-max: epsilon-DP for scores that each move by `sensitivity`."""
+        scale = 2 * sensitivity / epsilon
+        if self.seed is not None:
+            return int(np.argmax(exact + self._streams["noise"].gumbel(scale=scale, size=len(exact))))
+        return int(_opendp_noisy_max(scale)([float(score) for score in exact]))
+
+    def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
+        """Randomised response: each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""
+        stream = self._streams["noise"]
+        keep = 1 / (1 + (classes - 1) * math.exp(-epsilon))
+        other = (exact + stream.integers(1, classes, size=exact.shape)) % classes
+        return np.where(stream.random(exact.shape) < keep, exact, other)
+
+    # What decides which rows take part.
+
+    def poisson(self, rows: int, rate: float) -> np.ndarray:
+        """A mask over `rows`: each is in with probability `rate`, on its own. At rate 1 every row is in."""
+        return self._streams["sampling"].random(rows) < rate
+
+    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+        """The part of each row, by an independent draw for each: no row's part depends on another row."""
+        edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]
+        return np.searchsorted(edges, self._streams["sampling"].random(rows), side="right")
+
+    def torch(self, stream: str, device: str = "cpu") -> Any:
+        """A torch generator for one of the streams ("sampling", "noise", "initial") on a device."""
+        import torch
+
+        key = (stream, str(device))
+        if key not in self._torch:
+            made = torch.Generator(device=device)
+            made.manual_seed(int(self._streams[stream].integers(2**63)))
+            self._torch[key] = made
+        return self._torch[key]
+
+    def state(self) -> dict[str, Any]:
+        """Everything a resumed run needs to go on bit for bit. Secret: it belongs in a checkpoint, never in a release."""
+        return {
+            "seed": self.seed,
+            "streams": {name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()},
+            "torch": {f"{stream}/{device}": made.get_state().numpy().tolist() for (stream, device), made in self._torch.items()},
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Rng:
+        """The generator that `state` described."""
+        import torch
+
+        rng = cls(state["seed"])
+        for name, inner in state["streams"].items():
+            at = {**inner, "state": {"state": np.array(inner["state"]["state"], dtype=np.uint64)}}
+            rng._streams[name].bit_generator.state = at
+        for key, inner in state["torch"].items():
+            stream, device = key.split("/", 1)
+            made = torch.Generator(device=device)
+            made.set_state(torch.tensor(inner, dtype=torch.uint8))
+            rng._torch[(stream, device)] = made
+        return rng
+
+    def _scalar(self, kind: str, exact: float, scale: float) -> float:
+        if self.seed is not None:
+            draw = self._streams["noise"].laplace() if kind == "laplace" else self._streams["noise"].standard_normal()
+            return exact + scale * float(draw)
+        return float(_opendp_scalar(kind, scale)(exact))
+
+    def _on_lattice(self, exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
+        step = lattice(scale)
+        return (np.round((exact + scale * draw) / step) * step).astype(exact.dtype if exact.dtype.kind == "f" else float)
+
+    def _gaussian_tensor(self, exact: Any, scale: Any) -> Any:
+        import torch
+
+        if exact.device.type == "cpu":
+            kind = np.float64 if exact.dtype == torch.float64 else np.float32
+            draw = torch.from_numpy(self._streams["noise"].standard_normal(tuple(exact.shape), dtype=kind)).to(exact.dtype)
+        else:
+            generator = self.torch("noise", str(exact.device))
+            draw = torch.randn(exact.shape, generator=generator, device=exact.device, dtype=exact.dtype)
+        step = lattice(scale)
+        return torch.round((exact + scale * draw) / step) * step
+
+
+def lattice(scale: Any) -> Any:
+    """The power of two at or below `LATTICE` times the noise scale: the spacing of what is released.
+
+    >>> float(lattice(1.0)) == 2.0**-12
+    True
+    """
+    if hasattr(scale, "log2"):
+        return (scale * LATTICE).log2().floor().exp2()
+    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[()]
+
+
+def _opendp_scalar(kind: str, scale: float) -> Any:
+    from opendp.domains import atom_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import absolute_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    make = make_laplace if kind == "laplace" else make_gaussian
+    return make(atom_domain(T=float, nan=False), absolute_distance(T=float), scale=float(scale))
+
+
+def _opendp_noisy_max(scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import max_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=float, nan=False))
+    return make_noisy_max(domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale))
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _plain(value) for key, value in state.items()}
+    return [int(word) for word in state] if isinstance(state, np.ndarray) else state
