@@ -69,11 +69,19 @@ class Event:
             value = getattr(self, name)
             raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r}")
 
-    def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
+    def _expect_number(
+        self, name: str, low: float, *, open_low: bool = True, high: float = math.inf
+    ) -> None:
         value = getattr(self, name)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        number = (
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        )
         inside = number and (value > low if open_low else value >= low) and value <= high
-        words = f"in {'(' if open_low else '['}{low:g}, {high:g}]" if math.isfinite(high) else f"{'>' if open_low else '>='} {low:g}"
+        words = (
+            f"in {'(' if open_low else '['}{low:g}, {high:g}]"
+            if math.isfinite(high)
+            else f"{'>' if open_low else '>='} {low:g}"
+        )
         self._expect(name, words, bool(inside))
 
     def _expect_event(self, value: Any) -> None:
@@ -142,7 +150,9 @@ class RandomisedResponse(Event):
 
     def __post_init__(self) -> None:
         self._expect_number("epsilon", 0)
-        self._expect("classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2)
+        self._expect(
+            "classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +173,12 @@ class Sampled(Event):
         self._expect_event(self.event)
         self._expect_number("rate", 0, high=1)
         self._expect("relation", f"one of {', '.join(RELATIONS)}", self.relation in RELATIONS)
-        self._expect("cap", "with rows, and 1 <= cap <= rows", (self.cap is None) == (self.rows is None) and (self.cap is None or 1 <= self.cap <= (self.rows or 0)))
+        self._expect(
+            "cap",
+            "with rows, and 1 <= cap <= rows",
+            (self.cap is None) == (self.rows is None)
+            and (self.cap is None or 1 <= self.cap <= (self.rows or 0)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +190,11 @@ class Repeated(Event):
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
-        self._expect("count", "as a whole number >= 1", isinstance(self.count, int) and not isinstance(self.count, bool) and self.count >= 1)
+        self._expect(
+            "count",
+            "as a whole number >= 1",
+            isinstance(self.count, int) and not isinstance(self.count, bool) and self.count >= 1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +216,11 @@ class Disjoint(Event):
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        self._expect("events", "as a tuple of at least one event", isinstance(self.events, tuple) and bool(self.events))
+        self._expect(
+            "events",
+            "as a tuple of at least one event",
+            isinstance(self.events, tuple) and bool(self.events),
+        )
         for event in self.events:
             self._expect_event(event)
 
@@ -220,8 +243,12 @@ class Selected(Event):
         self._expect("law", f"one of {', '.join(LAWS)}", self.law in LAWS)
         self._expect_number("mean", 0 if self.law == "poisson" else 1)
         shaped = self.law == "negative_binomial"
-        self._expect("shape", "> -1 and not 0 for negative_binomial, None for the other laws",
-                     (shaped and self.shape is not None and self.shape > -1 and self.shape != 0) or (not shaped and self.shape is None))
+        self._expect(
+            "shape",
+            "> -1 and not 0 for negative_binomial, None for the other laws",
+            (shaped and self.shape is not None and self.shape > -1 and self.shape != 0)
+            or (not shaped and self.shape is None),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +260,11 @@ class Group(Event):
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
-        self._expect("size", "as a whole number >= 1", isinstance(self.size, int) and not isinstance(self.size, bool) and self.size >= 1)
+        self._expect(
+            "size",
+            "as a whole number >= 1",
+            isinstance(self.size, int) and not isinstance(self.size, bool) and self.size >= 1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +313,9 @@ def to_json(event: Event) -> dict[str, Any]:
 def from_json(value: Any) -> Event:
     """The event that `to_json` described; anything else is refused with a sentence."""
     if not isinstance(value, dict) or value.get("kind") not in _KINDS:
-        raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")
+        raise WrongInput(
+            f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}"
+        )
     cls = _KINDS[value["kind"]]
     arguments = {name: item for name, item in value.items() if name != "kind"}
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
@@ -291,7 +324,9 @@ def from_json(value: Any) -> Event:
         arguments["event"] = from_json(arguments["event"])
     if "events" in arguments:
         if not isinstance(arguments["events"], list):
-            raise WrongInput(f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}")
+            raise WrongInput(
+                f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}"
+            )
         arguments["events"] = tuple(from_json(part) for part in arguments["events"])
     try:
         return cls(**arguments)
@@ -305,5 +340,19 @@ def _parts(event: Event) -> tuple[Event, ...]:
 
 _KINDS: dict[str, type[Event]] = {
     cls.__name__: cls
-    for cls in (Gaussian, Laplace, Pure, Approximate, ZCDP, RandomisedResponse, Sampled, Repeated, Composed, Disjoint, Selected, Group, Unproven)
+    for cls in (
+        Gaussian,
+        Laplace,
+        Pure,
+        Approximate,
+        ZCDP,
+        RandomisedResponse,
+        Sampled,
+        Repeated,
+        Composed,
+        Disjoint,
+        Selected,
+        Group,
+        Unproven,
+    )
 }

@@ -34,11 +34,16 @@ class Rng:
     """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not."""
 
     def __init__(self, seed: int | None = None) -> None:
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        if seed is not None and (
+            isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0
+        ):
             raise WrongInput(f"expected seed as a whole number >= 0, or none at all, got {seed!r}")
         self.seed = None if seed is None else int(seed)
         keys = [secrets.randbits(256) if self.seed is None else [self.seed, at] for at in range(3)]
-        self._streams = {name: np.random.Generator(np.random.SFC64(key)) for name, key in zip(("sampling", "noise", "initial"), keys, strict=True)}
+        self._streams = {
+            name: np.random.Generator(np.random.SFC64(key))
+            for name, key in zip(("sampling", "noise", "initial"), keys, strict=True)
+        }
         self._torch: dict[tuple[str, str], Any] = {}
 
     @property
@@ -58,20 +63,26 @@ class Rng:
         if isinstance(exact, float):
             return self._scalar("gaussian", exact, noise * sensitivity)
         if isinstance(exact, np.ndarray):
-            return self._on_lattice(exact, self._streams["noise"].standard_normal(exact.shape), noise * sensitivity)
+            return self._on_lattice(
+                exact, self._streams["noise"].standard_normal(exact.shape), noise * sensitivity
+            )
         return self._gaussian_tensor(exact, noise * sensitivity)
 
     def laplace(self, exact: Any, *, noise: float, sensitivity: float) -> Any:
         """`exact` (a number or array) plus Laplace noise of scale noise * sensitivity (L1)."""
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
-        return self._on_lattice(exact, self._streams["noise"].laplace(size=exact.shape), noise * sensitivity)
+        return self._on_lattice(
+            exact, self._streams["noise"].laplace(size=exact.shape), noise * sensitivity
+        )
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
         """The index of a large score, by report-noisy-max: epsilon-DP for scores that each move by `sensitivity`."""
         scale = 2 * sensitivity / epsilon
         if self.seed is not None:
-            return int(np.argmax(exact + self._streams["noise"].gumbel(scale=scale, size=len(exact))))
+            return int(
+                np.argmax(exact + self._streams["noise"].gumbel(scale=scale, size=len(exact)))
+            )
         return int(_opendp_noisy_max(scale)([float(score) for score in exact]))
 
     def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
@@ -107,8 +118,13 @@ class Rng:
         """Everything a resumed run needs to go on bit for bit. Secret: it belongs in a checkpoint, never in a release."""
         return {
             "seed": self.seed,
-            "streams": {name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()},
-            "torch": {f"{stream}/{device}": made.get_state().numpy().tolist() for (stream, device), made in self._torch.items()},
+            "streams": {
+                name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()
+            },
+            "torch": {
+                f"{stream}/{device}": made.get_state().numpy().tolist()
+                for (stream, device), made in self._torch.items()
+            },
         }
 
     @classmethod
@@ -129,23 +145,33 @@ class Rng:
 
     def _scalar(self, kind: str, exact: float, scale: float) -> float:
         if self.seed is not None:
-            draw = self._streams["noise"].laplace() if kind == "laplace" else self._streams["noise"].standard_normal()
+            draw = (
+                self._streams["noise"].laplace()
+                if kind == "laplace"
+                else self._streams["noise"].standard_normal()
+            )
             return exact + scale * float(draw)
         return float(_opendp_scalar(kind, scale)(exact))
 
     def _on_lattice(self, exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
         step = lattice(scale)
-        return (np.round((exact + scale * draw) / step) * step).astype(exact.dtype if exact.dtype.kind == "f" else float)
+        return (np.round((exact + scale * draw) / step) * step).astype(
+            exact.dtype if exact.dtype.kind == "f" else float
+        )
 
     def _gaussian_tensor(self, exact: Any, scale: Any) -> Any:
         import torch
 
         if exact.device.type == "cpu":
             kind = np.float64 if exact.dtype == torch.float64 else np.float32
-            draw = torch.from_numpy(self._streams["noise"].standard_normal(tuple(exact.shape), dtype=kind)).to(exact.dtype)
+            draw = torch.from_numpy(
+                self._streams["noise"].standard_normal(tuple(exact.shape), dtype=kind)
+            ).to(exact.dtype)
         else:
             generator = self.torch("noise", str(exact.device))
-            draw = torch.randn(exact.shape, generator=generator, device=exact.device, dtype=exact.dtype)
+            draw = torch.randn(
+                exact.shape, generator=generator, device=exact.device, dtype=exact.dtype
+            )
         step = lattice(scale)
         return torch.round((exact + scale * draw) / step) * step
 
@@ -158,7 +184,9 @@ def lattice(scale: Any) -> Any:
     """
     if hasattr(scale, "log2"):
         return (scale * LATTICE).log2().floor().exp2()
-    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[()]
+    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[
+        ()
+    ]
 
 
 def _opendp_scalar(kind: str, scale: float) -> Any:
@@ -181,7 +209,9 @@ def _opendp_noisy_max(scale: float) -> Any:
 
     enable_features("contrib")
     domain = vector_domain(atom_domain(T=float, nan=False))
-    return make_noisy_max(domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale))
+    return make_noisy_max(
+        domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale)
+    )
 
 
 def _plain(state: Any) -> Any:
