@@ -1,0 +1,49 @@
+"""A folder is its own registry: adding a file adds the algorithm.
+
+`find("learn", "linear")` is the one public name of `privaware/learn/linear.py`. Other packages add theirs as entry points of
+the group `privaware.learn` (and so on), each naming an object.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from privaware.errors import WrongInput
+
+__all__ = ["card", "find", "names"]
+
+
+def names(kind: str) -> list[str]:
+    """What the folder `kind` holds, and what other packages add to it.
+
+    >>> "linear" in names("learn")
+    True
+    """
+    own = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
+    return sorted({*(name for name in own if not name.startswith("_")), *_others(kind)})
+
+
+def find(kind: str, name: str) -> Any:
+    """The algorithm called `name`; a wrong name is answered with the close ones."""
+    if name in _others(kind):
+        return _others(kind)[name].load()
+    if name not in names(kind):
+        known = names(kind)
+        close = difflib.get_close_matches(str(name), known) or known
+        raise WrongInput(f"{kind} has nothing called {name!r}; did you mean {' or '.join(close)}?")
+    module = import_module(f"privaware.{kind}.{name}")
+    return getattr(module, module.__all__[0])
+
+
+def card(kind: str, name: str) -> str:
+    """The docstring that is the algorithm's card: the file's own, or the object's."""
+    if name in _others(kind):
+        return find(kind, name).__doc__ or ""
+    return import_module(f"privaware.{kind}.{name}").__doc__ or ""
+
+
+def _others(kind: str) -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=f"privaware.{kind}")}
