@@ -1,8 +1,9 @@
 """The one contract: what a private algorithm costs, and what it does.
 
-Everything that touches private rows is a `Mechanism`. Its fields are public settings; `cost` sees public facts only, so the
-price is known, calibrated and on disk before a row is read; private rows arrive only as the argument of `run`; more noise
-never costs more; and `run` releases nothing beyond what `cost` says.
+Everything that touches private rows is a `Mechanism`. Its fields are public settings; `cost` sees
+public facts only, so the price is known, calibrated and on disk before a row is read; private rows
+arrive only as the argument of `run`; more noise never costs more; and `run` releases nothing beyond
+what `cost` says.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def unit(mechanism: Mechanism[Any]) -> str:
 class Then:
     """First one mechanism, then a second on what `join` makes of the rows and the first release.
 
-    `share` is the first one's noise over the second's, so that one knob scales both. The second's price is a function of
-    the schema that `outline` promises before the first has run, never of what it released.
+    `share` is the first one's noise over the second's, so that one knob scales both. The second's
+    price is a function of the schema that `outline` promises before the first has run, never of
+    what it released.
     """
 
     first: Mechanism[Any]

@@ -1,11 +1,13 @@
 """The only place that draws privacy noise.
 
-An `Rng` holds three separate streams (sampling, noise, initialisation), each keyed by 256 bits of the operating system's
-entropy. Single numbers and choices are drawn by OpenDP, whose floating-point arithmetic is exact; arrays and tensors by
-fast generators, and their sums are released on a lattice, so that low-order bits carry nothing about the rows.
+An `Rng` holds three separate streams (sampling, noise, initialisation), each keyed by 256 bits of
+the operating system's entropy. Single numbers and choices are drawn by OpenDP, whose floating-point
+arithmetic is exact; arrays and tensors by fast generators, and their sums are released on a
+lattice, so that low-order bits carry nothing about the rows.
 
-A noisy release is one call that is given the exact value and its sensitivity, so that noise and sensitivity cannot be
-forgotten apart, and so that `privaware.testing.replay` can record every call and play it back on neighbouring rows.
+A noisy release is one call that is given the exact value and its sensitivity, so that noise and
+sensitivity cannot be forgotten apart, and so that `privaware.testing.replay` can record every call
+and play it back on neighbouring rows.
 
 >>> rng = Rng(seed=7)
 >>> float(rng.laplace(10.0, noise=0.001, sensitivity=1.0)) == 10.0
@@ -86,7 +88,7 @@ class Rng:
         return int(_opendp_noisy_max(scale)([float(score) for score in exact]))
 
     def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
-        """Randomised response: each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""
+        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""
         stream = self._streams["noise"]
         keep = 1 / (1 + (classes - 1) * math.exp(-epsilon))
         other = (exact + stream.integers(1, classes, size=exact.shape)) % classes
@@ -115,7 +117,7 @@ class Rng:
         return self._torch[key]
 
     def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs to go on bit for bit. Secret: it belongs in a checkpoint, never in a release."""
+        """What a resumed run needs to go on bit for bit. Secret: for checkpoints, never for a release."""
         return {
             "seed": self.seed,
             "streams": {

@@ -1,7 +1,7 @@
 """A folder is its own registry: adding a file adds the algorithm.
 
-`find("learn", "linear")` is the one public name of `privaware/learn/linear.py`. Other packages add theirs as entry points of
-the group `privaware.learn` (and so on), each naming an object.
+`find("learn", "linear")` is the one public name of `privaware/learn/linear.py`. Other packages
+add theirs as entry points of the group `privaware.learn` (and so on), each naming an object.
 """
 
 from __future__ import annotations
