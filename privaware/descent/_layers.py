@@ -1,0 +1,141 @@
+"""Which rule each layer of a module follows, and the rule of linear layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from privaware.descent._shares import Outer, Rows
+from privaware.errors import Refused
+
+if TYPE_CHECKING:
+    from privaware.descent._stack import Stack
+
+__all__ = ["install"]
+
+Rule = Callable[["Stack", Any], Callable[..., Any]]
+
+
+def rules() -> dict[type[nn.Module], Rule]:
+    """The rule of each kind of layer; subclasses with a forward of their own are not meant."""
+    return {nn.Linear: linear}
+
+
+def install(stack: Stack, whole: bool) -> dict[str, str]:
+    """Gives every layer with parameters its rule; the layers found, by name, and how each is handled."""
+    known, found = rules(), {}
+    for module in stack.module.modules():
+        if getattr(module, "inplace", False) is True:
+            module.inplace = False  # type: ignore[assignment]
+
+    def visit(module: nn.Module, name: str) -> None:
+        if not _touched(stack, module):
+            return
+        rule = None if whole else known.get(type(module))
+        if rule is None and not whole and not _own(module):
+            for child, part in module.named_children():
+                visit(part, f"{name}.{child}" if name else child)
+            return
+        if rule is None:
+            raise Refused(f"no rule for {type(module).__name__}")
+        module.forward = rule(stack, module)  # type: ignore[method-assign]
+        found[name] = type(module).__name__
+
+    visit(stack.module, "")
+    return found
+
+
+def _own(module: nn.Module) -> bool:
+    return any(parameter is not None for parameter in module._parameters.values())
+
+
+def _touched(stack: Stack, module: nn.Module) -> bool:
+    """Whether the module has parameters that are trained or differ between models."""
+    return any(stack.names[id(p)] in stack.tensors for p in module.parameters())
+
+
+def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """Rows of any leading shape times a matrix."""
+    weight_name, weight = stack.of(layer.weight)
+    bias_name, bias = stack.of(layer.bias)
+    assert weight is not None
+
+    def forward(inputs: Tensor) -> Tensor:
+        return recorded_linear(stack, inputs, (weight_name, weight), (bias_name, bias))
+
+    return forward
+
+
+Named = tuple[str | None, Tensor | None]
+
+
+def recorded_linear(
+    stack: Stack, inputs: Tensor, weight: Named, bias: Named, at: slice | None = None
+) -> Tensor:
+    """A linear map with each model's own parameters, recorded; `at` says which slice of a larger parameter this is."""
+    weight_name, weights = weight
+    bias_name, biases = bias
+    assert weights is not None
+    output = multiply(inputs, weights, biases)
+    if weight_name is None and bias_name is None:
+        return output
+    version, kept = inputs._version, inputs.detach()
+
+    def make(gradient: Tensor) -> list[tuple[str, Any]]:
+        unchanged(inputs, version)
+        rows = stack.rows
+        a = by_row(kept, rows).to(stack.dtype)
+        g = by_row(gradient, rows).to(stack.dtype)
+        outer, shares = Outer(a, g, at), []
+        if weight_name is not None:
+            shares.append((weight_name, outer))
+        if bias_name is not None:
+            shares.append((bias_name, _bias(outer, at)))
+        return shares
+
+    return stack.record(output, make)
+
+
+def _bias(outer: Outer, at: slice | None) -> Any:
+    if outer.single:
+        return Rows(outer.gradients, outer.gradient_squares(), at)
+    return Rows(outer.gradients.sum(1), at=at)
+
+
+def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
+    """inputs @ weights^T + biases, for each model its own."""
+    if len(weights) == 1 and (biases is None or len(biases) == 1):
+        return F.linear(inputs, weights[0], None if biases is None else biases[0])
+    models = max(len(weights), 1 if biases is None else len(biases))
+    flat = inputs.reshape(models, -1, inputs.shape[-1])
+    turned = weights.expand(models, -1, -1).transpose(1, 2)
+    output = (
+        torch.bmm(flat, turned)
+        if biases is None
+        else torch.baddbmm(biases.expand(models, -1)[:, None], flat, turned)
+    )
+    return output.view(*inputs.shape[:-1], weights.shape[1])
+
+
+def by_row(values: Tensor, rows: int) -> Tensor:
+    """(..., width) as (rows, width), or as (rows, positions, width) where a row has several."""
+    if values.ndim == 2 and len(values) == rows:
+        return values
+    if rows == 0 or values.numel() // values.shape[-1] % rows:
+        raise Refused(
+            f"expected the rows first in every layer's input, got shape {tuple(values.shape)} for {rows} rows; "
+            "keep the batch dimension in front"
+        )
+    return values.reshape(rows, -1, values.shape[-1])
+
+
+def unchanged(values: Tensor, version: int) -> None:
+    """Refuses if a recorded tensor was written over."""
+    if values._version != version:
+        raise Refused(
+            "the input of a layer is modified in place by the module's forward; use the out-of-place operation"
+        )

@@ -1,0 +1,119 @@
+"""Public factors that change from step to step, for the learning rate and for the noise.
+
+The price and the run read the same object, so a schedule cannot be calibrated as one curve and run as another.
+
+>>> [round(cosine().at(step, 4), 3) for step in range(4)]
+[1.0, 0.854, 0.5, 0.146]
+>>> [exponential(0.5, every=2).at(step, 4) for step in range(4)]
+[1.0, 1.0, 0.5, 0.5]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from privaware.errors import WrongInput
+
+__all__ = [
+    "Schedule",
+    "constant",
+    "cosine",
+    "exponential",
+    "linear",
+    "piecewise",
+    "step_down",
+    "warm_up",
+]
+
+
+class Schedule(Protocol):
+    """A factor for each step, known before any row is read."""
+
+    def at(self, step: int, steps: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class constant:
+    """The same factor throughout."""
+
+    factor: float = 1.0
+
+    def at(self, step: int, steps: int) -> float:
+        return self.factor
+
+
+@dataclass(frozen=True)
+class linear:
+    """A straight line from 1 at the first step to `end` after the last."""
+
+    end: float = 0.0
+
+    def at(self, step: int, steps: int) -> float:
+        return 1 + (self.end - 1) * step / steps
+
+
+@dataclass(frozen=True)
+class cosine:
+    """Half a cosine from 1 at the first step to `end` after the last."""
+
+    end: float = 0.0
+
+    def at(self, step: int, steps: int) -> float:
+        return self.end + (1 - self.end) * (1 + math.cos(math.pi * step / steps)) / 2
+
+
+@dataclass(frozen=True)
+class exponential:
+    """`factor` once more after every `every` steps: few different values, hence a cheap price."""
+
+    factor: float
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        if self.factor <= 0 or self.every < 1:
+            raise WrongInput(
+                f"exponential: expected factor > 0 and every >= 1, got {self.factor!r}, {self.every!r}"
+            )
+
+    def at(self, step: int, steps: int) -> float:
+        return float(self.factor ** (step // self.every))
+
+
+@dataclass(frozen=True)
+class step_down:
+    """1 until the share `after` of the steps is done, then `factor`."""
+
+    factor: float
+    after: float = 0.5
+
+    def at(self, step: int, steps: int) -> float:
+        return 1.0 if step < self.after * steps else self.factor
+
+
+@dataclass(frozen=True)
+class warm_up:
+    """A line from near 0 to 1 over the first `over` steps, then `then`."""
+
+    over: int
+    then: Schedule = constant()
+
+    def at(self, step: int, steps: int) -> float:
+        return min(1.0, (step + 1) / self.over) * self.then.at(step, steps)
+
+
+@dataclass(frozen=True)
+class piecewise:
+    """One factor for each of equally long stretches of the run."""
+
+    factors: tuple[float, ...]
+
+    def __init__(self, factors: Sequence[float]) -> None:
+        object.__setattr__(self, "factors", tuple(float(factor) for factor in factors))
+        if not self.factors:
+            raise WrongInput("piecewise: expected at least one factor, got none")
+
+    def at(self, step: int, steps: int) -> float:
+        return self.factors[min(step * len(self.factors) // steps, len(self.factors) - 1)]

@@ -1,0 +1,228 @@
+"""What each row adds to the gradient of one parameter, in a form from which norms and weighted sums come cheaply.
+
+A share is made after the backward pass from a layer's recorded input and the gradient by its output. Rows are
+model-major: a population of P models with B rows each is P * B rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from privaware.errors import Refused
+
+__all__ = ["Outer", "Rows", "Share", "Tokens", "merged"]
+
+KEEP = 2**26
+"""Numbers (not bytes) of materialised per-row gradients of one layer that may be kept between norm and sum."""
+
+
+class Share(Protocol):
+    """The rows' contributions to one parameter (or to the slice `at` of its first dimension)."""
+
+    at: slice | None
+
+    def squares(self) -> Tensor: ...
+
+    def rows(self) -> Tensor: ...
+
+    def add(self, weights: Tensor, out: Tensor) -> None: ...
+
+    def clean(self, good: Tensor) -> None: ...
+
+
+class Rows:
+    """The contributions themselves: (rows, *shape)."""
+
+    def __init__(
+        self, gradients: Tensor, squares: Tensor | None = None, at: slice | None = None
+    ) -> None:
+        self.gradients, self.at = gradients, at
+        self._squares = squares
+
+    def squares(self) -> Tensor:
+        return square_sums(self.gradients) if self._squares is None else self._squares
+
+    def rows(self) -> Tensor:
+        return self.gradients
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        add_weighted(weights, self.gradients, out if self.at is None else out[:, self.at])
+
+    def clean(self, good: Tensor) -> None:
+        self.gradients = keep_rows(self.gradients, good)
+
+
+class Outer:
+    """Sums over positions t of (gradient at t) times (input at t), transposed: what a matrix multiplication adds.
+
+    `inputs` is (rows, positions, in) or (rows, in), `gradients` alike with out. The squared norm of one position is the
+    product of two squared norms; of several, it is the cheaper of the positions' Gram matrices and the product itself.
+    """
+
+    def __init__(self, inputs: Tensor, gradients: Tensor, at: slice | None = None) -> None:
+        self.inputs, self.gradients, self.at = inputs, gradients, at
+        self.kept: Tensor | None = None
+        self._gradient_squares: Tensor | None = None
+
+    @property
+    def single(self) -> bool:
+        return self.inputs.ndim == 2
+
+    def gradient_squares(self) -> Tensor:
+        """The squared norms of the output gradients: what a bias adds, where there is one position."""
+        if self._gradient_squares is None:
+            self._gradient_squares = square_sums(self.gradients)
+        return self._gradient_squares
+
+    def squares(self) -> Tensor:
+        if self.single:
+            return square_sums(self.inputs) * self.gradient_squares()
+        rows, positions, width = self.inputs.shape
+        height = self.gradients.shape[2]
+        if positions * (width + height) < width * height:
+            return self._from_grams()
+        if rows * width * height <= KEEP:
+            self.kept = self.rows()
+            return square_sums(self.kept)
+        each = max(1, KEEP // (width * height))
+        pairs = zip(self.inputs.split(each), self.gradients.split(each), strict=True)
+        return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
+
+    def _from_grams(self) -> Tensor:
+        """Raised by the rounding of the two products, so that a norm is never taken for smaller than it is."""
+        out = []
+        each = max(1, KEEP // self.inputs.shape[1] ** 2)
+        for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
+            left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
+            slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(a.dtype).eps
+            out.append((left * right).sum((1, 2)) + slack)
+        return torch.cat(out)
+
+    def rows(self) -> Tensor:
+        if self.kept is not None:
+            return self.kept
+        if self.single:
+            return self.gradients[:, :, None] * self.inputs[:, None, :]
+        return torch.bmm(self.gradients.transpose(1, 2), self.inputs)
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        out = out if self.at is None else out[:, self.at]
+        if self.kept is not None:
+            add_weighted(weights, self.kept, out)
+            return
+        scaled = self.gradients * (weights[:, None] if self.single else weights[:, None, None])
+        models = len(out)
+        inputs = self.inputs.reshape(models, -1, self.inputs.shape[-1])
+        scaled = scaled.reshape(models, -1, scaled.shape[-1])
+        add_product(scaled.transpose(1, 2), inputs, out)
+
+    def clean(self, good: Tensor) -> None:
+        self.inputs, self.gradients = (
+            keep_rows(self.inputs, good),
+            keep_rows(self.gradients, good),
+        )
+        self.kept = None if self.kept is None else keep_rows(self.kept, good)
+
+
+class Tokens:
+    """What looking up rows of a table adds: the gradient at each position goes to that position's entry."""
+
+    at = None
+
+    def __init__(self, codes: Tensor, gradients: Tensor, shape: Sequence[int]) -> None:
+        self.codes, self.gradients, self.shape = codes, gradients, shape
+
+    def squares(self) -> Tensor:
+        """Positions with the same entry are added before they are squared: sort, then add up each run."""
+        rows, positions, width = self.gradients.shape
+        if positions == 1:
+            return square_sums(self.gradients)
+        codes, order = self.codes.sort(1)
+        fresh = torch.zeros_like(codes)
+        fresh[:, 1:] = codes[:, 1:] != codes[:, :-1]
+        target = torch.empty_like(codes).scatter_(1, order, fresh.cumsum(1))
+        target = target + positions * torch.arange(rows, device=codes.device)[:, None]
+        runs = self.gradients.new_zeros(rows * positions, width)
+        runs.index_add_(0, target.flatten(), self.gradients.reshape(-1, width))
+        return square_sums(runs.view(rows, -1))
+
+    def rows(self) -> Tensor:
+        rows, _, width = self.gradients.shape
+        out = self.gradients.new_zeros(rows, self.shape[0], width)
+        return out.scatter_add_(1, self.codes[:, :, None].expand_as(self.gradients), self.gradients)
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        models, entries, width = out.shape
+        each = len(self.codes) // models
+        model = torch.arange(len(self.codes), device=out.device) // max(each, 1)
+        place = self.codes + entries * model[:, None]
+        scaled = (self.gradients * weights[:, None, None]).reshape(-1, width)
+        flat = out.new_zeros(models * entries, width).index_add_(0, place.flatten(), scaled)
+        out.add_(flat.view(models, entries, width))
+
+    def clean(self, good: Tensor) -> None:
+        self.gradients = keep_rows(self.gradients, good)
+
+
+def square_sums(values: Tensor) -> Tensor:
+    """The sum of squares of each row, in one pass."""
+    return torch.linalg.vector_norm(values.reshape(len(values), -1), dim=1).square_()
+
+
+def keep_rows(values: Tensor, good: Tensor) -> Tensor:
+    """`values` with the rows that are not good set to zero, even where they are not finite."""
+    return torch.where(good.view(-1, *[1] * (values.ndim - 1)), values, 0)
+
+
+def add_weighted(weights: Tensor, gradients: Tensor, out: Tensor) -> None:
+    """Adds each model's weighted sum of its rows to `out` (models, *shape)."""
+    models = len(out)
+    width = math.prod(out.shape[1:])
+    if models == 1:
+        out.view(-1).addmv_(gradients.reshape(-1, width).T, weights)
+        return
+    summed = torch.bmm(weights.view(models, 1, -1), gradients.reshape(models, -1, width))
+    out.add_(summed.view(out.shape))
+
+
+def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """out += left @ right, for each model."""
+    if len(out) == 1:
+        out[0].addmm_(left[0], right[0])
+    else:
+        out.baddbmm_(left, right)
+
+
+def merged(shares: Sequence[Any]) -> list[Any]:
+    """Shares of one parameter that overlap, made one: a parameter used twice is clipped by what both uses add.
+
+    Disjoint slices stay apart, because their squares add up. In one place, matrix products join their positions;
+    anything else is materialised and added.
+    """
+    if len(shares) == 1:
+        return list(shares)
+    places: dict[Any, list[Any]] = {}
+    for share in shares:
+        places.setdefault(share.at and (share.at.start, share.at.stop), []).append(share)
+    if None in places and len(places) > 1:
+        raise Refused("a parameter is used whole and in parts; use one way throughout")
+    return [_joined(group) for group in places.values()]
+
+
+def _joined(group: list[Any]) -> Any:
+    if len(group) == 1:
+        return group[0]
+    if not all(isinstance(share, Outer) for share in group):
+        return Rows(torch.stack([share.rows() for share in group]).sum(0), at=group[0].at)
+    inputs = [
+        share.inputs.reshape(len(share.inputs), -1, share.inputs.shape[-1]) for share in group
+    ]
+    gradients = [
+        share.gradients.reshape(len(share.inputs), -1, share.gradients.shape[-1]) for share in group
+    ]
+    return Outer(torch.cat(inputs, 1), torch.cat(gradients, 1), group[0].at)
