@@ -1,0 +1,77 @@
+"""Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
+
+A column with declared bins (or any column, when `bins` is given) takes one of its slots, missing and
+unseen values have slots of their own, and a bare number becomes one entry in [-1, 1]. Every column
+adds at most 1 to the squared length, so a row divided by the root of the number of columns never
+exceeds `norm`, whatever it holds.
+
+Privacy: free. It uses one row and the schema.
+Use when: the data are a table.
+
+>>> from privaware.schema import Column, Schema
+>>> facts = Schema(columns=(Column(name="age", low=0, high=90, bins=(30, 60)),), classes=("n", "y"))
+>>> OneHot()(np.array([[45.0]]), facts)
+array([[0., 1., 0., 1.]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
+
+__all__ = ["OneHot"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneHot:
+    """`bins` is the number of equal bins for numbers without declared ones (0: keep the number)."""
+
+    bins: int = 0
+    norm: float = 1.0
+
+    def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
+        used = schema.used
+        if x.ndim != 2 or x.shape[1] != len(used):
+            raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
+        blocks = [self._block(x[:, at], column) for at, column in enumerate(used)]
+        made = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(x), 0), np.float32)
+        scale = np.float32(self.norm / np.sqrt(max(len(used), 1)))
+        return np.concatenate([made * scale, np.ones((len(x), 1), np.float32)], axis=1)
+
+    def width(self, schema: Schema) -> int:
+        """How many entries a row has, the constant last one included."""
+        return 1 + sum(self._slots(column) for column in schema.used)
+
+    def _slots(self, column: Column) -> int:
+        if column.kind == "category":
+            return len(column.categories) + (
+                column.missing == "category" or column.unseen == "other"
+            )
+        edges = self._edges(column)
+        return (len(edges) + 1 if len(edges) else 1) + (column.missing == "category")
+
+    def _edges(self, column: Column) -> np.ndarray:
+        if column.bins or not self.bins:
+            return np.asarray(column.bins, dtype=float)
+        return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
+
+    def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
+        out = np.zeros((len(values), self._slots(column)), np.float32)
+        gone = np.isnan(values)
+        edges = self._edges(column)
+        if column.kind == "number" and not len(edges):
+            assert column.low is not None
+            assert column.high is not None
+            middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
+            out[:, 0] = np.where(gone, 0.0, (np.where(gone, middle, values) - middle) / half)
+            if column.missing == "category":
+                out[gone, 1] = 1.0
+            return out
+        slot = values if column.kind == "category" else np.searchsorted(edges, values, side="right")
+        slot = np.where(gone, out.shape[1] - 1, slot).astype(np.int64)
+        out[np.arange(len(values)), slot] = 1.0
+        return out

@@ -1,0 +1,162 @@
+"""A released model: features, architecture and tensors, and the folder that holds them without pickle.
+
+What is in a `Model` is what the world may see. It is made by a learner, written by `fit` and read by
+`predict`, `verify` and `report`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import features, models
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["Model", "read_facts", "write_file"]
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Model:
+    """Rows go through `features`, then through the network of `architecture` with these `tensors`."""
+
+    schema: Schema
+    features: tuple[Any, ...]
+    architecture: dict[str, Any]
+    tensors: dict[str, np.ndarray]
+
+    @classmethod
+    def of(
+        cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]
+    ) -> Model:
+        """The released form of a trained torch module."""
+        tensors = {
+            name: value.detach().cpu().numpy() for name, value in module.state_dict().items()
+        }
+        return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
+
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """Raw outputs of the network, one line a row."""
+        import torch
+
+        network = self._network()
+        made = []
+        with torch.no_grad():
+            for at in range(0, max(len(x), 1), ROWS_AT_ONCE):
+                rows = features.apply(self.features, x[at : at + ROWS_AT_ONCE], self.schema)
+                made.append(network(torch.from_numpy(np.ascontiguousarray(rows))).numpy())
+        return np.concatenate(made).astype(float)
+
+    def probabilities(self, data: Data) -> np.ndarray:
+        """The chance of each class, one line a row."""
+        logits = self.outputs(data.x)
+        logits -= logits.max(axis=1, keepdims=True)
+        weights = np.exp(logits)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def predictions(self, data: Data) -> np.ndarray:
+        """Class codes, or numbers within the declared range of the target."""
+        if self.schema.task == "classification":
+            return self.outputs(data.x).argmax(axis=1)
+        low, high = self.schema.low or 0.0, self.schema.high or 0.0
+        return np.clip((low + high) / 2 + (high - low) / 2 * self.outputs(data.x)[:, 0], low, high)
+
+    def save(self, folder: Path, facts: dict[str, Any]) -> None:
+        """Writes the tensors, then `model.json` as the last: a folder with that file is finished."""
+        from safetensors.numpy import save
+
+        arrays = {name: np.ascontiguousarray(value) for name, value in self.tensors.items()}
+        write_file(folder / "model.safetensors", save(arrays))
+        described = {
+            "schema": self.schema.json(),
+            "features": [features.describe(feature) for feature in self.features],
+            "architecture": self.architecture,
+        }
+        text = json.dumps({"format": 1, **facts, **described}, indent=1, allow_nan=False)
+        write_file(folder / "model.json", text.encode())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Model:
+        """The model in a folder; a damaged or foreign one is refused with a sentence."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        facts = read_facts(folder)
+        path = Path(folder) / "model.safetensors"
+        try:
+            tensors = load(path.read_bytes())
+        except OSError as problem:
+            raise WrongInput(
+                f"expected {path.name} in the model folder: {problem.strerror or problem}"
+            ) from None
+        except (SafetensorError, ValueError, KeyError) as problem:
+            raise WrongInput(
+                f"{path.name} is damaged: {str(problem):.160}; fit the model again or restore the folder"
+            ) from None
+        try:
+            made = cls(
+                schema=Schema.from_json(facts["schema"]),
+                features=tuple(features.build(description) for description in facts["features"]),
+                architecture=facts["architecture"],
+                tensors=tensors,
+            )
+            made._network()
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise WrongInput(
+                f"model.json is damaged: {type(problem).__name__} {problem}; restore the folder"
+            ) from None
+        return made
+
+    def _network(self) -> Any:
+        import torch
+
+        network = models.build(self.architecture)
+        try:
+            network.load_state_dict(
+                {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
+            )
+        except RuntimeError as problem:
+            reason = " ".join(str(problem).split())
+            raise WrongInput(
+                f"the tensors do not fit the architecture in model.json: {reason:.160}"
+            ) from None
+        return network.eval()
+
+
+def read_facts(folder: str | Path) -> dict[str, Any]:
+    """What `model.json` says, checked for its form."""
+    path = Path(folder) / "model.json"
+    if not path.is_file():
+        raise WrongInput(
+            f"expected a model folder with model.json, got {str(folder)!r}; make one with `privaware fit`"
+        )
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise WrongInput(
+            f"model.json cannot be read: {str(problem):.160}; restore the folder"
+        ) from None
+    needed = {"format", "schema", "features", "architecture", "guarantee", "events"}
+    if not isinstance(facts, dict) or not needed <= set(facts) or facts["format"] != 1:
+        raise WrongInput(
+            f"expected model.json of format 1 with {', '.join(sorted(needed))}; restore the folder"
+        )
+    return facts
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes all of a file or nothing: to a neighbour first, flushed to disk, then renamed."""
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
