@@ -1,0 +1,240 @@
+"""The few modules that PyTorch lacks. Everything else in this folder is made of PyTorch's own layers.
+
+Those with parameters (`LSTM`, `StandardisedConv2d`, `Constant`) have no sub-modules, so that a training engine can
+treat each as one layer; those without are plain wiring. None of them mixes rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = [
+    "Cell",
+    "Constant",
+    "LSTM",
+    "LastStep",
+    "PadChannels",
+    "Residual",
+    "StandardisedConv2d",
+    "Tempered",
+    "Together",
+    "activation",
+    "global_pool",
+    "he_normal",
+    "pool",
+]
+
+
+class Tempered(nn.Module):
+    """The tempered sigmoid of Papernot et al.: scale / (1 + exp(-temperature x)) - offset. (2, 2, 1) is tanh."""
+
+    def __init__(self, scale: float, temperature: float, offset: float) -> None:
+        super().__init__()
+        self.scale, self.temperature, self.offset = scale, temperature, offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * torch.sigmoid(self.temperature * x) - self.offset
+
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "relu6": nn.ReLU6,
+    "leaky_relu": nn.LeakyReLU,
+    "elu": nn.ELU,
+    "selu": nn.SELU,
+    "tanh": nn.Tanh,
+    "hardtanh": nn.Hardtanh,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
+    """A new activation layer."""
+    return Tempered(*tempered) if name == "tempered" else _ACTIVATIONS[name]()
+
+
+def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
+    """A new pooling layer."""
+    made = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
+    return made(size, stride, padding)
+
+
+def global_pool(kind: str) -> nn.Module:
+    """A new layer that makes one number of each channel."""
+    return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
+
+
+def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
+    """Draw every convolution from a normal of deviation gain / sqrt(filters x kernel area), and clear its bias."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            outgoing = layer.out_channels * math.prod(layer.kernel_size)
+            nn.init.normal_(layer.weight, std=gain / math.sqrt(outgoing))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+class LastStep(nn.Module):
+    """Of a sequence (rows, steps, width), what stands at the last step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, -1]
+
+
+class PadChannels(nn.Module):
+    """Adds channels of zeros behind those that are there."""
+
+    def __init__(self, extra: int) -> None:
+        super().__init__()
+        self.extra = extra
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.pad(x, (0, 0, 0, 0, 0, self.extra))
+
+
+class Residual(nn.Module):
+    """`after(body(first(x)) + shortcut(x))`; a shortcut with `early` false starts from first(x) instead."""
+
+    def __init__(
+        self,
+        body: nn.Module,
+        *,
+        shortcut: nn.Module | None = None,
+        first: nn.Module | None = None,
+        after: nn.Module | None = None,
+        early: bool = True,
+    ) -> None:
+        super().__init__()
+        self.first = nn.Identity() if first is None else first
+        self.body = body
+        self.shortcut = nn.Identity() if shortcut is None else shortcut
+        self.after = nn.Identity() if after is None else after
+        self.early = early
+
+    def forward(self, x: Tensor) -> Tensor:
+        begun = self.first(x)
+        out: Tensor = self.after(self.body(begun) + self.shortcut(x if self.early else begun))
+        return out
+
+
+class Together(nn.Module):
+    """Several branches on one input, their channels side by side."""
+
+    def __init__(self, *branches: nn.Module) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([branch(x) for branch in self.branches], dim=1)
+
+
+class Cell(nn.Module):
+    """A fully connected directed graph of `nodes` nodes behind `entry`; its output is the nodes' channels side by side.
+
+    `edges` maps (from, to), with 0 for the entry, to a module; an edge that is not there carries nothing.
+    """
+
+    def __init__(
+        self, entry: nn.Module, edges: Iterable[tuple[int, int, nn.Module]], nodes: int
+    ) -> None:
+        super().__init__()
+        self.entry = entry
+        self.nodes = nodes
+        self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = [self.entry(x)]
+        for end in range(1, self.nodes + 1):
+            state = torch.zeros_like(states[0])
+            for start, before in enumerate(states):
+                if f"edge_{start}_{end}" in self.edges:
+                    state = state + self.edges[f"edge_{start}_{end}"](before)
+            states.append(state)
+        return torch.cat(states[1:], dim=1)
+
+
+class LSTM(nn.Module):
+    """Long short-term memory with one bias vector, (rows, steps, inputs) to the hidden states (rows, steps, units).
+
+    Parameters: `weight_ih` (4 units, inputs), `weight_hh` (4 units, units), `bias` (4 units), in the order input,
+    forget, cell, output gate. PyTorch's own layer has a second bias, which adds 4 units parameters and nothing else.
+
+    With z the gates before their activation, z[t] = weight_ih x[t] + weight_hh h[t-1] + bias, one row's gradients are
+    sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before the first
+    step), and `probe`, a tensor (rows, steps, 4 units) of zeros added to z, receives dz as its gradient: that is all
+    a rule for per-row gradients needs.
+    """
+
+    def __init__(self, inputs: int, units: int) -> None:
+        super().__init__()
+        self.inputs, self.units = inputs, units
+        self.weight_ih = nn.Parameter(torch.empty(4 * units, inputs))
+        self.weight_hh = nn.Parameter(torch.empty(4 * units, units))
+        self.bias = nn.Parameter(torch.empty(4 * units))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
+
+    def forward(self, x: Tensor, probe: Tensor | None = None) -> Tensor:
+        driven = functional.linear(x, self.weight_ih, self.bias)
+        if probe is not None:
+            driven = driven + probe
+        hidden = memory = x.new_zeros(x.shape[0], self.units)
+        states = []
+        for step in driven.unbind(1):
+            gates = step + functional.linear(hidden, self.weight_hh)
+            enter, keep, new, show = gates.chunk(4, dim=-1)
+            memory = torch.sigmoid(keep) * memory + torch.sigmoid(enter) * torch.tanh(new)
+            hidden = torch.sigmoid(show) * torch.tanh(memory)
+            states.append(hidden)
+        return torch.stack(states, dim=1)
+
+    def extra_repr(self) -> str:
+        return f"{self.inputs}, {self.units}"
+
+
+class StandardisedConv2d(nn.Module):
+    """A convolution whose filters are made zero-mean and of unit norm before use.
+
+    It is no subclass of `nn.Conv2d`, so that no rule for that layer is applied to it: the gradient of `weight` passes
+    through the standardisation, which is the same for every row.
+    """
+
+    def __init__(
+        self, channels: int, filters: int, size: int, stride: int = 1, padding: int = 0
+    ) -> None:
+        super().__init__()
+        self.stride, self.padding = stride, padding
+        fan_in = channels * size * size
+        self.weight = nn.Parameter(torch.empty(filters, channels, size, size))
+        self.bias = nn.Parameter(torch.empty(filters))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5)
+
+    def standardised(self) -> Tensor:
+        """The filters that are used."""
+        centred = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
+        fan_in = self.weight[0].numel()
+        variance = centred.square().sum((1, 2, 3), keepdim=True) / max(fan_in - 1, 1)
+        return centred / torch.sqrt(variance * fan_in + 1e-4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.conv2d(x, self.standardised(), self.bias, self.stride, self.padding)
+
+    def extra_repr(self) -> str:
+        return f"weight={tuple(self.weight.shape)}, stride={self.stride}, padding={self.padding}"
+
+
+class Constant(nn.Module):
+    """The same learned `value` (outputs) for every row."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.value.expand(x.shape[0], -1)

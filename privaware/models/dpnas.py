@@ -1,0 +1,149 @@
+"""The network of DPNAS built from a given cell: a stem, three times a cell and a pool, and a dense head.
+
+A cell is a fully connected graph of five nodes behind an entry (a 1 x 1 convolution). Each of its 15 edges, in the
+order (0,1), (0,2), (1,2), (0,3), ... (4,5), carries one of ten operations, by name or by number: zero, max_pool,
+average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu, tanh, linear,
+hardtanh or sigmoid. A node is the sum of its edges, the cell's output all nodes side by side; every stage has the
+same cell.
+
+Paper: Cheng et al., DPNAS. That the convolutions are depth-wise is not said in the paper; it is the only reading that
+gives the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools are 2 x 2 as in the authors' code; the paper
+says 3 x 3.
+Privacy: none of its own; no layer mixes rows. A cell that was searched on private rows has a price of its own.
+Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
+
+>>> from privaware.models import count
+>>> cell = (5, 1, 5, 6, 1, 0, 5, 0, 0, 3, 5, 5, 6, 1, 6)
+>>> count(Dpnas(inputs=(3, 32, 32), outputs=10, cell=cell, channels=(48, 96, 192), activation="selu"))
+529434
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from privaware.models._description import Image, is_whole
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Dpnas", "OPERATIONS"]
+
+OPERATIONS = (
+    "zero",
+    "max_pool",
+    "average_pool",
+    "identity",
+    "relu",
+    "selu",
+    "tanh",
+    "linear",
+    "hardtanh",
+    "sigmoid",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dpnas(Image):
+    """`channels` of each stage (the stem has those of the first), then `squeeze` channels and `hidden` dense units."""
+
+    name: ClassVar[str] = "dpnas"
+
+    cell: tuple[str | int, ...]
+    channels: tuple[int, ...] = (32, 32, 64)
+    squeeze: int = 128
+    hidden: int = 128
+    groups: int = 8
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        nodes = _nodes(self.cell)
+        if not nodes:
+            known = ", ".join(OPERATIONS)
+            raise self._wrong("cell", f"1, 3, 6, 10 or 15 of the operations {known}, or 0 to 9")
+        self._set("cell", tuple(op if isinstance(op, str) else OPERATIONS[op] for op in self.cell))
+        self._wholes("channels")
+        self._whole("squeeze")
+        self._whole("hidden")
+        self._whole("groups")
+        self._groups("groups", *self.channels, self.squeeze)
+        if not self.channels or min(self.inputs[1:]) < 2 ** len(self.channels):
+            raise self._wrong("channels", "one number for each time the image can be halved")
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import he_normal, pool
+
+        stages: list[nn.Module] = []
+        entering = self.channels[0]
+        for channels in self.channels:
+            stages += [self._cell(entering, channels), pool(self.pooling, 2, 2)]
+            entering = channels * _nodes(self.cell)
+        _, height, width = self.inputs
+        left = (height >> len(self.channels)) * (width >> len(self.channels))
+        network = nn.Sequential(
+            OrderedDict(
+                stem=self._conv(self.inputs[0], self.channels[0], 3),
+                stages=nn.Sequential(*stages),
+                squeeze=self._conv(entering, self.squeeze, 1),
+                flatten=nn.Flatten(),
+                dense=nn.Linear(self.squeeze * left, self.hidden),
+                activation=self._activation(),
+                output=nn.Linear(self.hidden, self.outputs),
+            )
+        )
+        he_normal(network)
+        return network
+
+    def _conv(self, channels: int, filters: int, kernel: int, apart: bool = False) -> nn.Sequential:
+        from torch import nn
+
+        return nn.Sequential(
+            nn.Conv2d(
+                channels,
+                filters,
+                kernel,
+                padding=kernel // 2,
+                groups=channels if apart else 1,
+                bias=False,
+            ),
+            nn.GroupNorm(self.groups, filters, affine=False),
+        )
+
+    def _cell(self, entering: int, channels: int) -> nn.Module:
+        from privaware.models._layers import Cell
+
+        nodes = _nodes(self.cell)
+        ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]
+        edges = [
+            (start, end, self._operation(str(op), channels))
+            for (start, end), op in zip(ends, self.cell)
+            if op != "zero"
+        ]
+        return Cell(self._conv(entering, channels, 1), edges, nodes)
+
+    def _operation(self, op: str, channels: int) -> nn.Module:
+        from torch import nn
+
+        from privaware.models._layers import activation, pool
+
+        if op == "identity":
+            return nn.Identity()
+        if op in ("max_pool", "average_pool"):
+            return pool(op.removesuffix("_pool"), 3, 1, 1)
+        conv = self._conv(channels, channels, 3, apart=True)
+        return conv if op == "linear" else conv.append(activation(op, self.tempered))
+
+
+def _nodes(cell: Any) -> int:
+    """How many nodes a cell of this length has; 0 where it is no cell."""
+    if not isinstance(cell, (list, tuple)):
+        return 0
+    if not all(op in OPERATIONS or (is_whole(op, 0) and op < len(OPERATIONS)) for op in cell):
+        return 0
+    return {n * (n + 1) // 2: n for n in range(1, 6)}.get(len(cell), 0)

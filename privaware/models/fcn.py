@@ -1,0 +1,87 @@
+"""Fully connected layers, each with its activation and dropout, and a linear output.
+
+Paper: Bao, Bauer and Bindschaedler, appendices B and D; dropout 0.2 after each hidden layer as in their section VIII.
+Privacy: none of its own; no layer mixes rows.
+Use when: columns are few or already made by PCA; under privacy prefer one narrow layer to several wide ones.
+
+>>> from privaware.models import count
+>>> count(Fcn(inputs=300, hidden=(64,), outputs=10))
+19914
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import ACTIVATIONS, Activated
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Fcn"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fcn(Activated):
+    """`hidden` is the width of each hidden layer; `activation` is one name, or one for each of them."""
+
+    name: ClassVar[str] = "fcn"
+
+    inputs: int
+    hidden: tuple[int, ...]
+    outputs: int
+    activation: str | tuple[str, ...] = "relu"  # type: ignore[assignment]
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        self._whole("inputs")
+        self._wholes("hidden")
+        self._whole("outputs")
+        self._share("dropout")
+        super().__post_init__()
+
+    def _check_activation(self) -> None:
+        if isinstance(self.activation, str):
+            self._choice("activation", ACTIVATIONS)
+        else:
+            each = self._activations()
+            if (
+                len(each) != len(self.hidden)
+                or not each
+                or any(name not in ACTIVATIONS for name in each)
+            ):
+                many = f"one name, or one for each of the {len(self.hidden)} hidden layers, of"
+                raise self._wrong("activation", f"{many} {', '.join(ACTIVATIONS)}")
+            self._set("activation", each)
+        self._check_tempered()
+
+    def _activations(self) -> tuple[str, ...]:
+        if isinstance(self.activation, str):
+            return (self.activation,) * len(self.hidden)
+        return tuple(self.activation) if isinstance(self.activation, (list, tuple)) else ()
+
+    def _uses_tempered(self) -> bool:
+        return "tempered" in self._activations()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.inputs,)
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import activation
+
+        layers: list[tuple[str, nn.Module]] = [("flatten", nn.Flatten())]
+        width = self.inputs
+        for at, (units, act) in enumerate(zip(self.hidden, self._activations()), start=1):
+            layers.append((f"dense{at}", nn.Linear(width, units)))
+            layers.append((f"activation{at}", activation(act, self.tempered)))
+            if self.dropout:
+                layers.append((f"dropout{at}", nn.Dropout(self.dropout)))
+            width = units
+        layers.append(("output", nn.Linear(width, self.outputs)))
+        return nn.Sequential(OrderedDict(layers))

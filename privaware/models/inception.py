@@ -1,0 +1,127 @@
+"""A small Inception network: five blocks of parallel branches, every convolution with a group norm.
+
+Paper: DPMLBench, Tables 15 and 17. The paper counts 1.97M parameters; the authors' code, followed here, gives
+1,609,690 on colour images, and Table 17 taken literally (one 7 x 7 branch in block C) 1,460,506: neither is 1.97M.
+Privacy: none of its own; no layer mixes rows.
+Use when: comparing with DPMLBench.
+
+`pooling` is that of the pools that make the image smaller; the pools inside blocks A, C and E and the last one average.
+
+>>> from privaware.models import count
+>>> count(Inception(inputs=(3, 32, 32), outputs=10))
+1609690
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Image, smaller
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Inception"]
+
+# One block is a list of branches; a branch is a pool or nothing, then convolutions (filters, kernel, stride, padding).
+A = (
+    ("", (32, 1, 1, 0)),
+    ("", (24, 1, 1, 0), (32, 5, 1, 2)),
+    ("", (32, 1, 1, 0), (48, 3, 1, 1), (48, 3, 1, 1)),
+    ("keep", (16, 1, 1, 0)),
+)
+B = (("", (96, 3, 2, 0)), ("", (32, 1, 1, 0), (48, 3, 1, 1), (48, 3, 2, 0)), ("reduce",))
+C = (
+    ("", (48, 1, 1, 0)),
+    ("", (48, 1, 1, 0), (48, 7, 1, 3)),
+    ("", (48, 1, 1, 0), (48, 7, 1, 3), (48, 7, 1, 3)),
+    ("keep", (48, 1, 1, 0)),
+)
+D = (
+    ("", (48, 1, 1, 0), (96, 3, 2, 0)),
+    ("", (96, 1, 1, 0), (96, 7, 1, 3), (96, 3, 2, 0)),
+    ("reduce",),
+)
+E = (
+    ("", (80, 1, 1, 0)),
+    ("", (96, 1, 1, 0), (96, 3, 1, 1)),
+    ("", (112, 1, 1, 0), (96, 3, 1, 1), (96, 3, 1, 1)),
+    ("keep", (48, 1, 1, 0)),
+)
+
+Branch = tuple[str | tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inception(Image):
+    """`groups` of the norms, which have weights; `dropout` before the output."""
+
+    name: ClassVar[str] = "inception"
+
+    groups: int = 4
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._whole("groups")
+        self._groups("groups", 16, 24, 32, 48, 80, 96, 112)
+        self._share("dropout")
+        least = min(self.inputs[1:])
+        if smaller(smaller(least - 3, 3, 2), 3, 2) < 1:
+            raise self._wrong("inputs", "images of at least 10 x 10")
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import pool
+
+        layers: list[tuple[str, nn.Module]] = [
+            ("conv1", self._conv(self.inputs[0], (32, 3, 1, 0))),
+            ("conv2", self._conv(32, (32, 3, 1, 1))),
+            ("pool", pool(self.pooling, 2, 1)),
+        ]
+        channels = 32
+        for name, block in zip("ABCDE", (A, B, C, D, E)):
+            made, channels = self._block(channels, block)
+            layers.append((f"block{name}", made))
+        layers += [("last_pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten())]
+        if self.dropout:
+            layers.append(("dropout", nn.Dropout(self.dropout)))
+        layers.append(("output", nn.Linear(channels, self.outputs)))
+        return nn.Sequential(OrderedDict(layers))
+
+    def _conv(self, channels: int, conv: tuple[int, int, int, int]) -> nn.Module:
+        from torch import nn
+
+        filters, kernel, stride, padding = conv
+        return nn.Sequential(
+            nn.Conv2d(channels, filters, kernel, stride, padding, bias=False),
+            nn.GroupNorm(self.groups, filters, eps=1e-3),
+            self._activation(),
+        )
+
+    def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
+        """The block on `channels`, and how many channels leave it."""
+        from privaware.models._layers import Together
+
+        made = [self._branch(channels, branch) for branch in block]
+        return Together(*(branch for branch, _ in made)), sum(width for _, width in made)
+
+    def _branch(self, channels: int, branch: Branch) -> tuple[nn.Module, int]:
+        from torch import nn
+
+        from privaware.models._layers import pool
+
+        layers: list[nn.Module] = []
+        if branch[0] == "keep":
+            layers.append(nn.AvgPool2d(3, 1, 1))
+        elif branch[0] == "reduce":
+            layers.append(pool(self.pooling, 3, 2))
+        for conv in branch[1:]:
+            assert not isinstance(conv, str)
+            layers.append(self._conv(channels, conv))
+            channels = conv[0]
+        return nn.Sequential(*layers), channels

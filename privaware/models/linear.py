@@ -1,0 +1,64 @@
+"""One linear layer: logistic regression under the cross-entropy, linear regression under the squared error.
+
+With `inputs` given as (channels, height, width) and `groups` above zero, the channels are first normalised in groups,
+each row by itself and without weights: the linear head on scattering features of Tramer and Boneh, and what DPMLBench
+calls MLP.
+
+Paper: Tramer and Boneh, section 2.2 and appendix C.3; Bao et al., section V; DPMLBench, appendix D.
+Privacy: none of its own; no layer mixes rows.
+Use when: features are good, or the budget is small.
+
+>>> Linear(inputs=3969, outputs=10).describe()
+{'name': 'linear', 'inputs': 3969, 'outputs': 10, 'groups': 0}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Description
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(Description):
+    """`inputs` is a number of columns, or (channels, height, width); an input of any shape is flattened."""
+
+    name: ClassVar[str] = "linear"
+
+    inputs: int | tuple[int, int, int]
+    outputs: int
+    groups: int = 0
+
+    def __post_init__(self) -> None:
+        self._whole("outputs")
+        self._whole("groups", least=0)
+        if isinstance(self.inputs, (list, tuple)):
+            self._wholes("inputs", size=3)
+            self._groups("groups", self.shape[0])
+            return
+        self._whole("inputs")
+        if self.groups:
+            raise self._wrong("groups", "0 unless inputs are (channels, height, width)")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
+
+    def _module(self) -> nn.Module:
+        import math
+        from collections import OrderedDict
+
+        from torch import nn
+
+        layers: list[tuple[str, nn.Module]] = []
+        if self.groups:
+            layers.append(("norm", nn.GroupNorm(self.groups, self.shape[0], affine=False)))
+        layers.append(("flatten", nn.Flatten()))
+        layers.append(("output", nn.Linear(math.prod(self.shape), self.outputs)))
+        return nn.Sequential(OrderedDict(layers))

@@ -1,0 +1,79 @@
+"""Words to vectors, one recurrent layer, a dense layer and the output.
+
+A row is `length` word codes below `words`; shorter texts are filled with code 0 on the left, since the state after
+the last word is what counts. The recurrent layer has one bias vector, as in Keras; PyTorch's own has two, 4 x units
+more parameters.
+
+Paper: Bao, Bauer and Bindschaedler, Tables XXVII, XXVIII and XXXI. Where those print 150 beside the embedding they mean
+the length of a text: 1,000 words of 50 numbers make its 50,000 parameters.
+Privacy: none of its own; no layer mixes rows.
+Use when: rows are short texts and their order of words matters.
+
+>>> from privaware.models import count
+>>> count(Lstm(units=4, hidden=(16,), outputs=2))
+50994
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Activated
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Lstm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lstm(Activated):
+    """`embedding` numbers for each of `words`, `units` of memory, `hidden` dense layers, dropout before the output."""
+
+    name: ClassVar[str] = "lstm"
+
+    words: int = 1000
+    length: int = 150
+    embedding: int = 50
+    units: int
+    hidden: tuple[int, ...]
+    outputs: int
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("words", "length", "embedding", "units", "outputs"):
+            self._whole(field)
+        self._wholes("hidden")
+        self._share("dropout")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def codes(self) -> int | None:
+        return self.words
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import LSTM, LastStep
+
+        layers: list[tuple[str, nn.Module]] = [
+            ("embedding", nn.Embedding(self.words, self.embedding)),
+            ("lstm", LSTM(self.embedding, self.units)),
+            ("last", LastStep()),
+        ]
+        width = self.units
+        for at, units in enumerate(self.hidden, start=1):
+            layers.append((f"dense{at}", nn.Linear(width, units)))
+            layers.append((f"activation{at}", self._activation()))
+            width = units
+        if self.dropout:
+            layers.append(("dropout", nn.Dropout(self.dropout)))
+        layers.append(("output", nn.Linear(width, self.outputs)))
+        return nn.Sequential(OrderedDict(layers))

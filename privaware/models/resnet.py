@@ -1,0 +1,104 @@
+"""Residual networks for small images with group norm without weights: 20, 32, 44, 56, 74 or 110 layers and more.
+
+Three stages of two-convolution blocks with 16, 32 and 64 filters; where a stage halves the image, the shortcut takes
+every other pixel, normalises it and adds channels of zeros, so that it has no parameters.
+
+Paper: DPMLBench, Table 14; the table of the whole network is missing from the paper. Table 14 says "no weights" only
+for the first norm, the authors' code for all of them; ours has none anywhere (268,346 parameters on colour images,
+0.26M in the paper's Table 2; with weights it would be 269,818).
+Privacy: none of its own; no layer mixes rows.
+Use when: comparing with DPMLBench, or asking what depth costs under privacy.
+
+Convolutions begin by He's rule.
+
+>>> from privaware.models import count
+>>> count(ResNet(inputs=(3, 32, 32), outputs=10))
+268346
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Image
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["ResNet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet(Image):
+    """`depth` is 6 n + 2 layers; `filters` are those of the three stages; `pooling` is the last, global one."""
+
+    name: ClassVar[str] = "resnet"
+
+    depth: int = 20
+    filters: tuple[int, int, int] = (16, 32, 64)
+    groups: int = 4
+    pooling: str = "average"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._whole("depth", least=8)
+        if self.depth % 6 != 2:
+            raise self._wrong("depth", "6 n + 2, such as 20, 32, 44, 56, 74 or 110")
+        self._wholes("filters", size=3)
+        if list(self.filters) != sorted(self.filters):
+            raise self._wrong("filters", "three numbers that do not fall")
+        self._whole("groups")
+        self._groups("groups", *self.filters)
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import global_pool, he_normal
+
+        first = self.filters[0]
+        blocks: list[nn.Module] = []
+        channels = first
+        for stage, filters in enumerate(self.filters):
+            for at in range((self.depth - 2) // 6):
+                blocks.append(self._block(channels, filters, 2 if stage and not at else 1))
+                channels = filters
+        network = nn.Sequential(
+            OrderedDict(
+                conv=nn.Conv2d(self.inputs[0], first, 3, padding=1, bias=False),
+                norm=self._norm(first),
+                activation=self._activation(),
+                blocks=nn.Sequential(*blocks),
+                pool=global_pool(self.pooling),
+                flatten=nn.Flatten(),
+                output=nn.Linear(channels, self.outputs),
+            )
+        )
+        he_normal(network)
+        return network
+
+    def _norm(self, channels: int) -> nn.Module:
+        from torch import nn
+
+        return nn.GroupNorm(self.groups, channels, affine=False)
+
+    def _block(self, channels: int, filters: int, stride: int) -> nn.Module:
+        from torch import nn
+
+        from privaware.models._layers import PadChannels, Residual
+
+        body = nn.Sequential(
+            nn.Conv2d(channels, filters, 3, stride, padding=1, bias=False),
+            self._norm(filters),
+            self._activation(),
+            nn.Conv2d(filters, filters, 3, padding=1, bias=False),
+            self._norm(filters),
+        )
+        shortcut = None
+        if stride > 1:
+            shortcut = nn.Sequential(
+                nn.AvgPool2d(1, stride), self._norm(channels), PadChannels(filters - channels)
+            )
+        return Residual(body, shortcut=shortcut, after=self._activation())

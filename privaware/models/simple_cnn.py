@@ -1,0 +1,50 @@
+"""Three 3 x 3 convolutions, each with activation and pool, one dense layer and the output.
+
+Paper: DPMLBench. Its table of this network is missing from the paper; the structure is that of the authors' code and
+its 171,246 parameters agree with the 0.17M of the paper's Table 2. With `groups` a norm without weights stands before
+each of the three activations (their Figure 4; four groups in their code).
+Privacy: none of its own; no layer mixes rows.
+Use when: comparing with DPMLBench.
+
+>>> from privaware.models import count
+>>> count(SimpleCnn(inputs=(3, 32, 32), outputs=10))
+171246
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Image
+from privaware.models._stack import Conv, Pool, Step, flat, stack
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["SimpleCnn"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleCnn(Image):
+    """`filters` of the convolutions, `hidden` units of the dense layers, `groups` of the norm (0: none)."""
+
+    name: ClassVar[str] = "simple_cnn"
+
+    filters: tuple[int, ...] = (16, 32, 32)
+    hidden: tuple[int, ...] = (300,)
+    groups: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._wholes("filters")
+        self._wholes("hidden")
+        self._whole("groups", least=0)
+        self._groups("groups", *self.filters)
+        flat(self, self._steps())
+
+    def _steps(self) -> tuple[Step, ...]:
+        return tuple(step for filters in self.filters for step in (Conv(filters, 3, 1, 1), Pool()))
+
+    def _module(self) -> nn.Module:
+        return stack(self, self._steps(), self.hidden, groups=self.groups)

@@ -1,0 +1,79 @@
+"""The convolutional networks of Tramer and Boneh, from pixels or on scattering features: tanh after every hidden layer.
+
+`layers` are convolutions `[filters, kernel, stride, padding]` and pools `["pool", kernel, stride]`. On scattering
+features the channels may first be normalised in `groups`, each row by itself and without weights.
+
+Paper: Tramer and Boneh, Differentially private learning needs better features (or much more data), Tables 6 to 9.
+Tables 8 and 9 print pools that the parameter counts of Table 4 contradict; the published entries leave those out.
+Privacy: none of its own; no layer mixes rows.
+Use when: rows are small images; on scattering features when the budget is small.
+
+>>> from privaware.models import count
+>>> count(TramerBoneh(inputs=(1, 28, 28), layers=((16, 8, 2, 2), ("pool", 2, 1), (32, 4, 2, 0), ("pool", 2, 1)),
+...                   hidden=(32,), outputs=10))
+26010
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from privaware.models._description import Image, is_whole
+from privaware.models._stack import Conv, Pool, Step, flat, stack
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["TramerBoneh"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TramerBoneh(Image):
+    """`layers` in order, then dense layers of `hidden` units, then the output."""
+
+    name: ClassVar[str] = "tramer_boneh"
+
+    layers: tuple[tuple[int | str, ...], ...]
+    hidden: tuple[int, ...] = ()
+    activation: str = "tanh"
+    groups: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.layers, (list, tuple)) or not all(map(_is_layer, self.layers)):
+            raise self._wrong(
+                "layers",
+                'a list of [filters, kernel, stride, padding] and ["pool", kernel, stride]',
+            )
+        self._set("layers", tuple(tuple(layer) for layer in self.layers))
+        self._wholes("hidden")
+        self._whole("groups", least=0)
+        self._groups("groups", self.inputs[0])
+        flat(self, self._steps())
+
+    def _steps(self) -> tuple[Step, ...]:
+        return tuple(
+            Pool(*map(int, layer[1:])) if layer[0] == "pool" else Conv(*map(int, layer))
+            for layer in self.layers
+        )
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        network = stack(self, self._steps(), self.hidden)
+        if not self.groups:
+            return network
+        norm = nn.GroupNorm(self.groups, self.inputs[0], affine=False)
+        return nn.Sequential(OrderedDict([("norm", norm), *network.named_children()]))
+
+
+def _is_layer(layer: Any) -> bool:
+    if not isinstance(layer, (list, tuple)):
+        return False
+    if layer and layer[0] == "pool":
+        return len(layer) == 3 and all(is_whole(v, 1) for v in layer[1:])
+    whole = len(layer) == 4 and all(is_whole(v, 0) for v in layer)
+    return whole and min(layer[:3]) >= 1

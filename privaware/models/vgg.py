@@ -1,0 +1,88 @@
+"""VGG: 3 x 3 convolutions with pools between them, then two wide dense layers with dropout.
+
+Paper: DPMLBench, Table 16. What the paper calls VGG16 has the eight convolutions of VGG-11 (configuration A):
+128,807,306 parameters on colour images, as its Table 2 rounds. Before the dense layers the image is averaged onto 7 x
+7, which for 32 x 32 images repeats one pixel 49 times; `spread` is that 7.
+Privacy: none of its own; no layer mixes rows.
+Use when: comparing with DPMLBench. It is far too wide for small budgets.
+
+Convolutions begin by He's rule with the gain of the activation (the authors' code keeps that of ReLU for tanh too),
+dense layers with deviation 0.01 and no bias.
+
+>>> from privaware.models import count
+>>> count(Vgg(inputs=(3, 32, 32), outputs=10))
+128807306
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Image, is_whole
+from privaware.models._stack import Conv, Pool, Step, convolutions, flat
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Vgg"]
+
+GAINS = {"tanh": 5 / 3, "hardtanh": 5 / 3, "tempered": 5 / 3, "sigmoid": 1.0, "selu": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vgg(Image):
+    """`filters` by stage, a pool after each stage, then `hidden` dense layers."""
+
+    name: ClassVar[str] = "vgg"
+
+    filters: tuple[tuple[int, ...], ...] = ((64,), (128,), (256, 256), (512, 512), (512, 512))
+    hidden: tuple[int, ...] = (4096, 4096)
+    spread: int = 7
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        stages = self.filters
+        if not isinstance(stages, (list, tuple)) or not all(
+            isinstance(stage, (list, tuple)) and stage and all(is_whole(f, 1) for f in stage)
+            for stage in stages
+        ):
+            raise self._wrong("filters", "a list of stages, each a list of whole numbers >= 1")
+        self._set("filters", tuple(tuple(int(f) for f in stage) for stage in stages))
+        self._wholes("hidden")
+        self._whole("spread")
+        self._share("dropout")
+        flat(self, self._steps())
+
+    def _steps(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for stage in self.filters:
+            steps += [*(Conv(filters, 3, 1, 1) for filters in stage), Pool()]
+        return tuple(steps)
+
+    def _module(self) -> nn.Module:
+        from collections import OrderedDict
+
+        from torch import nn
+
+        from privaware.models._layers import he_normal
+
+        layers = convolutions(self, self._steps())
+        layers += [("spread", nn.AdaptiveAvgPool2d(self.spread)), ("flatten", nn.Flatten())]
+        channels = self.filters[-1][-1] if self.filters else self.inputs[0]
+        width = channels * self.spread**2
+        for at, units in enumerate(self.hidden, start=1):
+            layers.append((f"dense{at}", nn.Linear(width, units)))
+            layers.append((f"dense{at}_activation", self._activation()))
+            if self.dropout:
+                layers.append((f"dropout{at}", nn.Dropout(self.dropout)))
+            width = units
+        layers.append(("output", nn.Linear(width, self.outputs)))
+        network = nn.Sequential(OrderedDict(layers))
+        he_normal(network, GAINS.get(self.activation, 2**0.5))
+        for layer in network:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=0.01)
+                nn.init.zeros_(layer.bias)
+        return network
