@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from privaware.descent._clip import Clip, flat, quantile
+from privaware.descent._probe import proven
 from privaware.descent._shares import merged
 from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
@@ -111,8 +112,10 @@ def clipped_sum(
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
         raise WrongInput("expected a module with trainable parameters, got none")
-    stack = Stack([module], device=parameter.device)
-    given = as_inputs(inputs, stack)
+    stack = Stack([module], device=parameter.device, watch=getattr(loss, "watch", ()))
+    given, goal = as_inputs(inputs, stack), as_target(targets, stack)
+    if proven(module, loss, given, goal, stack.device):
+        stack = Stack([module], device=parameter.device, whole=True)
     rows = len(given[0])
     total = torch.zeros_like(stack.theta)
     if rows == 0:
@@ -121,7 +124,7 @@ def clipped_sum(
         stack,
         loss,
         given,
-        as_target(targets, stack),
+        goal,
         rows=rows,
         clip=flat(norm),
         norm=float(norm),

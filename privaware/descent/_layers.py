@@ -9,6 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from privaware.descent._attention import attention, has_rule
+from privaware.descent._convolution import convolution
+from privaware.descent._general import general
+from privaware.descent._normalising import channels, embedding, features
+from privaware.descent._recurrent import recurrent
 from privaware.descent._shares import Outer, Rows
 from privaware.errors import Refused
 
@@ -22,7 +27,17 @@ Rule = Callable[["Stack", Any], Callable[..., Any]]
 
 def rules() -> dict[type[nn.Module], Rule]:
     """The rule of each kind of layer; subclasses with a forward of their own are not meant."""
-    return {nn.Linear: linear}
+    table: dict[type[nn.Module], Rule] = {
+        nn.Linear: linear,
+        nn.modules.linear.NonDynamicallyQuantizableLinear: linear,
+        nn.Embedding: embedding,
+        nn.MultiheadAttention: attention,
+    }
+    table |= dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution)
+    table |= dict.fromkeys((nn.LayerNorm, nn.RMSNorm), features)
+    table |= dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), recurrent)
+    instances = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+    return table | dict.fromkeys((nn.GroupNorm, *instances), channels)
 
 
 def install(stack: Stack, whole: bool) -> dict[str, str]:
@@ -36,14 +51,14 @@ def install(stack: Stack, whole: bool) -> dict[str, str]:
         if not _touched(stack, module):
             return
         rule = None if whole else known.get(type(module))
-        if rule is None and not whole and not _own(module):
+        if isinstance(module, nn.MultiheadAttention) and not has_rule(module):
+            rule = None
+        elif rule is None and not whole and not _own(module):
             for child, part in module.named_children():
                 visit(part, f"{name}.{child}" if name else child)
             return
-        if rule is None:
-            raise Refused(f"no rule for {type(module).__name__}")
-        module.forward = rule(stack, module)  # type: ignore[method-assign]
-        found[name] = type(module).__name__
+        module.forward = (rule or general)(stack, module)  # type: ignore[method-assign]
+        found[name] = type(module).__name__ + ("" if rule else " (materialised)")
 
     visit(stack.module, "")
     return found
@@ -74,9 +89,14 @@ Named = tuple[str | None, Tensor | None]
 
 
 def recorded_linear(
-    stack: Stack, inputs: Tensor, weight: Named, bias: Named, at: slice | None = None
+    stack: Stack,
+    inputs: Tensor,
+    weight: Named,
+    bias: Named,
+    at: slice | None = None,
+    bias_at: slice | None = None,
 ) -> Tensor:
-    """A linear map with each model's own parameters, recorded; `at` says which slice of a larger parameter this is."""
+    """A linear map with each model's own parameters, recorded; `at` is the slice of a larger parameter that this is."""
     weight_name, weights = weight
     bias_name, biases = bias
     assert weights is not None
@@ -94,7 +114,7 @@ def recorded_linear(
         if weight_name is not None:
             shares.append((weight_name, outer))
         if bias_name is not None:
-            shares.append((bias_name, _bias(outer, at)))
+            shares.append((bias_name, _bias(outer, bias_at)))
         return shares
 
     return stack.record(output, make)
@@ -125,12 +145,17 @@ def by_row(values: Tensor, rows: int) -> Tensor:
     """(..., width) as (rows, width), or as (rows, positions, width) where a row has several."""
     if values.ndim == 2 and len(values) == rows:
         return values
-    if rows == 0 or values.numel() // values.shape[-1] % rows:
+    rows_first(values, rows)
+    return values.reshape(rows, -1, values.shape[-1])
+
+
+def rows_first(values: Tensor, rows: int) -> None:
+    """Refuses a tensor that cannot hold the rows in front."""
+    if rows == 0 or len(values) % rows:
         raise Refused(
             f"expected the rows first in every layer's input, got shape {tuple(values.shape)} for {rows} rows; "
             "keep the batch dimension in front"
         )
-    return values.reshape(rows, -1, values.shape[-1])
 
 
 def unchanged(values: Tensor, version: int) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from privaware.descent._clip import quantile
 from privaware.descent._gradient import accumulate, as_inputs, as_target
+from privaware.descent._probe import proven
 from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
 from privaware.noise import Rng
@@ -43,15 +44,16 @@ class Run:
         device: str = "cpu",
     ) -> None:
         self.descent, self.modules, self.rng = descent, list(modules), rng
-        self.stack = Stack(self.modules, device=device)
-        self.inputs, self.targets = (
-            as_inputs(inputs, self.stack),
-            as_target(targets, self.stack),
-        )
+        watch = getattr(descent.loss, "watch", ())
+        self.stack = Stack(self.modules, device=device, watch=watch)
+        self.inputs = as_inputs(inputs, self.stack)
+        self.targets = as_target(targets, self.stack)
         if len(self.targets) != len(self.inputs[0]):
             raise WrongInput(
                 f"expected one target a row, got {len(self.targets)} for {len(self.inputs[0])} rows"
             )
+        if proven(self.modules[0], descent.loss, self.inputs, self.targets, self.stack.device):
+            self.stack = Stack(self.modules, device=device, whole=True, watch=watch)
         self.noise = self._each("noise", noise, low=0.0)
         self.lr = self._each("lr", lr or [descent.update.lr] * self.models, low=0.0)
         self.norm = self._each("norm", norm or [descent.clip.norm] * self.models, low=0.0)

@@ -71,7 +71,12 @@ class Stack:
     """The parameters of a population, flat: `theta` is (models, trainable numbers)."""
 
     def __init__(
-        self, modules: Sequence[nn.Module], *, device: Any = "cpu", whole: bool = False
+        self,
+        modules: Sequence[nn.Module],
+        *,
+        device: Any = "cpu",
+        whole: bool = False,
+        watch: Sequence[str] = (),
     ) -> None:
         from privaware.descent._layers import install
 
@@ -97,6 +102,9 @@ class Stack:
         self.rows = 0
         self.groups = _groups(self.slots)
         self.layers = install(self, whole)
+        for module in self.module.modules():
+            if type(module).__name__ in watch:
+                module.register_forward_pre_hook(self._watched)
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
         """The (models, *shape) part of a flat (models, trainable) tensor."""
@@ -141,11 +149,19 @@ class Stack:
         self.tape.makes.append(make)
         return output
 
+    def _watched(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        self.tape.hidden.append(inputs[0])
+
     def forward(self, inputs: tuple[Tensor, ...], rows: int) -> tuple[Any, Recorded]:
         """The population's outputs on model-major rows, and what was recorded on the way."""
         self.tape, self.rows = Recorded(), rows
-        with torch.enable_grad():
-            outputs = self.module(*inputs)
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with torch.enable_grad():
+                outputs = self.module(*inputs)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
         tape, self.tape = self.tape, Recorded()
         return outputs, tape
 

@@ -1,0 +1,188 @@
+"""What a module must not do: mix rows, keep statistics of them, or use parameters where no rule can see it.
+
+Before training, the module is tried on three made-up rows (public: only shapes and types of the inputs are used). Rows
+must not influence each other, buffers must not change, and the engine must agree with autograd; else it is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from privaware.descent._clip import flat
+from privaware.descent._stack import Stack
+from privaware.errors import PrivawareError, Refused
+
+__all__ = ["proven", "replace_batch_norm"]
+
+ROWS = 3
+
+
+def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
+    """A copy of `module` with group norm where batch norm was: the same parameters, no row sees another.
+
+    >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]
+    GroupNorm(8, 8, eps=1e-05, affine=True)
+    """
+    made = copy.deepcopy(module)
+    if isinstance(made, _BatchNorm):
+        return _group_norm(made, groups)
+    for parent in list(made.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, _BatchNorm):
+                setattr(parent, name, _group_norm(child, groups))
+    return made
+
+
+def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
+    count = max(n for n in range(1, groups + 1) if layer.num_features % n == 0)
+    made = nn.GroupNorm(count, layer.num_features, eps=layer.eps, affine=layer.affine)
+    if layer.affine:
+        made.weight, made.bias = layer.weight, layer.bias
+    return made.train(layer.training)
+
+
+def proven(
+    module: nn.Module, loss: Any, inputs: Sequence[Tensor], targets: Any, device: Any
+) -> bool:
+    """Whether the module must be handled whole (the general way); refuses what cannot be private at all."""
+    _by_kind(module)
+    probe = copy.deepcopy(module).to(device)
+    rows = tuple(_made_up(item, at) for at, item in enumerate(inputs))
+    goal = torch.zeros_like(targets[:1]).expand(ROWS, *targets.shape[1:])
+    _isolated(probe, loss, rows, goal)
+    expected = _by_autograd(probe.eval(), loss, rows, goal)
+    problem: Exception | None = None
+    for whole in (False, True):
+        try:
+            if _agrees(probe, loss, rows, goal, expected, whole):
+                return whole
+        except (PrivawareError, RuntimeError, NotImplementedError) as error:
+            problem = problem or error
+    raise Refused(
+        f"{type(module).__name__} uses its parameters in a way whose per-row gradients cannot be had"
+        f"{f' ({problem})' if problem else ''}; build it from layers of torch.nn called as modules"
+    )
+
+
+def _by_kind(module: nn.Module) -> None:
+    for name, layer in module.named_modules():
+        where = f"layer {name!r}" if name else "the module"
+        if isinstance(layer, _InstanceNorm):
+            if layer.track_running_stats:
+                raise Refused(
+                    f"{where} keeps statistics of the rows; use track_running_stats=False"
+                )
+        elif isinstance(layer, _BatchNorm) and (layer.training or not layer.track_running_stats):
+            raise Refused(
+                f"{where} is batch norm, which mixes rows, so no row's gradient can be bounded; "
+                "use privaware.descent.replace_batch_norm(module)"
+            )
+        if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
+            raise Refused(
+                f"{where} is an embedding whose rows interact; leave max_norm and scale_grad_by_freq off"
+            )
+        if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
+            raise Refused(
+                f"{where} is not initialised yet; call the module once on made-up rows first"
+            )
+
+
+def _made_up(like: Tensor, at: int) -> Tensor:
+    """Three rows of numbers that have nothing to do with the data: in [0, 1], or 0 and 1 for whole numbers."""
+    generator = torch.Generator().manual_seed(2**31 + at)
+    shape = (ROWS, *like.shape[1:])
+    if like.is_floating_point():
+        return torch.rand(shape, generator=generator, dtype=torch.float64).to(like)
+    return torch.randint(2, shape, generator=generator).to(like)
+
+
+def _losses(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> Tensor:
+    with torch.random.fork_rng(devices=[goal.device] if goal.is_cuda else []):
+        torch.manual_seed(2**31)
+        found: Tensor = loss(module(*rows), goal)
+    return found
+
+
+def _isolated(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> None:
+    """Changing one row must leave the other rows' losses alone, and no buffer may remember any."""
+    before = {name: value.clone() for name, value in module.named_buffers()}
+    other = tuple(_with_other_row(item) for item in rows)
+    with torch.no_grad():
+        first, second = (_losses(module, loss, given, goal) for given in (rows, other))
+    if first.ndim == 0 or len(first) != ROWS:
+        return
+    if not torch.allclose(first[::2], second[::2], rtol=1e-5, atol=1e-6, equal_nan=True):
+        raise Refused(
+            "the rows are not independent: changing one row changed another row's loss, so no row's gradient can be "
+            "bounded; remove what computes over the batch dimension"
+        )
+    for name, value in module.named_buffers():
+        if not torch.equal(value, before[name]):
+            raise Refused(
+                f"buffer {name!r} changes with the rows, which would release them; freeze it"
+            )
+
+
+def _with_other_row(item: Tensor) -> Tensor:
+    changed = item.clone()
+    changed[1] = ~item[1] if item.dtype == torch.bool else 1 - item[1]
+    return changed
+
+
+def _by_autograd(
+    module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor
+) -> list[dict[str, Tensor]]:
+    """Each row's gradients; a trainable parameter that takes no part is refused."""
+    named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    losses = _losses(module, loss, rows, goal)
+    found = []
+    for value in losses if losses.ndim == 1 else losses.flatten()[:0]:
+        gradients = torch.autograd.grad(
+            value, list(named.values()), allow_unused=True, retain_graph=True
+        )
+        lost = [name for name, g in zip(named, gradients, strict=True) if g is None]
+        if lost:
+            raise Refused(
+                f"parameter {lost[0]!r} takes no part in the loss and would get noise alone; "
+                "freeze it with requires_grad_(False) or remove it"
+            )
+        found.append(dict(zip(named, gradients, strict=True)))
+    return found
+
+
+def _agrees(
+    module: nn.Module,
+    loss: Any,
+    rows: tuple[Tensor, ...],
+    goal: Tensor,
+    expected: list[dict[str, Tensor]],
+    whole: bool,
+) -> bool:
+    from privaware.descent._gradient import accumulate
+
+    stack = Stack([module], device=goal.device, whole=whole)
+    total = torch.zeros_like(stack.theta)
+    sizes = [torch.stack([g.square().sum() for g in one.values()]).sum().sqrt() for one in expected]
+    norm = max(0.5 * float(min(sizes, default=torch.tensor(1.0))), 1e-6)
+    squares = accumulate(
+        stack, loss, rows, goal, rows=ROWS, clip=flat(norm), norm=norm, total=total
+    )
+    if not expected:
+        return True
+    true = torch.stack(sizes)
+    near = torch.allclose(squares[:, 0].clamp_min(0).sqrt(), true, rtol=2e-3, atol=1e-6)
+    for slot in stack.slots:
+        pairs = zip(expected, sizes, strict=True)
+        parts = [one[slot.name] * (norm / size).clamp(max=1) for one, size in pairs]
+        want = torch.stack(parts).sum(0)
+        near = near and torch.allclose(
+            stack.view(total, slot)[0], want, rtol=2e-3, atol=2e-3 * norm
+        )
+    return near
