@@ -1,0 +1,387 @@
+"""Entries that each carry the hash of the one before, in one append-only SQLite file.
+
+This is the paper and ink of the ledger and knows nothing of budgets: what an entry holds, how it is
+hashed, how it reaches the disk, and what is wrong with a file that somebody changed. Hashes show an
+edit, not its author: whoever rewrites every hash, or puts back an older copy, is found out only by a
+hash kept elsewhere, which is why a released model names the hash of its entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.events import RELATIONS, Event, from_json, to_json
+
+__all__ = [
+    "Entry",
+    "Facts",
+    "absolute",
+    "append",
+    "connected",
+    "create",
+    "examine",
+    "expect_file",
+    "head",
+    "locked",
+    "plain",
+    "read",
+    "rehearse",
+    "said",
+]
+
+APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger from other databases
+VERSION = 1
+PATIENCE = 120.0  # seconds to wait for another process
+KINDS = ("created", "spend", "limit", "finished")
+TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost last entry is noticed
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE scratch (slot INTEGER PRIMARY KEY, filler BLOB NOT NULL)",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON entries"
+    " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON entries"
+    " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    # REPLACE deletes without asking the guard above, so a number that is taken is refused here
+    "CREATE TRIGGER in_order BEFORE INSERT ON entries"
+    " WHEN NEW.number IS NOT (SELECT coalesce(max(number) + 1, 0) FROM entries)"
+    " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a ledger is about, fixed at its creation (only the limit may change, by an entry)."""
+
+    limit: float
+    delta: float
+    unit: str = "row"
+    relation: str = "add_remove"
+    cap: int = 1
+    partitions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _expect_limit(self.limit)
+        _expect(_number(self.delta) and 0 < self.delta < 1, "delta in (0, 1)", self.delta)
+        _expect(_text(self.unit), "unit as text", self.unit)
+        names = ", ".join(RELATIONS)
+        _expect(self.relation in RELATIONS, f"relation among {names}", self.relation)
+        _expect(_whole(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
+        different = len(set(map(repr, self.partitions))) == len(self.partitions)
+        named = all(map(_text, self.partitions)) and different
+        _expect(named, "partitions as different names", self.partitions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the ledger; `kind` is created, spend, limit or finished."""
+
+    kind: str
+    who: str
+    what: str
+    number: int = 0
+    time: str = ""
+    previous: str = ""
+    event: Event | None = None
+    partition: str | None = None
+    run: str | None = None
+    seed: int | None = None
+    limit: float | None = None
+    facts: Facts | None = None
+    hash: str = ""
+
+    def __post_init__(self) -> None:
+        _expect(self.kind in KINDS, f"kind among {', '.join(KINDS)}", self.kind)
+        for name in ("who", "what"):
+            _expect(_text(getattr(self, name)), f"{name} as text", getattr(self, name))
+        for name in ("time", "previous", "hash"):
+            value = getattr(self, name)
+            _expect(isinstance(value, str), f"{name} as text", value)
+        for name in ("partition", "run"):
+            value = getattr(self, name)
+            _expect(value is None or _text(value), f"{name} as text or None", value)
+        _expect(_whole(self.number), "number as a whole number", self.number)
+        _expect(self.seed is None or _whole(self.seed), "seed as a whole number", self.seed)
+        _expect(isinstance(self.event, Event) == (self.kind == "spend"), "an event", self.event)
+        _expect((self.facts is not None) == (self.kind == "created"), "facts", self.facts)
+        _expect(self.kind != "finished" or self.run is not None, "the run that finished", None)
+        _expect((self.limit is not None) == (self.kind == "limit"), "a limit", self.limit)
+        if self.limit is not None:
+            _expect_limit(self.limit)
+
+
+def create(place: Path, entry: Entry) -> None:
+    """Writes the first entry to a new file, made whole under another name so nobody sees half of it."""
+    if not place.parent.is_dir():
+        raise WrongInput(f"{said(place)}: its folder does not exist; make it first")
+    draft = place.parent / f".ledger-{secrets.token_hex(8)}"
+    try:
+        with connected(draft, mode="rwc", called=place) as db:
+            db.execute(f"PRAGMA application_id={APPLICATION}")
+            db.execute(f"PRAGMA user_version={VERSION}")
+            db.execute("BEGIN IMMEDIATE")
+            for statement in TABLES:
+                db.execute(statement)
+            # a ledger of its own, even if made with the same facts in the same instant
+            _insert(db, replace(entry, previous=secrets.token_hex(32), time=_now()))
+            db.execute("COMMIT")
+        _settle(draft, place)
+    except FileExistsError:
+        raise WrongInput(f"{said(place)} exists already and is never overwritten") from None
+    except OSError as problem:
+        raise WrongInput(f"{said(place)} cannot be created: {problem.strerror}") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def read(place: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
+    """Every entry, the one of the creation first; a chain that does not hold is refused."""
+    entries, problems = examine(place, db)
+    if problems:
+        raise WrongInput(f"{said(place)} was changed: {problems[0]}")
+    return entries
+
+
+def examine(place: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
+    """The entries up to the first that cannot be read, and what is wrong, one sentence each."""
+    rows, last = _rows(place, db)
+    entries: list[Entry] = []
+    problems: list[str] = []
+    for index, (number, body, own) in enumerate(rows):
+        try:
+            entry = _parsed(body, own)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
+            problems.append(f"entry {number!r:.40} cannot be read: {_line(problem)}")
+            break
+        if not number == entry.number == index:
+            problems.append(f"entry {number} should be number {index}: one was removed or moved")
+        if entries and entry.previous != entries[-1].hash:
+            problems.append(f"entry {number} does not follow the entry before it")
+        entries.append(entry)
+    problems = problems or [*_misplaced(entries)]
+    if not problems and last != len(rows) - 1:
+        problems.append("entries were removed from its end")
+    return tuple(entries), problems
+
+
+def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
+    """The entry as it follows `head`, written; on disk once the lock around it ends."""
+    following = replace(entry, number=head.number + 1, previous=head.hash, time=_now())
+    return replace(following, hash=_insert(db, following))
+
+
+def head(db: sqlite3.Connection) -> str:
+    """The hash of the last entry."""
+    return str(db.execute("SELECT hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()[0])
+
+
+def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
+    """Writes as much as the entry would, beside the chain: a full disk or a locked folder shows now."""
+    size = 8192 + len(_body(entry))
+    db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[sqlite3.Connection]:
+    """One writer at a time; what was written is on disk when the block ends, or not at all."""
+    with connected(place) as db:
+        db.execute("BEGIN IMMEDIATE")
+        yield db
+        db.execute("COMMIT")
+
+
+@contextmanager
+def connected(
+    place: Path, *, mode: str = "rw", called: Path | None = None
+) -> Iterator[sqlite3.Connection]:
+    """A connection whose troubles are told in words."""
+    if mode == "rw":
+        expect_file(place)
+    try:
+        address = f"{place.as_uri()}?mode={mode}"  # an address, because names may hold ? and #
+        db = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+        with closing(db):
+            for setting in ("trusted_schema=OFF", "synchronous=EXTRA", "fullfsync=ON"):
+                db.execute(f"PRAGMA {setting}")
+            yield db
+    except (sqlite3.Error, UnicodeError) as problem:  # the latter: garbage in a message of SQLite's
+        raise WrongInput(f"{said(called or place)} {_words(problem)}") from None
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    try:
+        place = Path(path).absolute()
+    except TypeError:
+        raise WrongInput(f"expected the path of a ledger, got {path!r:.120}") from None
+    if "\0" in str(place):
+        raise WrongInput(f"expected a path without a zero character, got {said(place)}")
+    return place
+
+
+def expect_file(place: Path) -> None:
+    """Looks without opening: a second open and close would drop the locks that SQLite holds."""
+    try:
+        mode = os.stat(place).st_mode
+    except FileNotFoundError:
+        raise WrongInput(f"there is no ledger at {said(place)}") from None
+    except OSError as problem:
+        raise WrongInput(f"{said(place)} cannot be opened: {problem.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise WrongInput(f"{said(place)} is not a ledger: expected a file that privaware made")
+
+
+def said(place: Path) -> str:
+    """A path in a sentence: on one line and printable, whatever it holds."""
+    return ascii(str(place)) if not str(place).isprintable() else f"'{place}'"
+
+
+def plain(entry: Entry) -> dict[str, Any]:
+    """The entry as plain values, without what it does not have."""
+    values = {item.name: getattr(entry, item.name) for item in fields(entry)}
+    if entry.event is not None:
+        values["event"] = to_json(entry.event)
+    if entry.facts is not None:
+        values["facts"] = asdict(entry.facts) | {"partitions": list(entry.facts.partitions)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _body(entry: Entry) -> str:
+    """What is hashed: everything but the hash, always spelt the same way."""
+    values = {name: value for name, value in plain(entry).items() if name != "hash"}
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _insert(db: sqlite3.Connection, entry: Entry) -> str:
+    body = _body(entry)
+    own = hashlib.sha256(body.encode()).hexdigest()
+    db.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.number, body, own))
+    return own
+
+
+def _parsed(body: Any, own: Any) -> Entry:
+    if not isinstance(body, str) or hashlib.sha256(body.encode()).hexdigest() != own:
+        raise WrongInput("its hash is not that of its words")
+    values = json.loads(body)
+    if not isinstance(values, dict) or "hash" in values:
+        raise WrongInput(f"expected named values, got {body:.120}")
+    if "event" in values:
+        values["event"] = from_json(values["event"])
+    if "facts" in values:
+        facts = values["facts"]
+        values["facts"] = Facts(**(facts | {"partitions": tuple(facts["partitions"])}))
+    return Entry(**values, hash=own)
+
+
+def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
+    """Every row as it is stored, and the highest number ever given."""
+    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise WrongInput(f"{said(place)} is not a ledger: expected a file that privaware made")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise WrongInput(f"{said(place)}: expected a ledger of version {VERSION}, got {version}")
+    found = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
+    if sorted(map(repr, found)) != sorted(repr((sql,)) for sql in TABLES):
+        raise WrongInput(f"{said(place)} was changed: its tables and guards are not a ledger's")
+    rows = db.execute(
+        "SELECT number, body, hash, (SELECT max(seq) FROM sqlite_sequence WHERE name = 'entries')"
+        " FROM entries ORDER BY number"  # one statement, so that both are of one moment
+    ).fetchall()
+    return [row[:3] for row in rows], rows[-1][3] if rows else None
+
+
+def _misplaced(entries: list[Entry]) -> Iterator[str]:
+    """Entries that are sound alone but that no ledger would have written where they stand."""
+    facts = entries[0].facts if entries else None
+    if facts is None:
+        yield "it does not begin with its creation"
+        return
+    charged: set[str | None] = {None}
+    closed: set[str | None] = set()
+    for entry in entries[1:]:
+        spend = entry.kind == "spend"
+        again = spend and entry.run is not None and entry.run in charged
+        stray = entry.kind == "finished" and (entry.run not in charged or entry.run in closed)
+        if entry.kind == "created" or again or stray:
+            yield f"entry {entry.number} ({entry.kind}) is out of place"
+        if entry.partition is not None and entry.partition not in facts.partitions:
+            yield f"entry {entry.number} names the unknown partition {entry.partition!r:.120}"
+        if spend:
+            charged.add(entry.run)
+        elif entry.kind == "finished":
+            closed.add(entry.run)
+
+
+def _settle(draft: Path, place: Path) -> None:
+    """Gives the finished draft its name, which must be free, and makes that durable too."""
+    try:
+        os.link(draft, place)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with open(place, "xb") as file:
+            file.write(draft.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+    if os.name == "posix":
+        folder = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _words(problem: Exception) -> str:
+    words = {
+        sqlite3.SQLITE_BUSY: f"was held by another process for {PATIENCE:g} seconds: try later",
+        sqlite3.SQLITE_FULL: "cannot be written because the disk is full: free some space",
+        sqlite3.SQLITE_IOERR: "cannot be read or written: check its disk and the room left on it",
+        sqlite3.SQLITE_READONLY: "cannot be written: make the file and its folder writable",
+        sqlite3.SQLITE_CANTOPEN: "cannot be opened: make the file and its folder writable",
+        sqlite3.SQLITE_PERM: "cannot be opened: make the file and its folder writable",
+        sqlite3.SQLITE_NOTADB: "is not a ledger: expected a file that privaware made",
+        sqlite3.SQLITE_CORRUPT: "is damaged: put back a copy of it",
+    }
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the low byte is the family
+    return words.get(code, f"cannot be used as a ledger: {_line(problem)}")
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:200]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _expect(good: bool, words: str, value: Any) -> None:
+    if not good:
+        raise WrongInput(f"ledger: expected {words}, got {value!r:.120}")
+
+
+def _expect_limit(value: Any) -> None:
+    _expect(_number(value) and value > 0, "limit as a finite number > 0", value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""

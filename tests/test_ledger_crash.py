@@ -1,0 +1,268 @@
+"""The ledger under violence: killed processes, many processes, full disks and locked folders."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from privaware.errors import WrongInput
+from privaware.events import Pure
+from privaware.ledger import Ledger
+
+DELTA = 1e-5
+ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+HEAD = """
+import os, sys
+from pathlib import Path
+from privaware import accounting
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.events import Pure
+from privaware.ledger import Ledger
+accounting.epsilon(Pure(epsilon=0.1), 1e-5)  # its imports take longest: have them before anything starts
+path = Path(sys.argv[1])
+"""
+
+
+def python(script: str, *arguments: object) -> subprocess.Popen[str]:
+    code = HEAD + textwrap.dedent(script)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate("go\n", timeout=120)
+    assert process.returncode == 0
+    return out
+
+
+# Killed
+
+
+SPENDER = """
+print("ready", flush=True)
+number = int(sys.argv[2])
+if not path.exists():  # creation is as open to the axe as any later moment
+    Ledger.open_or_create(path, limit=1e6, delta=1e-5)
+ledger = Ledger.open(path)
+while True:
+    entry = ledger.spend(Pure(epsilon=0.001), what="a count", run=f"run {number}")
+    print(entry.number, entry.hash, flush=True)
+    number += 1
+"""
+
+
+def killed_spends(path: Path, kills: int, rng: random.Random) -> int:
+    """Kills that many spenders at random moments; returns how many spends they told of."""
+    told: dict[int, str] = {}
+    for turn in range(kills):
+        process = python(SPENDER, path, turn * 1_000_000)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0, 0.25))
+        os.kill(process.pid, signal.SIGKILL)
+        out, _ = process.communicate()
+        lines = [line.split() for line in out.splitlines(keepends=True) if line.endswith("\n")]
+        told |= {int(number): own for number, own in lines}
+        if not path.exists():
+            assert not told
+            continue
+        assert Ledger.verify(path) == []
+        kept = {entry.number: entry.hash for entry in Ledger.open(path).entries()}
+        assert told.items() <= kept.items()
+        assert (
+            len(kept) - 1 <= len(told) + turn + 1
+        )  # a spend not told of: one for each kill at most
+    return len(told)
+
+
+def test_p33_killed_spends_are_never_lost(tmp_path: Path) -> None:
+    assert killed_spends(tmp_path / "rows.ledger", kills=12, rng=random.Random(33)) > 0
+
+
+@pytest.mark.slow
+def test_p33_two_hundred_killed_spends_are_never_lost(tmp_path: Path) -> None:
+    assert killed_spends(tmp_path / "rows.ledger", kills=200, rng=random.Random(34)) > 200
+
+
+def test_p33_a_killed_run_resumes_without_a_second_charge(tmp_path: Path) -> None:
+    path = tmp_path / "rows.ledger"
+    ledger = Ledger.create(path, limit=1.0, delta=DELTA)
+    script = """
+    entry = Ledger.open(path).spend(Pure(epsilon=0.7), what="a fit", run="key")
+    print(entry.hash, flush=True)
+    sys.stdin.readline()  # the run, which does not live to its end
+    """
+    hashes = []
+    for _ in range(2):
+        process = python(script, path)
+        assert process.stdout is not None
+        hashes.append(process.stdout.readline().strip())
+        process.kill()
+        process.communicate()
+    entry = ledger.spend(Pure(epsilon=0.7), what="a fit", run="key")
+    ledger.finish("key")
+    assert hashes == [entry.hash, entry.hash]
+    assert [e.kind for e in ledger.entries()] == ["created", "spend", "finished"]
+
+
+# Shared
+
+
+def test_eight_processes_never_overspend(tmp_path: Path) -> None:
+    path = tmp_path / "rows.ledger"
+    script = """
+    print("ready", flush=True)
+    sys.stdin.readline()
+    ledger = Ledger.open_or_create(path, limit=1.0, delta=1e-5)
+    taken = 0
+    try:
+        while True:
+            ledger.spend(Pure(epsilon=0.03), what="a count", who=sys.argv[2])
+            taken += 1
+    except BudgetExceeded:
+        print(taken)
+    """
+    processes = [python(script, path, f"process {n}") for n in range(8)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    taken = sum(int(answer(process)) for process in processes)
+    ledger = Ledger.open(path)
+    assert taken == len(ledger.entries()) - 1
+    assert ledger.spent() <= 1.0 * (1 + 1e-9)
+    assert Ledger.verify(path) == []
+    assert os.listdir(tmp_path) == [path.name]
+
+
+# No room, no right
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that other users can enter, which pytest's own is not."""
+    made = Path(tempfile.mkdtemp(prefix="ledger "))
+    made.chmod(0o755)
+    yield made
+    made.chmod(0o755)
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def small_disk(folder: Path) -> Iterator[Path]:
+    if not ROOT or not shutil.which("mount"):
+        pytest.skip("needs the right to mount a small disk")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filler").open("wb", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+
+
+def test_a_full_disk_stops_before_spending(small_disk: Path) -> None:
+    ledger = Ledger.create(small_disk / "rows.ledger", limit=1.0, delta=DELTA)
+    first = ledger.spend(Pure(epsilon=0.1), what="a count")
+    ledger.ready(Pure(epsilon=0.1))
+    fill(small_disk)
+    for act in (ledger.ready, ledger.spend):
+        with pytest.raises(WrongInput, match="disk is full"):
+            act(Pure(epsilon=0.1), what="a count")
+    with pytest.raises(WrongInput, match="disk is full"):
+        Ledger.create(small_disk / "other.ledger", limit=1.0, delta=DELTA)
+    assert sorted(os.listdir(small_disk)) == ["filler", "rows.ledger"]
+    assert Ledger.verify(ledger.path) == []
+    (small_disk / "filler").unlink()
+    assert ledger.entries()[-1] == first
+    ledger.spend(Pure(epsilon=0.1), what="a count")
+    assert Ledger.verify(ledger.path) == []
+
+
+def test_a_file_that_may_not_grow_stops_before_spending(tmp_path: Path) -> None:
+    """What a full disk looks like where nobody may mount one."""
+    path = tmp_path / "rows.ledger"
+    Ledger.create(path, limit=1.0, delta=DELTA).spend(Pure(epsilon=0.1), what="a count")
+    script = """
+    import resource
+    ledger = Ledger.open(path)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    for act in (ledger.ready, ledger.spend):
+        try:
+            act(Pure(epsilon=0.1), what="a count")
+        except WrongInput as no:
+            print(no)
+    """
+    said = answer(python(script, path)).splitlines()
+    assert len(said) == 2
+    assert all("room left" in line or "disk is full" in line for line in said)
+    assert len(Ledger.open(path).entries()) == 2
+    assert Ledger.verify(path) == []
+
+
+@pytest.mark.parametrize("locked", ["file", "folder", "both"])
+def test_a_read_only_ledger_stops_before_spending(folder: Path, locked: str) -> None:
+    path = folder / "rows.ledger"
+    Ledger.create(path, limit=1.0, delta=DELTA).spend(Pure(epsilon=0.1), what="a count")
+    path.chmod(0o444 if locked != "folder" else 0o666)
+    folder.chmod(0o555 if locked != "file" else 0o777)
+    script = """
+    if os.geteuid() == 0:
+        os.setuid(65534)  # permissions do not bind the administrator
+    ledger = Ledger.open(path)
+    print(len(ledger.entries()), Ledger.verify(path))
+    for act in (ledger.ready, ledger.spend):
+        try:
+            act(Pure(epsilon=0.1), what="a count", run="key")
+        except WrongInput as no:
+            print(no)
+    """
+    said = answer(python(script, path)).splitlines()
+    assert said[0] == "2 []"
+    assert len(said) == 3
+    assert all("make the file and its folder writable" in line for line in said[1:])
+    assert os.listdir(folder) == [path.name]
+    assert len(Ledger.open(path).entries()) == 2
+
+
+def test_a_read_only_folder_gets_no_ledger(folder: Path) -> None:
+    folder.chmod(0o555)
+    script = """
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    try:
+        Ledger.create(path, limit=1.0, delta=1e-5)
+    except WrongInput as no:
+        print(no)
+    """
+    assert "make the file and its folder writable" in answer(python(script, folder / "rows.ledger"))
+    assert os.listdir(folder) == []
