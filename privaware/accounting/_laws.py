@@ -1,0 +1,438 @@
+"""Events become laws of the privacy loss: what both accountants compose.
+
+A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant needs is the
+law of the loss `l = ln(P/Q)` drawn from P, and composition is the sum of independent losses. A `Law` names the pair and
+knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for complex `z`, by its own quadrature.
+`_pld.py` builds the same pair with the accounting library; the two share the names, not the numbers.
+
+`flatten` turns an event into `Terms`: Gaussians collapsed into one (their squared inverse noises add up, exactly),
+chances of total failure multiplied together, and every other law with the number of times it occurs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privaware.errors import Refused
+from privaware.events import (
+    Approximate,
+    Composed,
+    Disjoint,
+    Event,
+    Gaussian,
+    Group,
+    Laplace,
+    Pure,
+    RandomisedResponse,
+    Repeated,
+    Sampled,
+    Selected,
+    Unproven,
+    ZCDP,
+    leaves,
+)
+
+__all__ = ["DIRECTIONS", "Law", "Normal", "Response", "SampledLaplace", "Shifted", "Table"]
+
+Array = NDArray[Any]
+DIRECTIONS = ("remove", "add")
+
+
+class Law:
+    """The loss of one release on its dominating pair, in both directions."""
+
+    symmetric = True
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        """K(z) for an array of complex z whose real parts are all the same."""
+        raise AssertionError(type(self).__name__)
+
+    def spread(self) -> float:
+        """Standard deviation of the loss (the larger direction), by numerical differentiation at 0."""
+        return _spread(self)
+
+    def pure(self) -> float:
+        """The largest loss possible."""
+        return math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normal(Law):
+    """Any number of Gaussian releases, adaptively chosen: one Gaussian of sensitivity `mu` over noise 1."""
+
+    mu: float
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        return self.mu**2 / 2 * (z + z * z)
+
+    def spread(self) -> float:
+        return self.mu
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifted(Law):
+    """A sampled Gaussian: P = sum_j w_j N(j, noise^2), w = Binomial(group, rate), against Q = N(0, noise^2).
+
+    `group` rows of one unit are each sampled on their own. Why this pair dominates: let the sampled rows add up to a
+    vector c_S with |c_S| <= |S|. The density ratio under Q is sum_S w_S exp(X_S - Var X_S / 2) with X_S = <c_S, y>/noise^2
+    jointly Gaussian and Cov(X_S, X_R) = <c_S, c_R>/noise^2 <= |S| |R|/noise^2, the covariance of the pair above. By
+    Kahane's inequality the expectation of any convex function of the ratio grows with the covariances, and both
+    directions of every hockey-stick divergence are such expectations.
+
+    `replace_one` (group 1 only): (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1).
+    """
+
+    noise: float
+    rate: float
+    group: int = 1
+    replace: bool = False
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.replace
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        return _quadrature(self, np.asarray(z), direction)
+
+    def curves(self, x: Array, direction: str) -> tuple[Array, Array]:
+        """(a, l): the loss is l(x), and P has density phi(x) exp(a(x)), phi being N(0, noise^2)."""
+        up = self._log_ratio(x)
+        if self.replace:
+            return up, up - self._log_ratio(-x)
+        return (up, up) if direction == "remove" else (np.zeros_like(x), -up)
+
+    def _log_ratio(self, x: Array) -> Array:
+        j = np.arange(1, self.group + 1)
+        weights = _binomial(self.group, self.rate)
+        exponents = (2 * j * x[:, None] - j**2) / (2 * self.noise**2)
+        top = np.maximum(exponents.max(axis=1), 0.0)
+        if float(top.max()) < 30:  # keeps every digit when the ratio is close to 1
+            return np.log1p(np.expm1(exponents) @ weights[1:])  # type: ignore[no-any-return]
+        inside = weights[0] * np.exp(-top) + np.exp(exponents - top[:, None]) @ weights[1:]
+        return top + np.log(inside)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capped(Law):
+    """A Poisson batch of at most `cap` of `rows` rows, the surplus dropped at random.
+
+    Whether a batch overflowed is revealed to the adversary: then (probability `overflow`) one row pushes another out, a
+    replacement at doubled sensitivity with its own rate; otherwise it is the ordinary sampled Gaussian.
+    """
+
+    noise: float
+    rate: float
+    rows: int
+    cap: int
+    replace: bool = False
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.replace
+
+    def parts(self) -> tuple[float, Shifted, Shifted]:
+        from scipy import stats
+
+        usual = Shifted(noise=self.noise, rate=self.rate, replace=self.replace)
+        overflow = float(stats.binom.sf(self.cap - 1, self.rows - 1, self.rate))
+        if overflow == 0:
+            return 0.0, usual, usual
+        full = float(stats.binom.sf(self.cap, self.rows, self.rate))
+        rate = min(1.0, full * self.cap / overflow / self.rows)
+        return overflow, Shifted(noise=self.noise / 2, rate=rate, replace=True), usual
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        overflow, pushed, usual = self.parts()
+        ordinary = usual.log_mgf(z, direction)
+        if overflow == 0:
+            return ordinary
+        gap = pushed.log_mgf(z, direction) - ordinary
+        return ordinary + np.log1p(overflow * np.expm1(gap))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledLaplace(Law):
+    """Laplace noise of scale `noise`, sensitivity 1, on a Poisson sample (rate 1: on every row)."""
+
+    noise: float
+    rate: float = 1.0
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.rate == 1
+
+    def pure(self) -> float:
+        return (
+            math.log1p(self.rate * math.expm1(1 / self.noise))
+            if 1 / self.noise < 700
+            else 1 / self.noise
+        )
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        z = np.asarray(z)
+        if self.rate == 1:
+            return _log_mgf_laplace(z, 1 / self.noise)
+        # Between the atoms the loss of the unsampled pair is u in (-e, e) with density exp((u - e)/2)/4 under P.
+        e = 1 / self.noise
+        nodes, weights = _legendre(_enough(e, z))
+        u = e * nodes
+        under_p = np.concatenate([[0.5], e * weights * np.exp((u - e) / 2) / 4, [math.exp(-e) / 2]])
+        loss = np.concatenate([[e], u, [-e]])
+        return _log_mgf_table(z, *sample(loss, under_p, self.rate, direction))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response(Law):
+    """Randomised response among `classes`; with 2 classes the worst case of any epsilon-DP release."""
+
+    epsilon: float
+    classes: int = 2
+    rate: float = 1.0
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.rate == 1
+
+    def pure(self) -> float:
+        if self.rate == 1 or self.epsilon > 700:
+            return self.epsilon
+        return math.log1p(self.rate * math.expm1(self.epsilon))
+
+    def table(self, direction: str) -> tuple[Array, Array]:
+        rest = (self.classes - 2) * math.exp(-self.epsilon)
+        total = 1 + math.exp(-self.epsilon) + rest
+        losses = np.array([self.epsilon, 0.0, -self.epsilon])
+        probs = np.array([1.0, rest, math.exp(-self.epsilon)]) / total
+        if self.rate < 1:
+            return sample(losses, probs, self.rate, direction)
+        return losses, probs
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        return _log_mgf_table(np.asarray(z), *self.table(direction))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Law):
+    """A pair given by its finite losses and their probabilities under P, for each direction."""
+
+    name: str
+    remove: tuple[Array, Array] = field(compare=False, repr=False)
+    add: tuple[Array, Array] = field(compare=False, repr=False)
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.remove is self.add
+
+    def table(self, direction: str) -> tuple[Array, Array]:
+        return self.remove if direction == "remove" else self.add
+
+    def log_mgf(self, z: Array, direction: str) -> Array:
+        return _log_mgf_table(np.asarray(z), *self.table(direction))
+
+    def pure(self) -> float:
+        return float(max(self.remove[0].max(), self.add[0].max()))
+
+
+def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Array, Array]:
+    """Poisson sampling of a pair without failures: ((1-rate) Q + rate P, Q) or (P, (1-rate) P + rate Q).
+
+    Zhu, Dong and Wang 2022, theorem 11: the first when a row is removed, the second when one is added.
+    """
+    if direction == "remove":
+        return np.log1p(rate * np.expm1(losses)), probs * ((1 - rate) * np.exp(-losses) + rate)
+    return -np.log1p(rate * np.expm1(-losses)), probs
+
+
+def _log_mgf_table(z: Array, losses: Array, probs: Array) -> Array:
+    real = float(np.real(z.flat[0])) if z.size else 0.0
+    top = float(np.max(real * losses))
+    if abs(real) * float(np.abs(losses).max()) < 1 and abs(float(probs.sum()) - 1) < 1e-12:
+        return np.log1p(np.expm1(z[:, None] * losses) @ probs)  # type: ignore[no-any-return]
+    return top + np.log(np.exp(z[:, None] * losses - top) @ probs)  # type: ignore[no-any-return]
+
+
+def _log_mgf_laplace(z: Array, e: float) -> Array:
+    """ln of [(1+z) exp(z e) + z exp(-(1+z) e)] / (1+2z), and its limit where 1+2z = 0."""
+    top = np.maximum(np.real(z) * e, -(1 + np.real(z)) * e)
+    near = np.abs(1 + 2 * z) < 1e-9
+    safe = np.where(near, 0.0, z)
+    value = ((1 + safe) * np.exp(safe * e - top) + safe * np.exp(-(1 + safe) * e - top)) / (
+        1 + 2 * safe
+    )
+    limit = (1 + e / 2) * np.exp(-e / 2 - top)
+    return top + np.log(np.where(near, limit, value))  # type: ignore[no-any-return]
+
+
+def _enough(e: float, z: Array) -> int:
+    return int(min(4096, 64 + 2 * e * (1 + float(np.abs(z).max()))))
+
+
+@lru_cache(maxsize=16)
+def _legendre(count: int) -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(count)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def _binomial(count: int, rate: float) -> Array:
+    from scipy import stats
+
+    return np.asarray(stats.binom.pmf(np.arange(count + 1), count, rate))
+
+
+def _quadrature(law: Shifted, z: Array, direction: str) -> Array:
+    """ln of the integral of phi(x) exp(a(x) + z l(x)) by the trapezoid rule.
+
+    The integrand is analytic and decays like a Gaussian, so the rule converges exponentially fast; the step must only
+    resolve the Gaussian and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range is found, not
+    guessed: wherever the integrand at Re(z) is within exp(-42) of its maximum.
+    """
+    s, real = law.noise, float(np.real(z.flat[0]))
+    reach = (abs(real) + 2) * law.group + 12 * s
+    low, high = -reach, reach
+    for _ in range(2):
+        coarse = np.linspace(low, high, 2001)
+        a, loss = law.curves(coarse, direction)
+        level = -(coarse**2) / (2 * s * s) + a + real * loss
+        level -= level.max()
+        inside = np.flatnonzero(level > -42)
+        low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 2000)]
+    # Far out on the contour the integrand is divided by z^2, so less of the mass needs resolving.
+    far = float(np.abs(np.imag(z)).max())
+    need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
+    speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
+    step = 2 * math.pi / (18 / s + 1.2 * speed)
+    step = min(step, max(s * s, s / 40), (high - low) / 40)
+    step = max(step, (high - low) / 200_000)
+    x = low + step * np.arange(int((high - low) / step) + 2)
+    a, loss = law.curves(x, direction)
+    log_weight = -(x**2) / (2 * s * s) + math.log(step / (s * math.sqrt(2 * math.pi)))
+    out = np.empty(z.shape, dtype=z.dtype)
+    small = float(np.max(np.abs(a + real * loss))) < 30 and abs(real) < 1e6
+    base = float(np.max(log_weight + a + real * loss))
+    weight = np.exp(log_weight)
+    for start in range(0, z.size, 256):  # in pieces: memory stays small
+        some = z[start : start + 256, None]
+        if small:
+            out[start : start + 256] = np.log1p(np.expm1(a + some * loss) @ weight)
+        else:
+            inner = np.exp(log_weight + a + some * loss - base)
+            out[start : start + 256] = base + np.log(inner.sum(axis=1))
+    return out
+
+
+@lru_cache(maxsize=4096)
+def _spread(law: Law) -> float:
+    best = 0.0
+    for direction in DIRECTIONS:
+        step = 1e-3
+        for _ in range(60):
+            k = [float(law.log_mgf(np.array([t]), direction)[0]) for t in (step, 2 * step)]
+            variance = (k[1] - 2 * k[0]) / step**2
+            if k[1] < 0.2:
+                break
+            step /= 4
+        best = max(best, math.sqrt(max(variance, 0.0)))
+    return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """A composition, flattened: laws with their counts, and what is no law."""
+
+    laws: tuple[tuple[Law, int], ...] = ()
+    survive: float = 0.0  # ln of the probability that no release fails outright
+    rho: float = 0.0  # zCDP is a bound on a curve, not a pair: only RDP can use it
+
+    @property
+    def failure(self) -> float:
+        return -math.expm1(self.survive)
+
+
+def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
+    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`."""
+    ways: list[list[tuple[Event, int]]] = [[]]
+    for leaf, count in leaves(event):
+        if isinstance(leaf, Disjoint):
+            inner = [way for part in leaf.events for way in alternatives(part)]
+            unique = list(dict.fromkeys(tuple(way) for way in inner))
+            ways = [way + [(e, n * count) for e, n in extra] for way in ways for extra in unique]
+            if len(ways) > 10_000:
+                raise Refused(
+                    "the event composes too many disjoint releases to compare every choice of parts; "
+                    "compose inside each part instead"
+                )
+        else:
+            for way in ways:
+                way.append((leaf, count))
+    return ways
+
+
+def flatten(parts: list[tuple[Event, int]]) -> Terms:
+    """Terms of a list of leaves without `Disjoint`."""
+    total = _Total()
+    for leaf, count in parts:
+        total.add(leaf, count)
+    return total.terms()
+
+
+class _Total:
+    def __init__(self) -> None:
+        self.precision = 0.0
+        self.laws: dict[Law, int] = {}
+        self.survive = 0.0
+        self.rho = 0.0
+
+    def terms(self) -> Terms:
+        laws = list(self.laws.items())
+        if self.precision:
+            laws.insert(0, (Normal(mu=math.sqrt(self.precision)), 1))
+        return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
+
+    def law(self, law: Law, count: int) -> None:
+        self.laws[law] = self.laws.get(law, 0) + count
+
+    def add(self, leaf: Event, count: int) -> None:
+        match leaf:
+            case Gaussian(noise=noise):
+                self.precision += count / noise**2
+            case Laplace(noise=noise):
+                self.law(SampledLaplace(noise=noise), count)
+            case Pure(epsilon=epsilon):
+                self.law(Response(epsilon=epsilon), count)
+            case RandomisedResponse(epsilon=epsilon, classes=classes):
+                self.law(Response(epsilon=epsilon, classes=classes), count)
+            case Approximate(epsilon=epsilon, delta=delta):
+                self.survive += count * math.log1p(-delta) if delta < 1 else -math.inf
+                if epsilon > 0:
+                    self.law(Response(epsilon=epsilon), count)
+            case ZCDP(rho=rho):
+                self.rho += count * rho
+            case Sampled():
+                self.sampled(leaf, count)
+            case Unproven(reason=reason):
+                raise Refused(f"no guarantee can be computed: {reason}")
+            case _:
+                raise Refused(f"no accountant knows {type(leaf).__name__}")
+
+    def sampled(self, leaf: Sampled, count: int) -> None:
+        inner = list(leaves(leaf.event))
+        if inner and all(isinstance(e, Gaussian) for e, _ in inner):
+            noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
+            replace = leaf.relation == "replace_one"
+            if leaf.cap is not None and leaf.rows is not None:
+                self.law(
+                    Capped(
+                        noise=noise, rate=leaf.rate, rows=leaf.rows, cap=leaf.cap, replace=replace
+                    ),
+                    count,
+                )
+            else:
+                self.law(Shifted(noise=noise, rate=leaf.rate, replace=replace), count)
+            return
+        raise Refused(f"no accountant knows a sample of {leaf.event}")

@@ -1,0 +1,150 @@
+"""Renyi divergences: the bound for what has no pair (zCDP), and for comparison with older papers.
+
+A release has curve r(order) = D_order(P || Q), curves of composed releases add up, and at the end each order gives an epsilon:
+
+* improved conversion (Balle et al. 2020; Canonne, Kamath and Steinke 2020): r + ln((a-1)/a) - (ln delta + ln a)/(a-1);
+* classic conversion (Mironov 2017), what papers before 2021 printed: r + ln(1/delta)/(a-1).
+
+For the sampled Gaussian at a whole order the divergence is a binomial sum; at a fractional one an infinite series whose
+terms beyond the order alternate in sign. Leaving the signs out, as is often done, is safe but up to 4 % too large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.accounting._laws import DIRECTIONS, Array, Law, Normal, Shifted, Terms
+
+ORDERS: tuple[float, ...] = tuple(
+    sorted(
+        {round(1 + 10**p, 6) for p in np.arange(-4, 0, 0.125)}
+        | {x / 10 for x in range(20, 110)}
+        | {float(x) for x in range(11, 64)}
+        | {float(round(10**p)) for p in np.arange(1.8, 5.05, 0.05)}
+    )
+)
+TENSORFLOW_ORDERS: tuple[float, ...] = (
+    *(1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5),
+    *(float(x) for x in range(5, 64)),
+    *(128.0, 256.0, 512.0),
+)
+OPACUS_ORDERS: tuple[float, ...] = (
+    *(1 + x / 10 for x in range(1, 100)),
+    *(float(x) for x in range(12, 64)),
+)
+
+
+def epsilon(
+    terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False
+) -> float:
+    """The least epsilon over `orders`; chances of failure are taken out of delta first."""
+    if terms.failure >= delta:
+        return math.inf
+    rest = (delta - terms.failure) / (1 - terms.failure)
+    if not terms.laws and not terms.rho:
+        return 0.0
+    return convert(orders, curve(terms, tuple(orders)), rest, classic=classic)
+
+
+def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: bool = False) -> float:
+    a = np.asarray(orders, dtype=float)
+    if classic:
+        return float(np.min(curve + math.log(1 / delta) / (a - 1)))
+    values = curve + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
+    # A divergence this small means a total variation below delta (Bretagnolle and Huber).
+    if np.any(delta**2 > -np.expm1(-curve)):
+        return 0.0
+    return max(0.0, float(np.min(values)))
+
+
+def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
+    """The divergences of a composition, the larger direction of the whole."""
+    both = DIRECTIONS[:1] if all(law.symmetric for law, _ in terms.laws) else DIRECTIONS
+    totals = [
+        sum((n * _law(law, direction, orders) for law, n in terms.laws), np.zeros(len(orders)))
+        for direction in both
+    ]
+    return np.max(totals, axis=0) + terms.rho * np.asarray(orders)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)
+def _law(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
+    if isinstance(law, Normal):
+        return law.mu**2 / 2 * np.asarray(orders)
+    if isinstance(law, Shifted) and law.group == 1 and not law.replace:
+        # The remove direction is the larger one at every order (Mironov, Talwar and Zhang 2019).
+        return np.array([sampled_gaussian(law.rate, law.noise, a) for a in orders])
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = [float(law.log_mgf(np.array([a - 1]), direction)[0]) / (a - 1) for a in orders]
+    return np.array([v if math.isfinite(v) else math.inf for v in values])
+
+
+def sampled_gaussian(rate: float, noise: float, order: float) -> float:
+    """The divergence of one step of the sampled Gaussian at one order.
+
+    >>> round(sampled_gaussian(1.0, 2.0, 8.0), 6)
+    1.0
+    >>> round(sampled_gaussian(0.1, 0.37, 1.3), 5)
+    0.35587
+    """
+    if rate == 1:
+        return order / (2 * noise**2)
+    if float(order).is_integer():
+        return _whole(rate, noise, int(order)) / (order - 1)
+    return _fractional(rate, noise, order) / (order - 1)
+
+
+def _whole(rate: float, noise: float, order: int) -> float:
+    from scipy import special
+
+    i = np.arange(order + 1)
+    terms = special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
+    terms += i * math.log(rate) + (order - i) * math.log1p(-rate)
+    # The terms without the exponential sum to 1: leaving that 1 out keeps the digits of tiny divergences.
+    grow = (i.astype(float) ** 2 - i) / (2 * noise**2)
+    if float(grow[-1]) < 30:
+        return float(np.log1p(np.exp(terms) @ np.expm1(grow)))
+    return float(special.logsumexp(terms + grow))
+
+
+def _fractional(rate: float, noise: float, order: float) -> float:
+    """ln E_Q[((1-q) + q e^{(2x-1)/2s^2})^order], split where the two summands are equal, each half a binomial series."""
+    from scipy import special
+
+    split = 0.5 + noise**2 * math.log(1 / rate - 1)
+    top, total = -math.inf, 0.0
+    for start in range(0, 100_000, 500):
+        i = np.arange(start, start + 500, dtype=float)
+        j = order - i
+        size = _log_binomial(order, i)
+        sign = _sign_binomial(order, i)
+        pieces = []
+        for n, cut in ((i, split), (j, None)):
+            power = n * math.log(rate) + (order - n) * math.log1p(-rate)
+            reach = (n - split) / noise if cut is None else (split - n) / noise
+            pieces.append(size + power + (n * n - n) / (2 * noise**2) + special.log_ndtr(reach))
+        level = max(top, float(np.max(pieces)))
+        batch = sum(float(np.sum(sign * np.exp(piece - level))) for piece in pieces)
+        total = total * (math.exp(top - level) if math.isfinite(top) else 0.0) + batch
+        top = level
+        if max(float(piece[-1]) for piece in pieces) < top - 40:
+            break
+    return top + math.log(total)
+
+
+def _log_binomial(order: float, i: Array) -> Array:
+    from scipy import special
+
+    return np.asarray(  # gammaln gives ln|Gamma|, also left of zero
+        special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
+    )
+
+
+def _sign_binomial(order: float, i: Array) -> Array:
+    """Beyond the order the generalised binomial coefficients alternate."""
+    beyond = np.maximum(i - math.floor(order) - 1, 0)
+    return np.where(beyond % 2 == 0, 1.0, -1.0)
