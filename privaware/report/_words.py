@@ -1,0 +1,208 @@
+"""Events, numbers and public facts in the words of a person.
+
+>>> from privaware.events import Gaussian
+>>> formula(100 * Gaussian(noise=12.3))
+'100 x Gaussian, noise 12.3, every row'
+>>> formula(400 * Gaussian(noise=1.1).sampled(rate=0.02))
+'400 steps of Gaussian noise 1.1 on Poisson samples at rate 0.02'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+from privaware import events
+
+__all__ = [
+    "LABELS",
+    "bound",
+    "formula",
+    "found",
+    "game",
+    "likelihood",
+    "neighbours",
+    "number",
+    "percent",
+    "unproven",
+    "value",
+    "whom",
+]
+
+SHOWN = 4  # parts of a long composition that are spelt out
+
+LABELS = ("label", "labels")  # units that hide nothing but the target
+
+LAWS = {
+    "negative_binomial": "truncated negative binomial",
+    "logarithmic": "logarithmic",
+    "poisson": "Poisson",
+}
+
+
+def number(x: float, digits: int = 6) -> str:
+    """A plain number: 12.3, 1e-5, 1,000,000."""
+    if not math.isfinite(x):
+        return "infinite" if x > 0 else str(x)
+    return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
+
+
+def bound(x: float, digits: int = 4) -> str:
+    """An upper bound, rounded up so that what is read is never less than what is meant.
+
+    >>> bound(2.71828), bound(0.1 + 0.2), bound(0.99996)
+    ('2.719', '0.3', '1')
+    """
+    if not math.isfinite(x):
+        return "infinite"
+    # Twelve digits first: what binary fractions add beyond them is not part of the number.
+    near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
+    return _plain(Context(prec=digits, rounding=ROUND_CEILING).plus(near))
+
+
+def percent(x: float) -> str:
+    """A chance as a percentage, rounded up."""
+    return f"{bound(100 * x, 3)}%"
+
+
+def _plain(x: Decimal) -> str:
+    if x == 0:
+        return "0"
+    if -4 <= x.adjusted() < 15:
+        whole, _, rest = f"{x:,f}".partition(".")
+        return f"{whole}.{rest.rstrip('0')}".rstrip(".")
+    digits = f"{x.scaleb(-x.adjusted()):f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{digits}e{x.adjusted()}"
+
+
+def formula(event: events.Event) -> str:
+    """What was done, without the symbols."""
+    if isinstance(event, events.Repeated):
+        return _repeated(event)
+    if isinstance(event, (events.Composed, events.Disjoint)):
+        return _several(event)
+    if isinstance(event, events.Sampled):
+        cut = f", cut to {event.cap:,} of {event.rows:,} rows" if event.cap else ""
+        return f"{_leaf(event.event)} on a Poisson sample at rate {number(event.rate)}{cut}"
+    if isinstance(event, events.Selected):
+        law = LAWS.get(event.law, event.law)
+        shape = f", shape {number(event.shape)}" if event.shape is not None else ""
+        runs = f"{law} law, {number(event.mean)} expected{shape}"
+        return f"the best of a secret random number of runs ({runs}), each {formula(event.event)}"
+    if isinstance(event, events.Group):
+        return f"{formula(event.event)}, priced for a unit of up to {event.size:,} rows"
+    return _leaf(event) + (
+        ", every row" if isinstance(event, (events.Gaussian, events.Laplace)) else ""
+    )
+
+
+def _repeated(event: events.Repeated) -> str:
+    inner, times = event.event, f"{event.count:,}"
+    if isinstance(inner, events.Sampled) and isinstance(inner.event, events.Gaussian):
+        return (
+            f"{times} steps of {formula(inner).replace('a Poisson sample', 'Poisson samples', 1)}"
+        )
+    if isinstance(inner, (events.Gaussian, events.Laplace)):
+        name = type(inner).__name__
+        return f"{times} x {name}, noise {number(inner.noise)}, every row"
+    return f"{times} x ({formula(inner)})"
+
+
+def _several(event: events.Composed | events.Disjoint) -> str:
+    if not event.events:
+        return "nothing that touches a row"
+    said = [formula(part) for part in event.events[:SHOWN]]
+    if left := len(event.events) - len(said):
+        said.append(f"{left:,} more like these")
+    if isinstance(event, events.Disjoint):
+        return f"on disjoint parts of the rows, of which the dearest counts: {'; '.join(said)}"
+    return "; then ".join(said)
+
+
+def _leaf(event: events.Event) -> str:
+    if isinstance(event, (events.Gaussian, events.Laplace)):
+        return f"{type(event).__name__} noise {number(event.noise)}"
+    if isinstance(event, events.Pure):
+        return f"a release known to cost epsilon {number(event.epsilon)}"
+    if isinstance(event, events.Approximate):
+        price = f"epsilon {number(event.epsilon)}, delta {number(event.delta)}"
+        return f"a release known to cost {price}"
+    if isinstance(event, events.ZCDP):
+        return f"a release known to cost rho {number(event.rho)} (zero-concentrated)"
+    if isinstance(event, events.RandomisedResponse):
+        return (
+            f"randomised response among {event.classes:,} values, epsilon {number(event.epsilon)}"
+        )
+    if isinstance(event, events.Unproven):
+        return f"no proven guarantee: {event.reason}"
+    return formula(event)
+
+
+def unproven(event: events.Event) -> str | None:
+    """Why `event` has no proven guarantee, where it has none."""
+    if isinstance(event, events.Unproven):
+        return str(event.reason)
+    inner = [getattr(event, "event", None), *getattr(event, "events", ())]
+    return next((why for part in inner if part is not None and (why := unproven(part))), None)
+
+
+def whom(unit: str, cap: int) -> str:
+    """Whom the guarantee protects."""
+    if unit == "row":
+        return "one row"
+    if unit in LABELS:
+        return "the label of one row; the other columns are not protected"
+    return f"everything with one value of '{unit}' (at most {cap:,} row{'s' if cap > 1 else ''})"
+
+
+def neighbours(relation: str) -> str:
+    """What makes two data sets neighbours."""
+    known = {
+        "add_remove": "add or remove one: with it and without it look alike",
+        "replace_one": "replace one: whatever values it holds, results look alike",
+    }
+    return known.get(relation, relation)
+
+
+def likelihood(epsilon: float, delta: float, change: str) -> str:
+    """What epsilon and delta mean for someone who has never met them."""
+    if epsilon > 700:  # beyond the largest float, and far beyond any meaning
+        return "An epsilon as large as this promises nothing in practice."
+    times = bound(math.exp(epsilon), 3)
+    return (
+        f"{change}, and no result becomes more than {times} times as likely, except with a chance "
+        f"of {bound(delta)}."
+    )
+
+
+def game(unit: str, relation: str) -> str:
+    """What the attacker of the risk curve tries to tell."""
+    start = "An attacker holds the model and knows all the data except one thing: "
+    if unit in LABELS:
+        return f"{start}whether a candidate's label is the true one (here called a member) or not."
+    if relation == "replace_one":
+        return f"{start}whether a candidate (then called a member) or a known stand-in was in it."
+    return f"{start}whether a candidate was in it (then called a member) or not."
+
+
+def found(alarm: str, share: str) -> str:
+    """One point of the risk curve.
+
+    >>> found("1%", "2.72%")
+    'at a false alarm rate of 1% no attacker finds more than 2.72% of the members'
+    """
+    if share == "100%":
+        return f"at a false alarm rate of {alarm} finding nearly all members is not ruled out"
+    return f"at a false alarm rate of {alarm} no attacker finds more than {share} of the members"
+
+
+def value(x: Any) -> str:
+    """A public setting as text."""
+    if isinstance(x, str):
+        return x
+    if isinstance(x, float):
+        return number(x, 12)
+    return json.dumps(x, ensure_ascii=False)
