@@ -8,12 +8,16 @@ makes two data sets neighbours (`relation`). Nothing here ever looks at a row.
 >>> schema = Schema(columns=(age,), target="income", classes=("<=50K", ">50K"), rows=1000)
 >>> schema.task, Schema.parse(schema.toml()) == schema
 ('classification', True)
+
+What is not declared is still to be paid for:
+
+>>> schema.bounded, schema.bare().bounded
+(True, False)
 """
 
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -26,6 +30,9 @@ __all__ = ["Column", "Schema"]
 KINDS = ("number", "category", "text", "ignore")
 FORMS = ("table", "image", "text")
 RELATIONS = ("add_remove", "replace_one")
+LISTS = ("categories", "bins", "classes", "shape", "assumed", "columns")
+LARGEST = 1e150
+"""Bounds stay below it, so that squares and differences are finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +41,8 @@ class Column:
 
     `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a slot
     of its own), or a number to fill in. `unseen` says the same of a category that is not declared:
-    "refuse" or "other". `bins` are public inner edges; numbers are clipped to [low, high].
+    "refuse" or "other". `bins` are public inner edges; numbers are clipped to [low, high]. A number
+    without bounds and a category without categories are known by name and kind only.
     """
 
     name: str
@@ -47,46 +55,45 @@ class Column:
     unseen: str = "refuse"
 
     def __post_init__(self) -> None:
-        self._expect(isinstance(self.name, str) and self.name != "", "a non-empty name", self.name)
+        _as_tuples(self, f"column {_shown(self.name)}")
+        self._expect(_text(self.name) and self.name != "", "a non-empty name", self.name)
         self._expect(self.kind in KINDS, f"kind among {', '.join(KINDS)}", self.kind)
+        other = self.unseen in ("refuse", "other")
+        self._expect(other, 'unseen as "refuse" or "other"', self.unseen)
+        filled = self.kind != "category" and _finite(self.missing)
         self._expect(
-            self.unseen in ("refuse", "other"), 'unseen as "refuse" or "other"', self.unseen
+            filled or self.missing in ("refuse", "category"),
+            'missing as "refuse" or "category", or for numbers a value to fill in',
+            self.missing,
         )
-        if self.kind == "number":
-            self._check_number()
-        if self.kind == "category":
-            good = all(isinstance(c, str) for c in self.categories)
-            self._expect(good and len(set(self.categories)) == len(self.categories) > 0,
-                         "distinct text categories, at least one", self.categories)  # fmt: skip
-            self._expect(
-                self.missing in ("refuse", "category"),
-                'missing as "refuse" or "category"',
-                self.missing,
-            )
-
-    def _check_number(self) -> None:
-        low, high = self.low, self.high
-        if low is None and high is None:
-            return  # bounds still to be paid for
+        self._check_numbers()
+        named = all(_text(word) for word in self.categories)
         self._expect(
-            _finite(low) and _finite(high) and low < high, "finite low < high", (low, high)
-        )  # type: ignore[operator]
+            named and len(set(self.categories)) == len(self.categories),
+            "distinct categories, as text",
+            self.categories,
+        )
+
+    def _check_numbers(self) -> None:
         ordered = all(_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
         self._expect(ordered, "bins as increasing finite numbers", self.bins)
-        filled = self.missing in ("refuse", "category") or (
-            _finite(self.missing) and low <= self.missing <= high
-        )  # type: ignore[operator]
-        self._expect(
-            filled, 'missing as "refuse", "category" or a number within the bounds', self.missing
-        )
+        if self.low is None and self.high is None:
+            return  # bounds still to be paid for
+        bounds = (self.low, self.high)
+        self._expect(_apart(self.low, self.high), "finite bounds low < high", bounds)
+        if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
+            inside = self.low <= self.missing <= self.high
+            self._expect(inside, "missing as a number within the bounds", self.missing)
 
     def _expect(self, good: bool, words: str, got: Any) -> None:
         if not good:
-            raise WrongInput(f"column {self.name!r}: expected {words}, got {got!r}")
+            raise WrongInput(f"column {_shown(self.name)}: expected {words}, got {_shown(got)}")
 
     @property
     def bounded(self) -> bool:
         """Whether everything a learner needs is declared."""
+        if self.kind == "category":
+            return bool(self.categories)
         return self.kind != "number" or self.low is not None
 
 
@@ -109,29 +116,35 @@ class Schema:
     assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _as_tuples(self, "schema")
         _expect(self.form in FORMS, f"form among {', '.join(FORMS)}", self.form)
         _expect(self.relation in RELATIONS, f"relation among {', '.join(RELATIONS)}", self.relation)
-        _expect(_whole(self.rows) and self.rows >= 1, "rows as a whole number >= 1", self.rows)
-        _expect(_whole(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
-        _expect(isinstance(self.unit, str) and self.unit != "", "unit as text", self.unit)
-        _expect(isinstance(self.target, str), "target as text", self.target)
+        _expect(_counts(self.rows), "rows as a whole number from 1 to 1e15", self.rows)
+        _expect(_counts(self.cap), "cap as a whole number from 1 to 1e15", self.cap)
+        _expect(_text(self.unit) and self.unit != "", "unit as text", self.unit)
+        _expect(_text(self.target), "target as text", self.target)
+        _expect(isinstance(self.reviewed, bool), "reviewed as true or false", self.reviewed)
+        _expect(all(_text(word) for word in self.assumed), "assumed as texts", self.assumed)
+        self._check_columns()
+        self._check_target()
+        if self.form == "image":
+            good = len(self.shape) == 3 and all(_counts(size) for size in self.shape)
+            _expect(good, "an image shape [channels, height, width]", list(self.shape))
+
+    def _check_columns(self) -> None:
+        good = all(isinstance(column, Column) for column in self.columns)
+        _expect(good, "columns of type Column", self.columns)
         names = [column.name for column in self.columns]
         _expect(len(set(names)) == len(names), "distinct column names", names)
         _expect(self.target not in names, "the target apart from the columns", self.target)
-        distinct = all(isinstance(c, str) for c in self.classes) and len(set(self.classes)) == len(
-            self.classes
-        )
-        _expect(
-            distinct and len(self.classes) != 1,
-            "at least two distinct classes, as text",
-            self.classes,
-        )
-        if not self.classes and (self.low, self.high) != (None, None):
-            _expect(_finite(self.low) and _finite(self.high) and self.low < self.high,  # type: ignore[operator]
-                    "finite target bounds low < high", (self.low, self.high))  # fmt: skip
-        if self.form == "image":
-            good = len(self.shape) == 3 and all(_whole(size) and size >= 1 for size in self.shape)
-            _expect(good, "an image shape [channels, height, width]", list(self.shape))
+
+    def _check_target(self) -> None:
+        named = all(_text(word) for word in self.classes)
+        distinct = named and len(set(self.classes)) == len(self.classes) != 1
+        _expect(distinct, "at least two distinct classes, as text", self.classes)
+        if (self.low, self.high) != (None, None):
+            bounds = (self.low, self.high)
+            _expect(_apart(self.low, self.high), "finite target bounds low < high", bounds)
 
     @property
     def task(self) -> str:
@@ -145,23 +158,35 @@ class Schema:
     @property
     def bounded(self) -> bool:
         """Whether every bound is declared, so that nothing has to be paid for."""
-        return all(column.bounded for column in self.used) and bool(
-            self.classes or self.low is not None
-        )
+        known = bool(self.classes) or self.low is not None
+        return known and all(column.bounded for column in self.used)
 
     def keep(self, names: tuple[str, ...]) -> Schema:
         """The same facts about fewer columns."""
-        return replace(
-            self, columns=tuple(column for column in self.columns if column.name in names)
+        kept = tuple(column for column in self.columns if column.name in names)
+        return replace(self, columns=kept)
+
+    def bare(self) -> Schema:
+        """Only names, kinds, classes and the number of rows: bounds and categories are to be paid for.
+
+        Whether a column has gaps is not public either, so each gets a slot for a missing value.
+        """
+        columns = tuple(
+            Column(name=column.name, kind=column.kind, missing="category", unseen="other")
+            if column.kind in ("number", "category")
+            else column
+            for column in self.columns
         )
+        assumed = ["the number of rows", "the names and kinds of the columns"]
+        assumed += [f"the classes of {self.target}"] if self.classes else []
+        return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 
     def toml(self) -> str:
         """The file a person reads, edits and confirms."""
-        head = {
-            item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"
-        }
         lines = [
-            f"{name} = {_toml(value)}" for name, value in head.items() if value not in (None, ())
+            f"{item.name} = {_toml(getattr(self, item.name))}"
+            for item in fields(self)
+            if item.name != "columns" and getattr(self, item.name) not in (None, ())
         ]
         for column in self.columns:
             lines += ["", f"[columns.{_toml(column.name)}]"]
@@ -176,16 +201,15 @@ class Schema:
         """The schema written in TOML; anything unknown or ill-formed is refused with a sentence."""
         try:
             raw = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as problem:
-            raise WrongInput(
-                f"expected a schema in TOML, but it cannot be parsed: {problem}"
-            ) from None
+        except (ValueError, RecursionError) as problem:
+            raise WrongInput(f"expected a schema in TOML: {problem!s:.200}") from None
         columns = raw.pop("columns", {})
         _expect(isinstance(columns, dict), "a table [columns.NAME] for each column", columns)
         made = []
         for name, facts in columns.items():
-            _expect(isinstance(facts, dict), f"a table for column {name!r}", facts)
-            made.append(_construct(Column, {**facts, "name": name}, f"column {name!r}"))
+            _expect(isinstance(facts, dict), f"a table for column {_shown(name)}", facts)
+            _expect("name" not in facts, f"no entry called name in [columns.{_shown(name)}]", facts)
+            made.append(_construct(Column, {**facts, "name": name}, f"column {_shown(name)}"))
         return _construct(cls, {**raw, "columns": tuple(made)}, "schema")
 
     @classmethod
@@ -193,18 +217,15 @@ class Schema:
         """The schema in a file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except OSError as problem:
-            raise WrongInput(
-                f"cannot read the schema {str(path)!r}: {problem.strerror or problem}"
-            ) from None
         except UnicodeDecodeError:
-            raise WrongInput(
-                f"expected {str(path)!r} as UTF-8 text in TOML, got other bytes"
-            ) from None
+            raise WrongInput(f"expected {_shown(str(path))} as UTF-8 text in TOML") from None
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise WrongInput(f"cannot read the schema {_shown(str(path))}: {reason}") from None
         try:
             return cls.parse(text)
         except WrongInput as problem:
-            raise WrongInput(f"{path}: {problem}") from None
+            raise WrongInput(f"{Path(path).name}: {problem}") from None
 
     def json(self) -> dict[str, Any]:
         """Plain values for `model.json`."""
@@ -221,11 +242,8 @@ class Schema:
     @classmethod
     def from_json(cls, value: Any) -> Schema:
         """The schema that `json` wrote."""
-        _expect(
-            isinstance(value, dict) and isinstance(value.get("columns"), list),
-            "a schema object",
-            value,
-        )
+        good = isinstance(value, dict) and isinstance(value.get("columns"), list)
+        _expect(good, "a schema object", value)
         columns = tuple(_construct(Column, column, "column") for column in value["columns"])
         return _construct(cls, {**value, "columns": columns}, "schema")
 
@@ -235,35 +253,56 @@ def _construct(cls: type[Any], facts: Any, words: str) -> Any:
     known = {item.name for item in fields(cls)}
     if unknown := sorted(set(facts) - known):
         raise WrongInput(
-            f"{words}: unknown entries {unknown}; known are {', '.join(sorted(known))}"
+            f"{words}: unknown entries {_shown(unknown)}; known are {', '.join(sorted(known))}"
         )
-    for name, value in facts.items():
-        if isinstance(value, (dict, bool)) and name != "reviewed":
-            raise WrongInput(
-                f"{words}: expected {name} as text, a number or a list, got {value!r:.80}"
-            )
-    tuples = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
-    }
-    for name in ("categories", "bins", "classes", "shape", "assumed", "columns"):
-        _expect(isinstance(tuples.get(name, ()), tuple), f"{name} as a list", facts.get(name))
     try:
-        return cls(**tuples)
+        return cls(**facts)
     except TypeError as problem:
-        raise WrongInput(f"{words}: {problem}") from None
+        raise WrongInput(f"{words}: {problem!s:.200}") from None
+
+
+def _as_tuples(thing: Column | Schema, words: str) -> None:
+    """Lists become tuples at birth, so that equal facts are equal schemas."""
+    for name in LISTS:
+        value = getattr(thing, name, ())
+        if not isinstance(value, (list, tuple)):
+            raise WrongInput(f"{words}: expected {name} as a list, got {_shown(value)}")
+        if isinstance(value, list):
+            object.__setattr__(thing, name, tuple(value))
 
 
 def _expect(good: bool, words: str, got: Any) -> None:
     if not good:
-        raise WrongInput(f"schema: expected {words}, got {got!r:.200}")
+        raise WrongInput(f"schema: expected {words}, got {_shown(got)}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except ValueError:  # whole numbers of thousands of digits have no repr
+        return "a number of thousands of digits"
+    return shown if len(shown) <= 120 else shown[:117] + "..."
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and -LARGEST <= value <= LARGEST
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _apart(low: Any, high: Any) -> bool:
+    return _finite(low) and _finite(high) and float(high) - float(low) >= 1 / LARGEST
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**15
+
+
+def _text(value: Any) -> bool:
+    """Whether it is text that a UTF-8 file can hold."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _toml(value: Any) -> str:
@@ -273,4 +312,5 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value)
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
+    return repr(int(value)) if whole else repr(float(value))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.data._values import short, some
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Raw:
     """A file as it stands: a frame of columns, or images with labels. Never printed."""
 
@@ -28,7 +32,8 @@ class Raw:
     test: Raw | None = None
 
     def __len__(self) -> int:
-        return len(self.frame) if self.frame is not None else len(self.images)  # type: ignore[arg-type]
+        whole = self.frame if self.frame is not None else self.images
+        return 0 if whole is None else len(whole)
 
     def __repr__(self) -> str:
         return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
@@ -37,116 +42,180 @@ class Raw:
 def read(source: Any) -> Raw:
     """The file, folder or DataFrame `source` as it stands."""
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        return Raw(frame=_distinct_names(source.rename(columns=str), "the DataFrame"))
-    path = Path(source)
-    if path.is_dir():
-        return _folder(path)
-    if not path.exists():
+        return Raw(frame=_named(source, "the DataFrame"))
+    if not isinstance(source, (str, os.PathLike)):
         raise WrongInput(
-            f"expected a data file, a folder of images or a built-in data set, got {str(source)!r}: there is no such thing"
+            f"expected the path of a data file or a pandas DataFrame, got {type(source).__name__}"
         )
+    path = Path(source)
+    try:
+        if path.is_dir():
+            return _folder(path)
+        if not path.exists():
+            raise WrongInput(
+                "expected a data file, a folder of images or a built-in data set, "
+                f"but there is nothing called {short(source)}"
+            )
+        return _reader(path)(path)
+    except OSError as problem:
+        raise WrongInput(
+            f"cannot read {short(path.name)}: {problem.strerror or problem!s:.120}"
+        ) from None
+
+
+def _reader(path: Path) -> Callable[[Path], Raw]:
     readers: dict[str, Callable[[Path], Raw]] = {
-        ".csv": _csv, ".tsv": _csv, ".txt": _csv, ".parquet": _parquet, ".pq": _parquet, ".npz": _npz,
-    }  # fmt: skip
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".txt": _csv,
+        ".parquet": _parquet,
+        ".pq": _parquet,
+        ".npz": _npz,
+    }
     if path.suffix.lower() not in readers:
         raise WrongInput(
-            f"expected {', '.join(readers)} or a folder of images, got {path.name!r}; convert it to one of these"
+            f"expected {', '.join(readers)} or a folder of images, got {short(path.name)}; "
+            "convert it to one of these"
         )
+    return readers[path.suffix.lower()]
+
+
+@contextmanager
+def _whole(path: Path, words: str) -> Iterator[None]:
+    """Around a library that parses a file: damage can surface there as nearly any exception."""
     try:
-        return readers[path.suffix.lower()](path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except WrongInput:
         raise
-    except OSError as problem:
-        raise WrongInput(f"cannot read {path.name!r}: {problem.strerror or problem}") from None
+    except MemoryError:
+        raise WrongInput(f"{short(path.name)} does not fit into this machine's memory") from None
+    except Exception as problem:
+        reason = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise WrongInput(
+            f"expected {short(path.name)} as {words}: {reason.encode('utf-8', 'replace').decode():.160}"
+        ) from None
 
 
 def _csv(path: Path) -> Raw:
-    import pandas as pd
+    import re
 
-    separator = "\t" if path.suffix.lower() in (".tsv", ".txt") else ","
-    try:
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            dtype=str,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            index_col=False,
-            skipinitialspace=True,
+    import pyarrow as pa
+    from pyarrow import csv
+
+    text = path.read_bytes()
+    if b"\0" in text:
+        raise WrongInput(
+            f"expected {short(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text"
         )
-    except UnicodeDecodeError:
-        raise WrongInput(
-            f"expected {path.name!r} as UTF-8 text, got other bytes; save it as UTF-8"
-        ) from None
-    except (
-        pd.errors.ParserError,
-        pd.errors.EmptyDataError,
-        ValueError,
-        pd.errors.ParserWarning,
-        OverflowError,
-    ) as problem:
-        raise WrongInput(
-            f"expected {path.name!r} as CSV with a header line: {str(problem).strip():.200}"
-        ) from None
-    return Raw(frame=_distinct_names(frame, path.name))
+    separator = "," if path.suffix.lower() == ".csv" else "\t"
+    if b', "' in text:  # a quoted field after a space; what is within quotes only loses a space
+        text = re.sub(rb', +"(?!")', b',"', text)
+    with _whole(path, "CSV in UTF-8 with a header line and as many fields in every row"):
+        table = csv.read_csv(
+            pa.py_buffer(text),
+            csv.ReadOptions(
+                autogenerate_column_names=True,
+                use_threads=False,
+                block_size=max(len(text), 1 << 20),
+            ),
+            csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types={f"f{at}": pa.string() for at in range(_width(text, separator))}
+            ),
+        )
+        names = [str(column[0]).strip() for column in table.columns]
+        _closed(text, str(table.column(table.num_columns - 1)[-1]))
+        frame = table.slice(1).to_pandas()
+    return Raw(frame=_named(frame.set_axis(names, axis=1), path.name))
 
 
-def _distinct_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    names = list(frame.columns)
-    if len(set(names)) != len(names):
-        raise WrongInput(f"expected distinct column names in {where}, got {some(names)}")
-    return frame
+def _width(text: bytes, separator: str) -> int:
+    """How many fields the header line has, which may hold quoted line ends."""
+    import csv
+    import io
+
+    head = io.StringIO(text[: 1 << 20].decode("utf-8-sig", "ignore"), newline="")
+    return len(next(filter(None, csv.reader(head, delimiter=separator)), ()))
+
+
+def _closed(text: bytes, last: str) -> None:
+    """A quote that is never closed swallows every row after it, so the file ends with that field."""
+    if last and text.endswith(b'"' + last.replace('"', '""').encode()):
+        raise WrongInput("a quotation mark is opened and never closed")
+
+
+def _named(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    if frame.columns.nlevels > 1:
+        raise WrongInput(f"expected one level of column names in {where}, got several")
+    names = [str(name) for name in frame.columns]
+    if "" in names:
+        raise WrongInput(
+            f"expected a name for every column in {short(where)}, got none for column "
+            f"{names.index('') + 1} of {len(names)}"
+        )
+    if (
+        twice := sorted({name for name in names if names.count(name) > 1})
+        if _repeats(names)
+        else []
+    ):
+        raise WrongInput(
+            f"expected distinct column names in {short(where)}, got {some(twice)} twice"
+        )
+    return frame.set_axis(names, axis=1)
+
+
+def _repeats(names: list[str]) -> bool:
+    return len(set(names)) != len(names)
 
 
 def _parquet(path: Path) -> Raw:
     import pandas as pd
-    import pyarrow as pa
 
-    try:
-        return Raw(frame=_distinct_names(pd.read_parquet(path).rename(columns=str), path.name))
-    except (pa.ArrowException, ValueError, OSError) as problem:
-        raise WrongInput(
-            f"expected {path.name!r} as Parquet: {str(problem).splitlines()[0]:.200}"
-        ) from None
+    with _whole(path, "Parquet"):
+        frame = pd.read_parquet(path)
+        if any(name is not None for name in frame.index.names):
+            frame = frame.reset_index()  # an index with a name is a column like any other
+    return Raw(frame=_named(frame, path.name))
 
 
 def _npz(path: Path) -> Raw:
-    import zipfile
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {
-                name: archive[name]
-                for name in archive.files
-                if name in ("x", "y", "x_test", "y_test")
-            }
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, MemoryError) as problem:
-        raise WrongInput(
-            f"expected {path.name!r} as .npz with plain arrays x and y: {problem!s:.200}"
-        ) from None
+    with _whole(path, ".npz with plain arrays x and y"):
+        opened = np.load(path, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            raise WrongInput(
+                f"expected {short(path.name)} as .npz, got a single array; use np.savez"
+            )
+        with opened as archive:
+            wanted = [name for name in ("x", "y", "x_test", "y_test") if name in archive.files]
+            arrays = {name: archive[name] for name in wanted}
+            found = archive.files
     if "x" not in arrays:
         raise WrongInput(
-            f"expected an array x (and y) in {path.name!r}, got {sorted(arrays) or 'neither'}"
+            f"expected an array x (and y) in {short(path.name)}, got {some(found) or 'none at all'}"
         )
-    test = (
-        _arrays(arrays["x_test"], arrays.get("y_test"), path.name) if "x_test" in arrays else None
-    )
-    return replace(_arrays(arrays["x"], arrays.get("y"), path.name), test=test)
+    made = _arrays(arrays["x"], arrays.get("y"), path.name)
+    if "x_test" not in arrays:
+        return made
+    return replace(made, test=_arrays(arrays["x_test"], arrays.get("y_test"), path.name))
 
 
 def _arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
     import pandas as pd
 
-    if y is not None and (y.ndim != 1 or len(y) != len(x)):
-        raise WrongInput(
-            f"expected y in {where} with one value for each of {len(x) if x.ndim else 0} rows, got shape {y.shape}"
-        )
     if x.dtype.kind not in "biuf" or x.ndim not in (2, 3, 4):
         raise WrongInput(
-            f"expected x in {where} as numbers with 2 (table), 3 (grey images) or 4 dimensions, got {x.dtype} of shape {x.shape}"
+            f"expected x in {short(where)} as numbers with 2 (table), 3 (grey images) or "
+            f"4 dimensions, got {x.dtype!s:.40} of shape {x.shape}"
+        )
+    if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "biufUS"):
+        raise WrongInput(
+            f"expected y in {short(where)} with one number or text for each of {len(x)} rows, "
+            f"got {y.dtype!s:.40} of shape {y.shape}"
         )
     if x.ndim == 2:
-        frame = pd.DataFrame({f"x{at}": x[:, at] for at in range(x.shape[1])})
+        frame = pd.DataFrame(x, columns=[f"x{at}" for at in range(x.shape[1])])
         return Raw(frame=frame if y is None else frame.assign(y=y))
     images = x[:, None] if x.ndim == 3 else x
     if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
@@ -155,76 +224,37 @@ def _arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 
 
 def _folder(path: Path) -> Raw:
-    from PIL import Image, UnidentifiedImageError
-
-    kinds = sorted(folder for folder in path.iterdir() if folder.is_dir())
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir())
     files = [
         (file, folder.name)
-        for folder in kinds
+        for folder in folders
         for file in sorted(folder.iterdir())
         if file.suffix.lower() in IMAGES
     ]
     if not files:
         raise WrongInput(
-            f"expected one sub-folder of images for each class in {path.name!r}, got no image file"
+            f"expected one sub-folder of images for each class in {short(path.name)}, got no image"
         )
-    images, size, mode = [], None, "RGB"
-    for file, _ in files:
-        try:
-            with Image.open(file) as opened:
-                mode = ("L" if opened.mode in ("1", "L") else "RGB") if size is None else mode
-                image = np.asarray(opened.convert(mode))
-        except (
-            UnidentifiedImageError,
-            OSError,
-            ValueError,
-            SyntaxError,
-            Image.DecompressionBombError,
-        ) as problem:
-            raise WrongInput(f"cannot read the image {file.name!r}: {problem!s:.120}") from None
-        size = size or image.shape
-        if image.shape != size:
+    images = [_image(file) for file, _ in files]
+    size = images[0].shape[:2]
+    for (file, _), image in zip(files, images, strict=True):
+        if image.shape[:2] != size:
             raise WrongInput(
-                f"expected images of one size, but {file.name!r} is {image.shape[1]} x {image.shape[0]} and the first is {size[1]} x {size[0]}; resize them"
+                f"expected images of one size, but {short(file.name)} is {image.shape[1]} x "
+                f"{image.shape[0]} and the first is {size[1]} x {size[0]}; resize them"
             )
-        images.append(image if image.ndim == 3 else image[:, :, None])
-    return Raw(
-        images=np.stack(images).transpose(0, 3, 1, 2),
-        labels=np.array([label for _, label in files], dtype=object),
-    )
+    if len({image.ndim for image in images}) > 1:  # grey among colours
+        images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
+    stacked = np.stack(images)
+    stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
+    return Raw(images=stacked, labels=np.array([label for _, label in files], dtype=np.str_))
 
 
-def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (NaN where there is none) and a mask of the values that are missing rather than wrong."""
-    import pandas as pd
+def _image(file: Path) -> np.ndarray:
+    """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped."""
+    from PIL import Image
 
-    if values.dtype.kind in "biuf" and not pd.api.types.is_extension_array_dtype(values.dtype):
-        numbers = values.to_numpy(dtype=float)
-        return numbers, np.isnan(numbers)
-    words = words_of(values)
-    numbers = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").to_numpy(
-        dtype=float, na_value=np.nan
-    )
-    gaps = np.array([word.lower() in MISSING for word in words], dtype=bool)
-    return numbers, gaps
-
-
-def words_of(values: pd.Series) -> np.ndarray:
-    """Values as text, spelt as a person would: 1.0 as "1" where the column holds whole numbers only."""
-    import pandas as pd
-
-    if (
-        values.dtype.kind == "f"
-        and not values.isna().any()
-        and np.isfinite(values).all()
-        and (values == values.round()).all()
-    ):
-        values = values.astype("int64") if values.abs().max() < 2**53 else values
-    return np.array(
-        ["" if pd.isna(value) else str(value).strip() for value in values.tolist()], dtype=object
-    )
-
-
-def some(names: Any) -> str:
-    shown = ", ".join(repr(name) for name in list(names)[:8])
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    with _whole(file, "an image"), Image.open(file) as opened:
+        if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would cut them, not scale them
+            return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
+        return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))

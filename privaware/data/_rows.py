@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._raw import MISSING, Raw, numbers_of, some, words_of
+from privaware.data._raw import Raw
+from privaware.data._values import missing, numbers_of, short, some, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -18,16 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Data:
-    """Private rows: `x` as the schema declares it, `y` class codes or numbers, `unit` whose row it is.
+    """Private rows: `x` as the schema declares it, `y` class codes or numbers.
 
-    Tables are float64 (rows, columns) with numbers clipped to their bounds and category codes; NaN
-    stands for a missing value that has a slot of its own, and the code after the last category for
-    an unseen one. Images are float32 (rows, channels, height, width) in [0, 1]; text is text.
+    Tables are float64 (rows, columns) with numbers clipped to their bounds and category codes. A
+    missing number that has a slot of its own is NaN; a missing or unseen category has the code
+    after the last one. Images are float32 (rows, channels, height, width) in [0, 1]; text is an
+    object array of str, in which nothing is the empty text.
     """
 
     schema: Schema
     x: np.ndarray
     y: np.ndarray
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise WrongInput(
+                f"expected as many labels as rows, got {len(self.y)} labels for {len(self.x)} rows"
+            )
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,8 +48,11 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Some of the columns, by name."""
-        chosen = [at for at, column in enumerate(self.schema.used) if column.name in names]
+        """Some of the columns of a table, by name."""
+        known = [column.name for column in self.schema.used]
+        if unknown := [name for name in names if name not in known]:
+            raise WrongInput(f"expected columns among {some(known)}, got {some(unknown)}")
+        chosen = [at for at, name in enumerate(known) if name in names]
         return replace(self, schema=self.schema.keep(names), x=self.x[:, chosen])
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
@@ -51,130 +62,191 @@ class Data:
 
     @classmethod
     def of(cls, raw: Raw, schema: Schema, *, labelled: bool = True) -> Data:
-        """The rows of `raw` against `schema`; what does not fit is refused with a sentence."""
-        made = _images(raw, schema) if schema.form == "image" else _table(raw, schema)
-        y = _targets(raw, schema, len(made)) if labelled else np.zeros(len(made), dtype=np.int64)
-        data = cls(schema=schema, x=made, y=y)
-        if labelled and raw.frame is not None and schema.unit not in ("row", "label"):
-            return data.take(_capped(raw.frame, schema))
+        """The rows of `raw` against `schema`; what does not fit is refused with a sentence.
+
+        A regression target without declared bounds is left unclipped, for scoring a model.
+        """
+        for column in schema.used if schema.form == "table" else ():
+            if not column.bounded:
+                what = "low and high" if column.kind == "number" else "categories"
+                raise WrongInput(
+                    f"column {short(column.name)}: expected {what} in the schema; declare them, "
+                    "or pay for them with --private-schema"
+                )
+        return cls._made(raw, schema, labelled, loose=False)
+
+    @classmethod
+    def loose(cls, raw: Raw, schema: Schema) -> Data:
+        """The rows before bounds are known: `x` of a table holds unclipped numbers and plain words.
+
+        It is an object array (rows, columns): a float, NaN if missing, in a number column; a str,
+        empty if missing, in a category column. What `of` would refuse whatever the bounds may be is
+        refused here already.
+        """
+        return cls._made(raw, schema, True, loose=True)
+
+    @classmethod
+    def _made(cls, raw: Raw, schema: Schema, labelled: bool, *, loose: bool) -> Data:
+        x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, loose)
+        y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
+        data = cls(schema=schema, x=x, y=y)
+        if labelled and schema.unit not in ("row", "label"):
+            return data.take(_capped(raw, schema))
         return data
 
 
-def _table(raw: Raw, schema: Schema) -> np.ndarray:
+def _columns(raw: Raw, schema: Schema, loose: bool) -> np.ndarray:
     frame = raw.frame
     if frame is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
-    absent = [column.name for column in schema.used if column.name not in frame.columns]
-    if absent:
+    if absent := [column.name for column in schema.used if column.name not in frame.columns]:
         raise WrongInput(
-            f"the schema names {some(absent)}, the data have {some(list(frame.columns))}; edit one to match the other"
+            f"the schema names {some(absent)}, the data have {some(frame.columns)}; "
+            "edit one to match the other"
         )
     if schema.form == "text":
-        words = [words_of(frame[column.name]) for column in schema.used]
-        return np.array([" ".join(row) for row in zip(*words, strict=True)], dtype=object)
-    made = np.zeros((len(frame), len(schema.used)))
+        return _texts([frame[column.name] for column in schema.used], len(frame))
+    made = np.zeros((len(frame), len(schema.used)), dtype=object if loose else float)
     for at, column in enumerate(schema.used):
-        reader = _read_categories if column.kind == "category" else _read_numbers
-        made[:, at] = reader(frame[column.name], column)
+        if column.kind == "text":
+            raise WrongInput(
+                f"column {short(column.name)}: expected kind number, category or ignore in a "
+                'schema of form "table", got text'
+            )
+        reader = _numbers if column.kind == "number" else _categories
+        made[:, at] = reader(frame[column.name], column, loose)
     return made
 
 
-def _read_numbers(values: pd.Series, column: Column) -> np.ndarray:
-    if column.kind != "number" or column.low is None or column.high is None:
-        raise WrongInput(
-            f"column {column.name!r}: expected kind number with low and high in a table schema, got {column.kind}"
-        )
+def _texts(columns: list[pd.Series], rows: int) -> np.ndarray:
+    made = np.full(rows, "", dtype=object)
+    for at, values in enumerate(columns):
+        words = words_of(values).map(str, object)
+        made = words if at == 0 else made + " " + words
+    return made
+
+
+def _numbers(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
     numbers, gaps = numbers_of(values)
     wrong = np.isnan(numbers) & ~gaps
     if wrong.any():
-        at = int(np.argmax(wrong))
-        raise WrongInput(
-            f"column {column.name!r}, row {at + 1}: expected a number, got {str(values.iloc[at])!r:.60}; mend the row or declare the column a category"
-        )
-    gone = gaps | ~np.isfinite(numbers)
-    if gone.any() and column.missing == "refuse":
-        at = int(np.argmax(gone))
-        raise WrongInput(
-            f'column {column.name!r}, row {at + 1}: the value is missing or infinite; declare missing = "category" or a number to fill in'
-        )
+        _refuse(column, wrong, f"expected a number, got {short(values.iloc[_first(wrong)])}; "
+                'mend the row or declare kind = "category" or "ignore"')  # fmt: skip
+    gone = ~np.isfinite(numbers)
+    if column.missing == "refuse" and gone.any():
+        _refuse(column, gone, "the value is missing or infinite; mend the row or declare "
+                'missing = "category" or a number to fill in')  # fmt: skip
+    if loose:
+        return np.where(gone, np.nan, numbers).astype(object)
     fill = np.nan if isinstance(column.missing, str) else float(column.missing)
-    return np.where(
-        gone, fill, np.clip(np.where(gone, column.low, numbers), column.low, column.high)
-    )
+    return np.where(gone, fill, np.clip(numbers, column.low, column.high))
 
 
-def _read_categories(values: pd.Series, column: Column) -> np.ndarray:
+def _categories(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
     words = words_of(values)
-    codes = {word: float(at) for at, word in enumerate(column.categories)}
-    gaps = np.array([word not in codes and word.lower() in MISSING for word in words], dtype=bool)
-    if gaps.any() and column.missing == "refuse" and column.unseen == "refuse":
-        raise WrongInput(
-            f'column {column.name!r}, row {int(np.argmax(gaps)) + 1}: the value is missing; declare missing = "category"'
-        )
-    unseen = np.array([word not in codes for word in words], dtype=bool) & ~gaps
-    if unseen.any() and column.unseen == "refuse":
-        at = int(np.argmax(unseen))
-        raise WrongInput(
-            f'column {column.name!r}, row {at + 1}: {words[at]!r:.60} is not a declared category; add it or declare unseen = "other"'
-        )
-    return np.array([codes.get(word, float(len(codes))) for word in words])
+    codes = {word: at for at, word in enumerate(column.categories)}
+    gaps = words.map(lambda word: word not in codes and missing(word), bool)
+    if column.missing == "refuse" and gaps.any():
+        _refuse(column, gaps, 'the value is missing; declare missing = "category"')
+    if loose:
+        return np.where(gaps, "", words.map(str, object))
+    unseen = words.map(lambda word: word not in codes, bool) & ~gaps
+    if column.unseen == "refuse" and unseen.any():
+        _refuse(column, unseen, f"{short(words[_first(unseen)])} is not a declared category; "
+                'add it or declare unseen = "other"')  # fmt: skip
+    return words.map(lambda word: codes.get(word, len(codes)), float)
 
 
-def _targets(raw: Raw, schema: Schema, rows: int) -> np.ndarray:
-    if raw.frame is not None and schema.target not in raw.frame.columns:
-        raise WrongInput(
-            f"expected the target {schema.target!r} among the columns, got {some(list(raw.frame.columns))}"
-        )
-    if raw.frame is None and raw.labels is None:
-        raise WrongInput("expected labels beside the images, got none; store them as the array y")
+def _refuse(column: Column, wrong: np.ndarray, words: str) -> None:
+    raise WrongInput(f"column {short(column.name)}, row {_first(wrong) + 1}: {words}")
+
+
+def _first(mask: np.ndarray) -> int:
+    return int(np.argmax(mask))
+
+
+def _targets(raw: Raw, schema: Schema) -> np.ndarray:
+    values = target_of(raw, schema.target)
     if schema.task == "regression":
-        assert raw.frame is not None
-        numbers, _ = numbers_of(raw.frame[schema.target])
+        numbers, _ = numbers_of(values)
         if not np.isfinite(numbers).all():
-            at = int(np.argmin(np.isfinite(numbers)))
+            at = _first(~np.isfinite(numbers))
             raise WrongInput(
-                f"target {schema.target!r}, row {at + 1}: expected a finite number, got {raw.frame[schema.target].iloc[at]!r:.60}"
+                f"target {short(schema.target)}, row {at + 1}: expected a finite number, "
+                f"got {short(values.iloc[at])}"
             )
         return numbers if schema.low is None else np.clip(numbers, schema.low, schema.high)
-    words = (
-        words_of(raw.frame[schema.target])
-        if raw.frame is not None
-        else np.array([str(label) for label in raw.labels], dtype=object)
-    )  # type: ignore[union-attr]
-    if len(words) != rows:
-        raise WrongInput(
-            f"expected as many labels as rows, got {len(words)} labels for {rows} rows"
-        )
+    words = words_of(values)
     codes = {word: at for at, word in enumerate(schema.classes)}
-    unknown = np.array([word not in codes for word in words], dtype=bool)
-    if unknown.any():
-        at = int(np.argmax(unknown))
+    made = words.map(lambda word: codes.get(word, -1), np.int64)
+    if (made < 0).any():
+        at = _first(made < 0)
         raise WrongInput(
-            f"target {schema.target!r}, row {at + 1}: {words[at]!r:.60} is not among the declared classes {some(schema.classes)}"
+            f"target {short(schema.target)}, row {at + 1}: {short(words[at])} is not among the "
+            f"declared classes {some(schema.classes)}"
         )
-    return np.array([codes[word] for word in words], dtype=np.int64)
+    return made
+
+
+def target_of(raw: Raw, target: str) -> pd.Series:
+    """The column to be learnt, or the labels that came beside the images."""
+    import pandas as pd
+
+    if raw.frame is None:
+        if raw.labels is None:
+            raise WrongInput("expected labels beside the images, got none; store them as array y")
+        return pd.Series(raw.labels, name=target)
+    if target not in raw.frame.columns:
+        raise WrongInput(
+            f"expected a target among the columns {some(raw.frame.columns)}, got {short(target)}; "
+            "name one with --target"
+        )
+    return raw.frame[target]
 
 
 def _images(raw: Raw, schema: Schema) -> np.ndarray:
-    if raw.images is None:
+    images = raw.images
+    if images is None:
         raise WrongInput("expected images for a schema of form 'image', got a table")
-    if raw.images.shape[1:] != schema.shape:
+    if images.shape[1:] == (3, *schema.shape[1:]) and schema.shape[0] == 1:
+        images = _grey(images)
+    if images.shape[1:] == (1, *schema.shape[1:]) and schema.shape[0] == 3:
+        images = np.repeat(images, 3, axis=1)
+    if images.shape[1:] != schema.shape:
         raise WrongInput(
-            f"expected images of shape {list(schema.shape)}, got {list(raw.images.shape[1:])}"
+            f"expected images of shape {list(schema.shape)}, got {list(images.shape[1:])}"
         )
-    if raw.images.dtype == np.uint8:
-        return raw.images.astype(np.float32) / 255
-    scaled = np.clip(
-        np.nan_to_num(raw.images.astype(np.float32), nan=0.0, posinf=1.0, neginf=0.0), 0, 1
-    )
-    return np.asarray(scaled)
+    if images.dtype.kind != "f":
+        top = {"bool": 1, "uint16": 65535}.get(str(images.dtype), 255)
+        return np.clip(images.astype(np.float32) / top, 0, 1)
+    wrong = np.asarray(~((images >= 0) & (images <= 1)).all(axis=(1, 2, 3)))
+    if wrong.any():
+        raise WrongInput(
+            f"image {_first(wrong) + 1}: expected finite values from 0 to 1, or whole numbers from "
+            "0 to 255; scale the array x"
+        )
+    return images.astype(np.float32)
 
 
-def _capped(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+def _grey(images: np.ndarray) -> np.ndarray:
+    """Colour to grey by the weights of ITU-R 601, in whole numbers where the pixels are."""
+    grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
+    return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)
+
+
+def _capped(raw: Raw, schema: Schema) -> np.ndarray:
     """The first `cap` rows of each person: which rows stay never depends on another person."""
-    if schema.unit not in frame.columns:
+    frame = raw.frame
+    if frame is None or schema.unit not in frame.columns:
+        known = [] if frame is None else frame.columns
         raise WrongInput(
-            f"expected the unit column {schema.unit!r} among {some(list(frame.columns))}"
+            f"expected the unit column {short(schema.unit)} among the columns, got {some(known)}"
         )
-    seen = frame.groupby(words_of(frame[schema.unit])).cumcount().to_numpy()
-    return np.asarray(seen < schema.cap)
+    words = words_of(frame[schema.unit])
+    if words.gaps().any():
+        raise WrongInput(
+            f"unit column {short(schema.unit)}, row {_first(words.gaps()) + 1}: expected whose row "
+            "it is, got nothing; fill it in or remove the row"
+        )
+    people = words.map({word: at for at, word in enumerate(words.distinct())}.get, object)
+    return np.asarray(frame.groupby(people).cumcount().to_numpy() < schema.cap)
