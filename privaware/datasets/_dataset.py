@@ -1,0 +1,150 @@
+"""What a built-in data set is: public facts first, rows when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.origin import File, locate, present
+from privaware.schema import Schema
+
+Read = Callable[[Path | None, Schema], tuple[Data, Data]]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Dataset:
+    """Rows of a built-in data set: `train` is private, `test` scores, `public` (if asked for) helps.
+
+    No row is in two of them. `public` has no labels: its `y` is all zero, as in a file without a target.
+    """
+
+    name: str
+    schema: Schema
+    train: Data
+    test: Data
+    public: Data | None = None
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {self.schema.form}, rows private)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """A built-in data set before a row is read.
+
+    `facts` is its schema, whose `rows` is the size of the training part; `tested` is the size of the
+    test part. `read` is handed the folder with the official `files` (none where a package brings the
+    rows) and returns both parts. `reserve` is how many training rows, the last ones, become the public
+    part for learners that need auxiliary rows; they then do not train.
+    """
+
+    name: str
+    facts: Schema
+    tested: int
+    reserve: int
+    read: Read
+    files: tuple[File, ...] = ()
+    origin: str = ""
+
+    def schema(self, *, public: bool = False) -> Schema:
+        """What is public, without reading a row; `public` leaves the reserved rows out of the count."""
+        return replace(self.facts, rows=self.facts.rows - self.reserve) if public else self.facts
+
+    def folder(self) -> Path | None:
+        """Where the files are on this machine, if they are."""
+        return present(self.name, self.files) if self.files else None
+
+    def fetch(self) -> Path | None:
+        """The folder with the files, downloaded where need be; none where a package brings the rows."""
+        return locate(self.name, self.files) if self.files else None
+
+    def load(self, *, public: bool = False) -> Dataset:
+        """The rows; with `public`, a declared part of the training rows set aside as public."""
+        schema = self.schema(public=public)
+        try:
+            train, test = self.read(self.fetch(), self.facts)
+        except WrongInput as problem:
+            raise WrongInput(_named(self.name, str(problem))) from None
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as problem:
+            raise WrongInput(
+                f"{self.name}: its files cannot be read ({problem!s:.160}); fetch them again"
+            ) from None
+        self._count("training", len(train), self.facts.rows)
+        self._count("test", len(test), self.tested)
+        train, test = replace(train, schema=schema), replace(test, schema=schema)
+        if not public:
+            return Dataset(name=self.name, schema=schema, train=train, test=test)
+        private, pool = np.arange(schema.rows), np.arange(schema.rows, self.facts.rows)
+        aside = train.take(pool)
+        aside = replace(aside, y=np.zeros_like(aside.y))
+        return Dataset(
+            name=self.name, schema=schema, train=train.take(private), test=test, public=aside
+        )
+
+    def _count(self, part: str, got: int, rows: int) -> None:
+        if got != rows:
+            raise WrongInput(
+                f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again"
+            )
+
+
+def _named(name: str, sentence: str) -> str:
+    return sentence if sentence.startswith(f"{name}:") else f"{name}: {sentence}"
+
+
+def order(name: str, rows: int) -> np.ndarray:
+    """A fixed public order of row numbers: by the SHA-256 of the data set's name and the number.
+
+    It depends on no row and on no random generator, so it is the same everywhere for ever.
+
+    >>> order("example", 5).tolist()
+    [2, 0, 1, 3, 4]
+    """
+    keys = [hashlib.sha256(f"{name}:{at}".encode()).digest() for at in range(rows)]
+    return np.array(sorted(range(rows), key=keys.__getitem__), dtype=np.int64)
+
+
+def cut(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
+    """Both parts of `rows` that came without a split: the first of the public order train."""
+    if len(data) != rows:
+        raise WrongInput(
+            f"expected {rows} rows as published, got {len(data)}; fetch the files again"
+        )
+    at = order(name, len(data))
+    return data.take(at[:train]), data.take(at[train : train + test])
+
+
+def pictures(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
+    """Images of whole numbers up to `white` and their class codes, checked against the schema."""
+    if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
+        raise WrongInput(
+            f"expected images of shape {list(schema.shape)} with a label each, got {list(pixels.shape)} "
+            f"and {list(labels.shape)}"
+        )
+    if len(labels) and not (labels.min() >= 0 and labels.max() < len(schema.classes)):
+        raise WrongInput(f"expected labels 0 to {len(schema.classes) - 1}, got others")
+    scaled = pixels.astype(np.float32, order="C")
+    scaled /= np.float32(white)
+    return Data(schema=schema, x=scaled, y=labels.astype(np.int64))
+
+
+def bits(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
+    """A table of zeros and ones and its class codes, checked against the schema."""
+    if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
+        raise WrongInput(
+            f"expected rows of {len(schema.used)} attributes with a label each, got {list(table.shape)} "
+            f"and {list(labels.shape)}"
+        )
+    if not np.isin(table, (0, 1)).all():
+        raise WrongInput("expected attributes 0 or 1, got others")
+    if not np.isin(labels, np.arange(len(schema.classes))).all():
+        raise WrongInput(f"expected {len(schema.classes)} classes of labels, got others")
+    return Data(schema=schema, x=table.astype(np.float64), y=labels.astype(np.int64))

@@ -1,0 +1,52 @@
+"""The IDX files of MNIST and its kin: a big-endian header, then bytes."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.datasets._dataset import pictures
+from privaware.errors import WrongInput
+from privaware.origin import File
+from privaware.schema import Schema
+
+PARTS = ("train", "t10k")
+KINDS = ("images-idx3", "labels-idx1")
+
+
+def files(homes: tuple[str, ...], sums: tuple[str, ...]) -> tuple[File, ...]:
+    """The four files under each of the mirrors, with checksums in the order of `PARTS`, then `KINDS`."""
+    names = [f"{part}-{kind}-ubyte.gz" for part in PARTS for kind in KINDS]
+    return tuple(
+        File(name=name, urls=tuple(home + name for home in homes), sha256=digest)
+        for name, digest in zip(names, sums, strict=True)
+    )
+
+
+def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
+    """Training and test images."""
+    assert folder is not None
+    made = []
+    for part in PARTS:
+        images, labels = (_array(folder / f"{part}-{kind}-ubyte.gz") for kind in KINDS)
+        made.append(pictures(schema, images[:, None], labels))
+    return made[0], made[1]
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        raw = gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise WrongInput(f"expected {path.name!r} as a gzip file, got other bytes") from None
+    axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
+    shape = (
+        tuple(int(size) for size in np.frombuffer(raw, ">u4", count=axes, offset=4)) if axes else ()
+    )
+    if not axes or len(raw) != 4 + 4 * axes + math.prod(shape):
+        raise WrongInput(f"expected {path.name!r} as an IDX file of bytes, got something else")
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)

@@ -1,0 +1,103 @@
+"""Public facts need no file, name every class, and agree with themselves."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+import pytest
+from privaware import datasets, plugins
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+NAMES = plugins.names("datasets")
+BUILT_IN = {
+    "adult", "breast_cancer", "cifar10", "digits", "fashion_mnist", "location30", "medical_cost", "mnist",
+    "purchase100", "sms_spam", "svhn", "wisconsin",
+}  # fmt: skip
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without files or network: whoever opens an address fails the test."""
+
+    def opened(*_: object, **__: object) -> None:
+        raise AssertionError("asked the network")
+
+    monkeypatch.delenv("PRIVAWARE_DATA", raising=False)
+    monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(urllib.request, "urlopen", opened)
+
+
+def test_the_twelve_data_sets_are_listed(nowhere: None) -> None:
+    rows = {row["name"]: row for row in datasets.listing()}
+    assert set(rows) >= BUILT_IN
+    assert [name for name in sorted(BUILT_IN) if rows[name]["ready"]] == ["digits", "wisconsin"]
+    assert rows["adult"]["rows"] == 32_561
+    assert all(row["what"].endswith((".", "?")) or ":" in row["what"] for row in rows.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schema_is_whole_without_a_file(nowhere: None, name: str) -> None:
+    facts = datasets.schema(name)
+    assert facts.reviewed
+    assert facts.bounded
+    assert facts.rows > 1
+    assert Schema.parse(facts.toml()) == facts
+    assert Schema.from_json(facts.json()) == facts
+    for column in facts.used:
+        if column.bins:
+            assert column.low is not None
+            assert column.high is not None
+            assert column.low < column.bins[0]
+            assert column.bins[-1] <= column.high
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_part_is_declared_and_leaves_most_rows_to_train(nowhere: None, name: str) -> None:
+    source = datasets.source(name)
+    assert datasets.schema(name, public=True).rows == source.facts.rows - source.reserve
+    assert 0 < source.reserve <= source.facts.rows // 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_card_says_where_it_is_from_and_who_may_use_it(name: str) -> None:
+    card = plugins.card("datasets", name)
+    for word in ("Rows:", "Origin:", "Licence:", "public part"):
+        assert word in card
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN - {"purchase100", "location30"}))
+def test_every_download_has_its_checksum(name: str) -> None:
+    assert all(file.known and file.urls for file in datasets.source(name).files)
+
+
+@pytest.mark.parametrize("name", ["purchase100", "location30"])
+def test_unknown_checksum_is_refused_without_asking_the_network(nowhere: None, name: str) -> None:
+    with pytest.raises(WrongInput, match="no checksum is known"):
+        datasets.load(name)
+
+
+def test_path_says_what_to_do_when_there_is_none(nowhere: None) -> None:
+    with pytest.raises(WrongInput, match="privaware data fetch adult"):
+        datasets.path("adult")
+    with pytest.raises(WrongInput, match="comes with scikit-learn"):
+        datasets.path("digits")
+    assert datasets.fetch("digits") is None
+
+
+def test_a_wrong_name_is_answered_with_close_ones() -> None:
+    with pytest.raises(WrongInput, match="fashion_mnist"):
+        datasets.load("fashon_mnist")
+
+
+def test_adult_categories_are_those_of_its_names_file_and_unknown_where_it_occurs() -> None:
+    columns = {column.name: column for column in datasets.schema("adult").columns}
+    sizes = {name: len(column.categories) for name, column in columns.items() if column.categories}
+    assert sizes == {
+        "workclass": 9, "marital-status": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2,
+        "native-country": 42,
+    }  # fmt: skip
+    assert {name for name, column in columns.items() if "?" in column.categories} == {
+        "workclass", "occupation", "native-country",
+    }  # fmt: skip
