@@ -12,18 +12,10 @@ False
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
-import http.client
 import os
 import re
-import shutil
 import sys
-import tarfile
-import tempfile
-import urllib.request
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -106,6 +98,8 @@ def locate(name: str, files: tuple[File, ...]) -> Path:
 
 def _fetch(name: str, folder: Path, urls: tuple[str, ...], files: list[File]) -> None:
     """The files behind one set of mirrors, each moved into `folder` whole and checked, or not at all."""
+    import tempfile
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
@@ -146,6 +140,9 @@ class _Unreachable(Exception):
 
 def _chunks(url: str) -> Iterator[bytes]:
     """The bytes at `url`; on a terminal a line on stderr says how far it is."""
+    import http.client
+    import urllib.request
+
     live, done = sys.stderr.isatty(), 0
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
@@ -168,6 +165,12 @@ def _chunks(url: str) -> Iterator[bytes]:
 
 def _unpacked(name: str, got: Path, file: File, target: Path) -> Path:
     """The file itself: the download, or a copy of its member of the downloaded archive."""
+    import gzip
+    import shutil
+    import tarfile
+    import zipfile
+    import zlib
+
     if not file.member:
         return got
     try:
@@ -183,6 +186,9 @@ def _unpacked(name: str, got: Path, file: File, target: Path) -> Path:
 
 @contextlib.contextmanager
 def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
+    import tarfile
+    import zipfile
+
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as opened, opened.open(name) as source:
             yield source
