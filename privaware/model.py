@@ -99,7 +99,7 @@ class Model:
             ) from None
         except (SafetensorError, ValueError, KeyError) as problem:
             raise WrongInput(
-                f"{path.name} is damaged: {str(problem):.160}; fit the model again or restore the folder"
+                f"{path.name} is damaged: {problem!s:.160}; fit the model again or restore the folder"
             ) from None
         try:
             made = cls(
@@ -142,7 +142,7 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
         raise WrongInput(
-            f"model.json cannot be read: {str(problem):.160}; restore the folder"
+            f"model.json cannot be read: {problem!s:.160}; restore the folder"
         ) from None
     needed = {"format", "schema", "features", "architecture", "guarantee", "events"}
     if not isinstance(facts, dict) or not needed <= set(facts) or facts["format"] != 1:

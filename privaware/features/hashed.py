@@ -9,7 +9,7 @@ Privacy: free. It uses one row at a time.
 Use when: the data are text.
 
 >>> Hashed(slots=8)(np.array(["free entry", "see you"], dtype=object)).shape
-(2, 9)
+(2, 8)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Hashed:
     norm: float = 1.0
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        out = np.zeros((len(x), self.slots + 1), np.float32)
+        out = np.zeros((len(x), self.slots), np.float32)
         known: dict[str, tuple[int, float]] = {}
         for row, text in enumerate(x):
             for gram, count in self._grams(str(text).lower()).items():
@@ -44,13 +44,11 @@ class Hashed:
                 at, sign = known[gram]
                 out[row, at] += sign * np.sqrt(count)
         length = np.sqrt((out * out).sum(axis=1, keepdims=True))
-        out *= self.norm / np.maximum(length, np.float32(1e-12))
-        out[:, -1] = 1.0
-        return out
+        return np.asarray(out * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
         """How many entries a row has."""
-        return self.slots + 1
+        return self.slots
 
     def _grams(self, text: str) -> Counter[str]:
         tokens = text.split()

@@ -11,7 +11,7 @@ Use when: the data are a table.
 >>> from privaware.schema import Column, Schema
 >>> facts = Schema(columns=(Column(name="age", low=0, high=90, bins=(30, 60)),), classes=("n", "y"))
 >>> OneHot()(np.array([[45.0]]), facts)
-array([[0., 1., 0., 1.]], dtype=float32)
+array([[0., 1., 0.]], dtype=float32)
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class OneHot:
         blocks = [self._block(x[:, at], column) for at, column in enumerate(used)]
         made = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(x), 0), np.float32)
         scale = np.float32(self.norm / np.sqrt(max(len(used), 1)))
-        return np.concatenate([made * scale, np.ones((len(x), 1), np.float32)], axis=1)
+        return made * scale
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has, the constant last one included."""
-        return 1 + sum(self._slots(column) for column in schema.used)
+        """How many entries a row has."""
+        return sum(self._slots(column) for column in schema.used)
 
     def _slots(self, column: Column) -> int:
         if column.kind == "category":

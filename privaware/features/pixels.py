@@ -1,11 +1,11 @@
-"""Images (or any arrays) flattened to rows of bounded norm, with a constant entry for the bias.
+"""Images (or any arrays) flattened to rows of bounded norm.
 
 Privacy: free. It uses one row at a time.
 Use when: a linear model on small images is wanted as a first look.
 
 >>> Pixels()(np.ones((2, 1, 2, 2), np.float32)).round(2)
-array([[0.5, 0.5, 0.5, 0.5, 1. ],
-       [0.5, 0.5, 0.5, 0.5, 1. ]], dtype=float32)
+array([[0.5, 0.5, 0.5, 0.5],
+       [0.5, 0.5, 0.5, 0.5]], dtype=float32)
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ class Pixels:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         rows = x.reshape(len(x), -1).astype(np.float32)
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        scaled = rows * (self.norm / np.maximum(length, np.float32(1e-12)))
-        return np.concatenate([scaled, np.ones((len(x), 1), np.float32)], axis=1)
+        return np.asarray(rows * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
         """How many entries a row has."""
-        return 1 + int(np.prod(schema.shape))
+        return int(np.prod(schema.shape))
