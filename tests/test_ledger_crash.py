@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,40 +52,48 @@ def answer(process: subprocess.Popen[str]) -> str:
 # Killed
 
 
-SPENDER = """
-print("ready", flush=True)
-number = int(sys.argv[2])
-if not path.exists():  # creation is as open to the axe as any later moment
-    Ledger.open_or_create(path, limit=1e6, delta=1e-5)
-ledger = Ledger.open(path)
-while True:
-    entry = ledger.spend(Pure(epsilon=0.001), what="a count", run=f"run {number}")
-    print(entry.number, entry.hash, flush=True)
-    number += 1
+FOREMAN = """
+import signal, time
+
+def work(turn):
+    if not path.exists():  # creation is as open to the axe as any later moment
+        Ledger.open_or_create(path, limit=1e6, delta=1e-5)
+    ledger = Ledger.open(path)
+    for number in range(10**9):
+        entry = ledger.spend(Pure(epsilon=0.001), what="a count", run=f"{turn} {number}")
+        os.write(1, f"{entry.number} {entry.hash}\\n".encode())
+
+for line in sys.stdin:
+    turn, seconds = line.split()
+    worker = os.fork()
+    if worker == 0:
+        work(turn)
+    time.sleep(float(seconds))
+    os.kill(worker, signal.SIGKILL)
+    os.waitpid(worker, 0)
+    os.write(1, b"killed\\n")
 """
 
 
 def killed_spends(path: Path, kills: int, rng: random.Random) -> int:
     """Kills that many spenders at random moments; returns how many spends they told of."""
     told: dict[int, str] = {}
-    for turn in range(kills):
-        process = python(SPENDER, path, turn * 1_000_000)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(rng.uniform(0, 0.25))
-        os.kill(process.pid, signal.SIGKILL)
-        out, _ = process.communicate()
-        lines = [line.split() for line in out.splitlines(keepends=True) if line.endswith("\n")]
-        told |= {int(number): own for number, own in lines}
-        if not path.exists():
-            assert not told
-            continue
-        assert Ledger.verify(path) == []
-        kept = {entry.number: entry.hash for entry in Ledger.open(path).entries()}
-        assert told.items() <= kept.items()
-        assert (
-            len(kept) - 1 <= len(told) + turn + 1
-        )  # a spend not told of: one for each kill at most
+    with python(FOREMAN, path) as foreman:
+        assert foreman.stdout is not None
+        assert foreman.stdin is not None
+        for turn in range(kills):
+            foreman.stdin.write(f"{turn} {rng.uniform(0, 0.3)}\n")
+            foreman.stdin.flush()
+            for line in iter(foreman.stdout.readline, "killed\n"):
+                number, own = line.split()
+                told[int(number)] = own
+            if not path.exists():
+                assert not told
+                continue
+            assert Ledger.verify(path) == []
+            kept = {entry.number: entry.hash for entry in Ledger.open(path).entries()}
+            assert told.items() <= kept.items()
+            assert len(kept) - 1 <= len(told) + turn + 1  # at most one not told of for each kill
     return len(told)
 
 
