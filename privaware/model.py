@@ -19,7 +19,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["Model", "read_facts", "write_file"]
+__all__ = ["Model", "read_facts", "scaled", "write_file"]
 
 ROWS_AT_ONCE = 4096
 
@@ -66,8 +66,8 @@ class Model:
         """Class codes, or numbers within the declared range of the target."""
         if self.schema.task == "classification":
             return self.outputs(data.x).argmax(axis=1)
-        low, high = self.schema.low or 0.0, self.schema.high or 0.0
-        return np.clip((low + high) / 2 + (high - low) / 2 * self.outputs(data.x)[:, 0], low, high)
+        middle, half = _range(self.schema)
+        return np.clip(middle + half * self.outputs(data.x)[:, 0], middle - half, middle + half)
 
     def save(self, folder: Path, facts: dict[str, Any]) -> None:
         """Writes the tensors, then `model.json` as the last: a folder with that file is finished."""
@@ -118,7 +118,7 @@ class Model:
     def _network(self) -> Any:
         import torch
 
-        network = models.build(self.architecture)
+        network = models.build(self.architecture, device="meta")
         try:
             network.load_state_dict(
                 {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
@@ -129,6 +129,20 @@ class Model:
                 f"the tensors do not fit the architecture in model.json: {reason:.160}"
             ) from None
         return network.eval()
+
+
+def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
+    """Regression targets as a network learns them: the declared range becomes [-1, 1]."""
+    middle, half = _range(schema)
+    return np.clip((targets - middle) / half, -1, 1)
+
+
+def _range(schema: Schema) -> tuple[float, float]:
+    if schema.low is None or schema.high is None:
+        raise WrongInput(
+            f"expected low and high of the target {schema.target!r} in the schema, got neither"
+        )
+    return (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:

@@ -28,14 +28,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware import features
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.features.hashed import Hashed
-from privaware.features.onehot import OneHot
-from privaware.features.pixels import Pixels
-from privaware.model import Model
+from privaware.learn._rows import feature_for, rows_of
+from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
@@ -44,7 +41,7 @@ __all__ = ["Linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class Linear:
-    """`lr` and `bins` left out are chosen from public facts: rows, width and noise."""
+    """`lr` left out is chosen from public facts: rows, width and noise. `bins` is for undeclared ones."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
@@ -54,7 +51,7 @@ class Linear:
     lr: float | None = None
     momentum: float = 0.9
     average: float = 0.5
-    bins: int | None = None
+    bins: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
@@ -71,29 +68,31 @@ class Linear:
         from privaware import models
 
         schema = data.schema
-        feature = self.feature(schema)
-        rows = features.apply((feature,), data.x, schema)
-        architecture = {"name": "linear", "inputs": feature.width(schema), "outputs": max(len(schema.classes), 1)}
+        feature = feature_for(schema, self.bins)
+        architecture = {
+            "name": "linear",
+            "inputs": feature.width(schema),
+            "outputs": max(len(schema.classes), 1),
+        }
         module = models.build(architecture, rng.initial)
         for parameter in module.parameters():
             torch.nn.init.zeros_(parameter)
         descent = self._descent(schema, noise)
-        trained = descent.run(module, torch.from_numpy(rows), self._targets(data), noise=noise, rows=schema.rows, rng=rng)
+        trained = descent.run(
+            module,
+            torch.from_numpy(rows_of(data, feature)),
+            self._targets(data),
+            noise=noise,
+            rows=schema.rows,
+            rng=rng,
+        )
         return Model.of(trained, schema, (feature,), architecture)
-
-    def feature(self, schema: Schema) -> Any:
-        """How a row becomes numbers."""
-        if schema.form == "image":
-            return Pixels()
-        if schema.form == "text":
-            return Hashed()
-        return OneHot(bins=0 if self.bins is None else self.bins)
 
     def step_size(self, schema: Schema, noise: float) -> float:
         """A step that fits the noise: long while the signal of the rows dominates, short where noise does."""
         if self.lr is not None:
             return self.lr
-        width = self.feature(schema).width(schema) * max(len(schema.classes), 1)
+        width = feature_for(schema, self.bins).width(schema) * max(len(schema.classes), 1)
         spread = noise * self.norm * math.sqrt(width * self.steps) / (self.rate * schema.rows)
         return float(np.clip(LR / spread, 0.05, 16.0))
 
@@ -115,9 +114,7 @@ class Linear:
 
         if data.schema.classes:
             return torch.from_numpy(data.y)
-        low, high = data.schema.low or 0.0, data.schema.high or 0.0
-        scaled = (data.y - (low + high) / 2) / ((high - low) / 2)
-        return torch.from_numpy(scaled.astype(np.float32)[:, None])
+        return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])
 
 
 LR = 4.0

@@ -1,0 +1,45 @@
+# What a newcomer types: `make run`, then `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHARED := ../shared/data
+DATA := $(CURDIR)/.data
+export OMP_NUM_THREADS ?= 2
+
+ifneq ($(wildcard $(SHARED)/unpack),)
+export PRIVAWARE_DATA ?= $(DATA)
+endif
+
+.PHONY: run test lint types slow docs bench data clean
+
+run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
+	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
+
+test: $(VENV)/installed lint types data  ## lint, types, doctests and all tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+lint: $(VENV)/installed
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/installed
+	@$(BIN)/mypy
+
+slow: $(VENV)/installed data  ## the long checks: 200 kills, 2,000 bad inputs
+	@$(BIN)/python -m pytest -n 2 -m slow
+
+bench: $(VENV)/installed data  ## the tables of docs/results
+	@$(BIN)/python -m benchmarks.tables
+
+data: $(VENV)/installed  ## writes the benchmark data in their official formats, once, where they are at hand
+	@if [ -f $(SHARED)/unpack ]; then $(BIN)/python $(SHARED)/unpack $(DATA); fi
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
