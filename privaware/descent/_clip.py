@@ -11,8 +11,8 @@ gradient is not finite adds nothing.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -100,20 +100,24 @@ class per_layer:
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """(rows, layers) factors; a row that is not finite in one layer adds nothing in any."""
-        bounds = norm * self._split(squares)
+        bounds = norm * self._parts(squares)
         factors = _at_most(squares, bounds)
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
 
-    def _split(self, squares: Tensor) -> Tensor:
-        shares: Sequence[float] = self.shares or (1.0,) * squares.shape[1]
+    def _parts(self, squares: Tensor) -> Tensor:
+        shares = self.shares or (1.0,) * squares.shape[1]
         if len(shares) != squares.shape[1]:
             raise WrongInput(
                 f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}"
             )
-        whole = math.sqrt(math.fsum(share * share for share in shares))
-        return torch.tensor(
-            [share / whole for share in shares], dtype=squares.dtype, device=squares.device
-        )
+        return _parts(shares, squares.dtype, squares.device)
+
+
+@functools.lru_cache(maxsize=64)
+def _parts(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The layers' parts of the bound: their squares add up to 1. Kept, because a captured graph cannot make it."""
+    whole = math.sqrt(math.fsum(share * share for share in shares)) * (1 + 1e-6)
+    return torch.tensor([share / whole for share in shares], dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)

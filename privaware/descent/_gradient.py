@@ -32,14 +32,17 @@ def accumulate(
     total: Tensor,
     valid: Tensor | None = None,
     branch: bool = True,
+    bf16: bool = False,
 ) -> Tensor:
     """Adds the rows' clipped gradients to `total` (models, trainable) and returns their (rows, layers) squared norms.
 
     `norm` is a number or one for each row; rows that are not `valid` are padding. The last column of `total` takes the
     centred count where the clip tracks a quantile. `branch=False` never looks at a value (for captured graphs).
     """
-    outputs, tape = stack.forward(inputs, rows)
+    with torch.autocast(stack.device.type, torch.bfloat16, enabled=bf16):
+        outputs, tape = stack.forward(inputs, rows)
     with torch.enable_grad():
+        outputs = outputs.float() if bf16 else outputs
         losses = _row_losses(loss, outputs, targets, tape.hidden, rows)
     shares = {name: merged(parts) for name, parts in tape.shares(losses).items()}
     with torch.no_grad():

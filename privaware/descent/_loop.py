@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from privaware.descent._checkpoint import Checkpoint
 from privaware.descent._clip import Clip, quantile
 from privaware.descent._gradient import Loss
 from privaware.descent._losses import cross_entropy
@@ -18,10 +19,12 @@ from privaware.descent._sampling import Sampler
 from privaware.descent._schedule import Schedule, constant
 from privaware.descent._update import Average, Update
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Gaussian
+from privaware.events import NOTHING, Approximate, Event, Gaussian
 from privaware.noise import Rng
 
 __all__ = ["Descent"]
+
+PRECISIONS = ("float32", "tf32", "bf16")
 
 Progress = Callable[[int, int, float], None]
 
@@ -29,6 +32,11 @@ Progress = Callable[[int, int, float], None]
 @dataclass(frozen=True, kw_only=True)
 class Descent:
     """A recipe for private training. Fields are public; rows come only to `run`.
+
+    `physical` rows are computed at once (from the free memory unless given): the update is the same for any number.
+    `copies` of each row are augmented and their mean gradient is clipped. `overflow` is a chance, charged to delta,
+    that lets CUDA draw samples into batches of fixed shape. A lower `precision` clips a little below `norm`, because
+    it rounds.
 
     Privacy: each step releases one Gaussian sum of clipped per-row gradients on the sampler's rows; everything else is
     post-processing. Sums are divided by rate x declared rows, never by the realised batch size.
@@ -48,12 +56,24 @@ class Descent:
     lr_schedule: Schedule = constant()  # noqa: RUF009  (frozen)
     noise_schedule: Schedule = constant()  # noqa: RUF009  (frozen)
     physical: int | None = None
+    copies: int = 1
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    precision: str = "float32"
+    overflow: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 0:
             raise WrongInput(f"Descent: expected steps as a whole number >= 0, got {self.steps!r}")
-        if self.physical is not None and self.physical < 1:
-            raise WrongInput(f"Descent: expected physical >= 1, got {self.physical!r}")
+        if (self.physical is not None and self.physical < 1) or self.copies < 1:
+            raise WrongInput(
+                f"Descent: expected physical and copies >= 1, got {self.physical!r} and {self.copies!r}"
+            )
+        if self.precision not in PRECISIONS:
+            raise WrongInput(
+                f"Descent: expected precision among {', '.join(PRECISIONS)}, got {self.precision!r}"
+            )
+        if not 0 <= self.overflow < 1:
+            raise WrongInput(f"Descent: expected overflow in [0, 1), got {self.overflow!r}")
 
     def noise_at(self, noise: float, step: int) -> float:
         """The noise of one step: the knob times the schedule, for the price and for the run alike."""
@@ -68,6 +88,8 @@ class Descent:
         event = NOTHING
         for level, count in levels.items():
             event = event + count * self.sampler.event(Gaussian(noise=level))
+        if self.overflow and self.sampler.rate < 1:
+            event = event + Approximate(epsilon=0.0, delta=self.overflow)
         return event
 
     def run(
@@ -81,6 +103,7 @@ class Descent:
         rng: Rng,
         device: str = "cpu",
         progress: Progress | None = None,
+        checkpoint: Checkpoint | str | None = None,
     ) -> nn.Module:
         """A trained copy of `module`. `rows` is the declared number of rows, which sets the divisor."""
         return self.run_population(
@@ -92,6 +115,7 @@ class Descent:
             rng=rng,
             device=device,
             progress=progress,
+            checkpoint=checkpoint,
         )[0]
 
     def run_population(
@@ -107,15 +131,22 @@ class Descent:
         norm: Sequence[float] | None = None,
         device: str = "cpu",
         progress: Progress | None = None,
+        checkpoint: Checkpoint | str | None = None,
     ) -> list[nn.Module]:
-        """Trained copies of models of one architecture, stepped together, each with its own samples and noise."""
-        from privaware.descent._run import Run
+        """Trained copies of models stepped together, each with its own samples, noise, lr and norm.
 
-        with _seeded(rng, device):
+        Each model is a release of its own: what the population costs is what all of them cost together.
+        """
+        from privaware.descent._run import Run
+        from privaware.descent._widths import Widened
+
+        at = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+        with _seeded(rng, device), _precision(self.precision):
             built = [one if isinstance(one, nn.Module) else one() for one in modules]
+            wide = Widened(built)
             run = Run(
                 self,
-                built,
+                wide.modules,
                 inputs,
                 targets,
                 noise=noise,
@@ -124,8 +155,21 @@ class Descent:
                 lr=lr,
                 norm=norm,
                 device=device,
+                mask=wide.mask,
             )
-            return run.to_end(progress)
+            return wide.narrowed(run.to_end(progress, at))
+
+
+@contextlib.contextmanager
+def _precision(name: str) -> Iterator[None]:
+    """Torch's switches for shortened mantissas, put back afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = name != "float32"
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 @contextlib.contextmanager

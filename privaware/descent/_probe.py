@@ -19,7 +19,7 @@ from privaware.descent._clip import flat
 from privaware.descent._stack import Stack
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["proven", "replace_batch_norm"]
+__all__ = ["made_up", "proven", "replace_batch_norm"]
 
 ROWS = 3
 
@@ -27,8 +27,8 @@ ROWS = 3
 def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
     """A copy of `module` with group norm where batch norm was: the same parameters, no row sees another.
 
-    >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]
-    GroupNorm(8, 8, eps=1e-05, affine=True)
+    >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
+    8
     """
     made = copy.deepcopy(module)
     if isinstance(made, _BatchNorm):
@@ -49,19 +49,25 @@ def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
 
 
 def proven(
-    module: nn.Module, loss: Any, inputs: Sequence[Tensor], targets: Any, device: Any
+    module: nn.Module,
+    loss: Any,
+    inputs: Sequence[Tensor],
+    targets: Any,
+    device: Any,
+    models: int = 1,
 ) -> bool:
     """Whether the module must be handled whole (the general way); refuses what cannot be private at all."""
     _by_kind(module)
     probe = copy.deepcopy(module).to(device)
-    rows = tuple(_made_up(item, at) for at, item in enumerate(inputs))
+    rows = tuple(made_up(item, at, ROWS) for at, item in enumerate(inputs))
     goal = torch.zeros_like(targets[:1]).expand(ROWS, *targets.shape[1:])
     _isolated(probe, loss, rows, goal)
     expected = _by_autograd(probe.eval(), loss, rows, goal)
+    counts = (1,) if models == 1 else (1, 2)
     problem: Exception | None = None
     for whole in (False, True):
         try:
-            if _agrees(probe, loss, rows, goal, expected, whole):
+            if all(_agrees(probe, loss, rows, goal, expected, whole, many) for many in counts):
                 return whole
         except (PrivawareError, RuntimeError, NotImplementedError) as error:
             problem = problem or error
@@ -94,10 +100,10 @@ def _by_kind(module: nn.Module) -> None:
             )
 
 
-def _made_up(like: Tensor, at: int) -> Tensor:
-    """Three rows of numbers that have nothing to do with the data: in [0, 1], or 0 and 1 for whole numbers."""
+def made_up(like: Tensor, at: int, rows: int) -> Tensor:
+    """Rows of numbers that have nothing to do with the data: in [0, 1], or 0 and 1 for whole numbers."""
     generator = torch.Generator().manual_seed(2**31 + at)
-    shape = (ROWS, *like.shape[1:])
+    shape = (rows, *like.shape[1:])
     if like.is_floating_point():
         return torch.rand(shape, generator=generator, dtype=torch.float64).to(like)
     return torch.randint(2, shape, generator=generator).to(like)
@@ -164,25 +170,27 @@ def _agrees(
     goal: Tensor,
     expected: list[dict[str, Tensor]],
     whole: bool,
+    models: int,
 ) -> bool:
+    """Whether the engine finds the same norms and the same clipped sums, for one model or for two alike."""
     from privaware.descent._gradient import accumulate
 
-    stack = Stack([module], device=goal.device, whole=whole)
+    stack = Stack([module] * models, device=goal.device, whole=whole)
     total = torch.zeros_like(stack.theta)
     sizes = [torch.stack([g.square().sum() for g in one.values()]).sum().sqrt() for one in expected]
     norm = max(0.5 * float(min(sizes, default=torch.tensor(1.0))), 1e-6)
+    given = tuple(torch.cat([item] * models) for item in rows)
+    goals = torch.cat([goal] * models)
     squares = accumulate(
-        stack, loss, rows, goal, rows=ROWS, clip=flat(norm), norm=norm, total=total
+        stack, loss, given, goals, rows=ROWS * models, clip=flat(norm), norm=norm, total=total
     )
     if not expected:
         return True
-    true = torch.stack(sizes)
+    true = torch.stack(sizes * models)
     near = torch.allclose(squares[:, 0].clamp_min(0).sqrt(), true, rtol=2e-3, atol=1e-6)
     for slot in stack.slots:
         pairs = zip(expected, sizes, strict=True)
         parts = [one[slot.name] * (norm / size).clamp(max=1) for one, size in pairs]
-        want = torch.stack(parts).sum(0)
-        near = near and torch.allclose(
-            stack.view(total, slot)[0], want, rtol=2e-3, atol=2e-3 * norm
-        )
+        want, found = torch.stack(parts).sum(0), stack.view(total, slot)
+        near = near and torch.allclose(found, want.expand_as(found), rtol=2e-3, atol=2e-3 * norm)
     return near

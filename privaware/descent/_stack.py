@@ -143,6 +143,8 @@ class Stack:
         """Remembers a layer's output; `make` turns the gradient by it into shares."""
         if not torch.is_grad_enabled():
             return output
+        if output._is_view():  # an in-place operation later on would rewrite a view's history
+            output = torch.ops.aten._unsafe_view(output, output.shape)
         if not output.requires_grad:
             output = _Begin.apply(output, self.token)
         self.tape.edges.append(get_gradient_edge(output))

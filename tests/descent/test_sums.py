@@ -1,51 +1,353 @@
-"""Clipped sums against one backward pass a row."""
+"""Every layer rule gives the clipped sum that one backward pass a row gives."""
 
 from __future__ import annotations
 
-import math
+import copy
+import sys
+from pathlib import Path
 
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F
 
-from privaware.descent import clipped_sum, cross_entropy
+from privaware.descent import clipped_sum, cross_entropy, flat, focal, losing_less, squared
+from privaware.descent._gradient import accumulate
+from privaware.descent._stack import Stack
 
+sys.path.insert(0, str(Path(__file__).parent))
+from slow_reference import assert_agrees, slow_sum
 
-def slow(module, loss, inputs, targets, norm):
-    """Row by row, by autograd."""
-    named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    sums = {name: torch.zeros_like(p) for name, p in named.items()}
-    norms = []
-    many = inputs if isinstance(inputs, tuple) else (inputs,)
-    for at in range(len(targets)):
-        row = tuple(item[at : at + 1] for item in many)
-        value = loss(module(*row), targets[at : at + 1]).sum()
-        gradients = torch.autograd.grad(value, list(named.values()), allow_unused=True)
-        gradients = [
-            torch.zeros_like(p) if g is None else g
-            for g, p in zip(gradients, named.values(), strict=True)
-        ]
-        size = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
-        norms.append(size)
-        for name, gradient in zip(named, gradients, strict=True):
-            sums[name] += gradient * min(1.0, norm / size if size else 1.0)
-    return sums, torch.tensor(norms)
+ROWS = 5
+few = settings(max_examples=15, deadline=None)
+seeds = st.integers(0, 2**31)
 
 
-def assert_agrees(module, inputs, targets, loss=cross_entropy, norm=0.5):
-    sums, norms = clipped_sum(module, loss, inputs, targets, norm)
-    expected, expected_norms = slow(module, loss, inputs, targets, norm)
-    torch.testing.assert_close(norms, expected_norms.to(norms), rtol=1e-5, atol=1e-6)
-    assert sums.keys() == expected.keys()
-    scale = max(float(value.abs().max()) for value in expected.values())
-    for name, value in expected.items():
-        torch.testing.assert_close(sums[name], value, rtol=1e-5, atol=1e-5 * scale)
+def labels(rows=ROWS):
+    return torch.randint(3, (rows,))
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 6), st.booleans(), st.integers(0, 2**31))
-def test_linear_layers_agree_with_one_row_at_a_time(rows, width, bias, seed):
+def headed(*layers, like):
+    body = nn.Sequential(*layers, nn.Flatten())
+    with torch.no_grad():
+        width = body(like[:1]).shape[1]
+    return nn.Sequential(body, nn.Linear(width, 3))
+
+
+class Words(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.table = nn.Embedding(11, 5, padding_idx=0)
+        self.inner = kind(5, 6, **options)
+        self.first = options.get("batch_first", False)
+        self.head = nn.Linear(6 * (2 if options.get("bidirectional") else 1), 3)
+
+    def forward(self, codes):
+        values = self.table(codes)
+        out, _ = self.inner(values if self.first else values.transpose(0, 1))
+        return self.head(out.mean(1 if self.first else 0))
+
+
+class Attending(nn.Module):
+    def __init__(self, masked="", **options):
+        super().__init__()
+        self.lift = nn.Linear(4, 8)
+        self.inner = nn.MultiheadAttention(8, 2, **options)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 3)
+        self.masked, self.other = masked, "kdim" in options
+
+    def forward(self, inputs):
+        query = self.lift(inputs)
+        given = inputs if self.other else query
+        if not self.inner.batch_first:
+            query, given = query.transpose(0, 1), given.transpose(0, 1)
+        masks = {}
+        if self.masked == "causal":
+            masks["attn_mask"] = torch.ones(5, 5).triu(1).bool()
+        if self.masked == "padding":
+            masks["key_padding_mask"] = inputs[:, :, 0] > 1.5
+        out, _ = self.inner(query, given, given, **masks)
+        out = out if self.inner.batch_first else out.transpose(0, 1)
+        return self.head(self.norm(out).mean(1))
+
+
+class Shared(nn.Module):
+    """Parameters used in more ways than one; `way` names it."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+        self.inner, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+        self.scale = nn.Parameter(torch.randn(4)) if way == "bare" else None
+        self.filter = nn.Conv1d(1, 1, 3, padding=1) if way == "filter" else None
+        if way == "tied":
+            self.other = nn.Linear(4, 4)
+            self.other.weight = self.inner.weight
+
+    def forward(self, inputs):
+        hidden = torch.tanh(self.inner(inputs))
+        if self.way == "twice":
+            hidden = self.inner(hidden)
+        elif self.way == "tied":
+            hidden = self.other(hidden)
+        elif self.way == "bare":
+            hidden = hidden * self.scale
+        elif self.way == "outside":
+            hidden = F.linear(hidden, self.inner.weight)
+        elif self.way == "filter":
+            hidden = self.filter(self.filter(hidden[:, None]))[:, 0]
+        elif self.way == "in place":
+            hidden = self.inner(inputs).relu_()
+        return self.head(hidden)
+
+
+class Turned(nn.Module):
+    """Time first inside, or time folded into the rows."""
+
+    def __init__(self, fold):
+        super().__init__()
+        self.inner, self.head, self.fold = nn.Linear(4, 4), nn.Linear(4, 3), fold
+
+    def forward(self, inputs):
+        if self.fold:
+            inner = torch.tanh(self.inner(inputs.reshape(-1, 4)))
+            return self.head(inner.view(len(inputs), -1, 4).mean(1))
+        return self.head(torch.tanh(self.inner(inputs.transpose(0, 1))).mean(0))
+
+
+def words():
+    return torch.randint(0, 11, (ROWS, 5))
+
+
+NAMED = {
+    "lstm": lambda: (Words(nn.LSTM, batch_first=True), words()),
+    "lstm deep, both ways": lambda: (Words(nn.LSTM, num_layers=2, bidirectional=True), words()),
+    "lstm without bias": lambda: (Words(nn.LSTM, bias=False), words()),
+    "gru deep": lambda: (Words(nn.GRU, num_layers=2), words()),
+    "gru both ways": lambda: (Words(nn.GRU, bidirectional=True, batch_first=True), words()),
+    "rnn": lambda: (Words(nn.RNN, nonlinearity="relu"), words()),
+    "attention": lambda: (Attending(batch_first=True), torch.randn(ROWS, 5, 4)),
+    "attention, time first": lambda: (Attending(masked="causal"), torch.randn(ROWS, 5, 4)),
+    "attention, padded": lambda: (Attending(masked="padding", bias=False), torch.randn(ROWS, 5, 4)),
+    "attention, other keys": lambda: (Attending(kdim=4, vdim=4), torch.randn(ROWS, 5, 4)),
+    "attention, learnt keys": lambda: (
+        Attending(add_bias_kv=True, batch_first=True),
+        torch.randn(ROWS, 5, 4),
+    ),
+    "called twice": lambda: (Shared("twice"), torch.randn(ROWS, 4)),
+    "tied": lambda: (Shared("tied"), torch.randn(ROWS, 4)),
+    "bare parameter": lambda: (Shared("bare"), torch.randn(ROWS, 4)),
+    "weight used outside": lambda: (Shared("outside"), torch.randn(ROWS, 4)),
+    "filter called twice": lambda: (Shared("filter"), torch.randn(ROWS, 4)),
+    "in-place activation": lambda: (Shared("in place"), torch.randn(ROWS, 4)),
+    "time folded": lambda: (Turned(fold=True), torch.randn(ROWS, 6, 4)),
+    "time first": lambda: (Turned(fold=False), torch.randn(ROWS, 6, 4)),
+    "unknown layer": lambda: (
+        nn.Sequential(nn.Linear(4, 6), nn.PReLU(6), nn.Linear(6, 3)),
+        torch.randn(ROWS, 4),
+    ),
+    "transposed convolution": lambda: (
+        headed(nn.ConvTranspose2d(2, 3, 2), like=torch.zeros(1, 2, 4, 4)),
+        torch.randn(ROWS, 2, 4, 4),
+    ),
+    "layer norm over two": lambda: (
+        nn.Sequential(nn.Linear(4, 6), nn.LayerNorm((5, 6)), nn.Flatten(), nn.Linear(30, 3)),
+        torch.randn(ROWS, 5, 4),
+    ),
+    "root mean square norm": lambda: (
+        nn.Sequential(nn.Linear(4, 6), nn.RMSNorm(6), nn.Linear(6, 3)),
+        torch.randn(ROWS, 4),
+    ),
+    "wide on a short sequence": lambda: (
+        nn.Sequential(
+            nn.Linear(4, 60), nn.Tanh(), nn.Linear(60, 50), nn.Flatten(), nn.Linear(150, 3)
+        ),
+        torch.randn(ROWS, 3, 4),
+    ),
+    "transformer": lambda: (
+        nn.Sequential(
+            nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True),
+            nn.Flatten(),
+            nn.Linear(24, 3),
+        ),
+        torch.randn(ROWS, 3, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_layer_agrees_with_one_row_at_a_time(name):
+    torch.manual_seed(3)
+    module, inputs = NAMED[name]()
+    assert_agrees(module, inputs, labels())
+
+
+WHOLE = ("time first", "weight used outside")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_population_of_different_models_agrees_with_each_alone(name):
+    torch.manual_seed(4)
+    module, inputs = NAMED[name]()
+    models = [copy.deepcopy(module) for _ in range(3)]
+    for model in models:
+        for parameter in model.parameters():
+            parameter.data += 0.3 * torch.randn_like(parameter)
+    picked = torch.stack([torch.randperm(ROWS)[:4] for _ in models])
+    goals, norms = labels(), [0.3, 0.5, 0.7]
+    stack = Stack(models, whole=name in WHOLE)
+    total = torch.zeros_like(stack.theta)
+    norm = torch.tensor(norms).repeat_interleave(4)[:, None]
+    places = picked.flatten()
+    accumulate(
+        stack,
+        cross_entropy,
+        (inputs[places],),
+        goals[places],
+        rows=12,
+        clip=flat(1.0),
+        norm=norm,
+        total=total,
+    )
+    for at, model in enumerate(models):
+        rows = picked[at]
+        expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
+        for slot in stack.slots:
+            torch.testing.assert_close(
+                stack.view(total, slot)[at], expected[slot.name], rtol=2e-5, atol=2e-6
+            )
+
+
+@few
+@given(st.integers(1, 9), st.integers(1, 6), st.booleans(), seeds)
+def test_linear_layers(rows, width, bias, seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(4, width, bias=bias), nn.Tanh(), nn.Linear(width, 3))
-    assert_agrees(net, torch.randn(rows, 4), torch.randint(3, (rows,)))
+    assert_agrees(net, torch.randn(rows, 4), labels(rows))
+
+
+@few
+@given(st.integers(1, 7), st.integers(1, 12), st.integers(1, 12), seeds)
+def test_linear_layers_on_sequences(time, width, height, seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(
+        nn.Linear(width, height),
+        nn.Tanh(),
+        nn.Linear(height, 4),
+        nn.Flatten(),
+        nn.Linear(4 * time, 3),
+    )
+    assert_agrees(net, torch.randn(ROWS, time, width), labels())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    dimensions=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    kernel=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+    stride=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+    dilation=st.lists(st.integers(1, 2), min_size=3, max_size=3),
+    padding=st.sampled_from(["valid", "same", 1, 2]),
+    mode=st.sampled_from(["zeros", "reflect", "circular"]),
+    wide=st.booleans(),
+    bias=st.booleans(),
+    seed=seeds,
+)
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+def test_convolutions(
+    dimensions, groups, kernel, stride, dilation, padding, mode, wide, bias, seed
+):
+    torch.manual_seed(seed)
+    assume(not (mode == "reflect" and dimensions == 3))
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dimensions - 1]
+    cut = [tuple(values[:dimensions]) for values in (kernel, stride, dilation)]
+    if padding == "same":
+        cut[1] = (1,) * dimensions
+    layer = kind(
+        2 * groups, (8 if wide else 1) * groups, cut[0], cut[1], padding, cut[2], groups, bias, mode
+    )
+    inputs = torch.randn(ROWS, 2 * groups, *(7, 6, 5)[:dimensions])
+    assert_agrees(headed(layer, nn.Tanh(), like=inputs), inputs, labels())
+
+
+@few
+@given(st.sampled_from(["group", "instance", "layer"]), st.integers(1, 3), st.booleans(), seeds)
+def test_normalisations(kind, dimensions, bias, seed):
+    torch.manual_seed(seed)
+    shape = (4, 5, 3, 2)[: dimensions + 1]
+    layer = {
+        "group": lambda: nn.GroupNorm(2, 4),
+        "instance": lambda: (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[
+            dimensions - 1
+        ](4, affine=True),
+        "layer": lambda: nn.LayerNorm(shape[-1:], bias=bias),
+    }[kind]()
+    inputs = torch.randn(ROWS, *shape)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter)
+    assert_agrees(headed(layer, nn.Tanh(), like=inputs), inputs, labels())
+
+
+@few
+@given(st.integers(1, 8), st.integers(2, 6), st.sampled_from([None, 0]), seeds)
+def test_embeddings_add_repeated_entries_before_squaring(time, entries, padding, seed):
+    torch.manual_seed(seed)
+    net = nn.Sequential(
+        nn.Embedding(entries, 3, padding_idx=padding),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(3 * time, 3),
+    )
+    assert_agrees(net, torch.randint(entries, (ROWS, time)), labels())
+
+
+def test_frozen_parameters_are_left_out():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
+    net[0].requires_grad_(False)
+    net[2].bias.requires_grad_(False)
+    inputs = torch.randn(ROWS, 4)
+    assert_agrees(net, inputs, labels())
+    sums, _ = clipped_sum(net, cross_entropy, inputs, labels(), 1.0)
+    assert list(sums) == ["2.weight", "4.weight", "4.bias"]
+
+
+@pytest.mark.parametrize("loss", [squared, focal(2.0)], ids=["squared", "focal"])
+def test_losses_of_one_value_a_row(loss):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    goals = torch.randn(ROWS, 3) if loss is squared else labels()
+    assert_agrees(net, torch.randn(ROWS, 4), goals, loss)
+
+
+def test_losing_less_goes_from_squared_error_with_penalty_to_focal():
+    torch.manual_seed(1)
+    outputs, goals, hidden = torch.randn(6, 3), labels(6), [torch.randn(6, 4), torch.randn(6, 2, 2)]
+    loss = losing_less(epochs=10_000, gamma=5.0, beta=2.0)
+    penalty = sum(h.flatten(1).square().mean(1) / 2 for h in hidden)
+    near = F.one_hot(goals, 3).float()
+    early = (outputs - near).square().sum(1) / 2 + penalty / 2
+    torch.testing.assert_close(loss.at(0.0)(outputs, goals, hidden), early)
+    torch.testing.assert_close(loss.at(1.0)(outputs, goals, hidden), focal(5.0)(outputs, goals))
+    half = losing_less(epochs=10, gamma=0.0, beta=2.0).at(0.5)(outputs, goals, hidden)
+    torch.testing.assert_close(
+        half, (early + F.cross_entropy(outputs, goals, reduction="none")) / 2
+    )
+
+
+def test_losing_less_penalises_what_enters_the_activations():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    inputs, goals = torch.randn(ROWS, 4), labels()
+    loss = losing_less(epochs=10, beta=0.1).at(0.2)
+
+    def by_hand(outputs, targets):
+        return loss(outputs, targets, [kept[-1]])
+
+    kept = []
+    net[1].register_forward_pre_hook(lambda _, given: kept.append(given[0]))
+    expected, _ = slow_sum(net, by_hand, inputs, goals, 1.0)
+    sums, _ = clipped_sum(net, loss, inputs, goals, 1.0)
+    torch.testing.assert_close(sums, expected, rtol=1e-5, atol=1e-6)
