@@ -52,9 +52,8 @@ def _draft_table(frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
     if unit not in ("row", "label") and (unit not in frame.columns or unit == target):
         others = [name for name in frame.columns if name != target]
         raise WrongInput(f"expected --unit among the columns {some(others)}, got {short(unit)}")
-    columns = tuple(
-        _draft_column(name, frame[name]) for name in frame.columns if name not in (target, unit)
-    )
+    apart = (target,) if unit in ("row", "label") else (target, unit)
+    columns = tuple(_draft_column(name, frame[name]) for name in frame.columns if name not in apart)
     form = "text" if {column.kind for column in columns} - {"ignore"} == {"text"} else "table"
     if form == "table":
         columns = tuple(replace(c, kind="ignore") if c.kind == "text" else c for c in columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -93,6 +94,9 @@ def _whole(path: Path, words: str) -> Iterator[None]:
         raise WrongInput(f"{short(path.name)} does not fit into this machine's memory") from None
     except Exception as problem:
         reason = (str(problem).splitlines() or [type(problem).__name__])[0]
+        reason = reason.replace(str(path), path.name).replace("CSV parse error: Row #", "line ")
+        if "pickle" in reason:
+            reason = "it holds pickled objects, which could run code when opened"
         raise WrongInput(
             f"expected {short(path.name)} as {words}: {reason.encode('utf-8', 'replace').decode():.160}"
         ) from None
@@ -126,7 +130,8 @@ def _csv(path: Path) -> Raw:
             ),
         )
         names = [str(column[0]).strip() for column in table.columns]
-        _closed(text, str(table.column(table.num_columns - 1)[-1]))
+        if _unclosed(text, str(table.column(table.num_columns - 1)[-1])):
+            raise WrongInput(f"{short(path.name)}: a quotation mark is opened and never closed")
         frame = table.slice(1).to_pandas()
     return Raw(frame=_named(frame.set_axis(names, axis=1), path.name))
 
@@ -140,10 +145,9 @@ def _width(text: bytes, separator: str) -> int:
     return len(next(filter(None, csv.reader(head, delimiter=separator)), ()))
 
 
-def _closed(text: bytes, last: str) -> None:
-    """A quote that is never closed swallows every row after it, so the file ends with that field."""
-    if last and text.endswith(b'"' + last.replace('"', '""').encode()):
-        raise WrongInput("a quotation mark is opened and never closed")
+def _unclosed(text: bytes, last: str) -> bool:
+    """A quote that is never closed swallows every row after it: the file ends with that field."""
+    return bool(last) and text.endswith(b'"' + last.replace('"', '""').encode())
 
 
 def _named(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -155,19 +159,11 @@ def _named(frame: pd.DataFrame, where: str) -> pd.DataFrame:
             f"expected a name for every column in {short(where)}, got none for column "
             f"{names.index('') + 1} of {len(names)}"
         )
-    if (
-        twice := sorted({name for name in names if names.count(name) > 1})
-        if _repeats(names)
-        else []
-    ):
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise WrongInput(
             f"expected distinct column names in {short(where)}, got {some(twice)} twice"
         )
     return frame.set_axis(names, axis=1)
-
-
-def _repeats(names: list[str]) -> bool:
-    return len(set(names)) != len(names)
 
 
 def _parquet(path: Path) -> Raw:
@@ -181,16 +177,12 @@ def _parquet(path: Path) -> Raw:
 
 
 def _npz(path: Path) -> Raw:
-    with _whole(path, ".npz with plain arrays x and y"):
-        opened = np.load(path, allow_pickle=False)
-        if isinstance(opened, np.ndarray):
-            raise WrongInput(
-                f"expected {short(path.name)} as .npz, got a single array; use np.savez"
-            )
-        with opened as archive:
-            wanted = [name for name in ("x", "y", "x_test", "y_test") if name in archive.files]
-            arrays = {name: archive[name] for name in wanted}
-            found = archive.files
+    with _whole(path, ".npz with plain arrays x and y"), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise WrongInput(f"expected {short(path.name)} as .npz, got a single array")
+        found = archive.files
+        arrays = {name: archive[name] for name in ("x", "y", "x_test", "y_test") if name in found}
     if "x" not in arrays:
         raise WrongInput(
             f"expected an array x (and y) in {short(path.name)}, got {some(found) or 'none at all'}"

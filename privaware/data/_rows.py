@@ -85,6 +85,20 @@ class Data:
         """
         return cls._made(raw, schema, True, loose=True)
 
+    def against(self, schema: Schema) -> Data:
+        """Loose rows, coded by a schema whose bounds have since been released; labels are clipped to it."""
+        import pandas as pd
+
+        names = [column.name for column in self.schema.used]
+        frame = pd.DataFrame({name: self.x[:, at] for at, name in enumerate(names)})
+        coded = type(self).of(Raw(frame=frame), schema, labelled=False)
+        y = (
+            self.y
+            if schema.classes or schema.low is None
+            else np.clip(self.y, schema.low, schema.high)
+        )
+        return replace(coded, y=y)
+
     @classmethod
     def _made(cls, raw: Raw, schema: Schema, labelled: bool, *, loose: bool) -> Data:
         x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, loose)

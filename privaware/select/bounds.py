@@ -11,11 +11,11 @@ Paper: Smith, "Privacy-preserving statistical estimation with optimal convergenc
     quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
     privately" (2009), and Vadhan, "The complexity of differential privacy" (2017), section 3.3, for
     categories without a declared universe.
-Privacy: one row added or removed. A quantile is Pure(1 / noise): see `quantile_scores` for the
-    sensitivity. The histogram of a column is Approximate(1 / noise, delta / columns): a row has one
-    word, so one count moves by one, and a word that only that row has passes the threshold with
-    probability at most delta. Gaps, NaN and infinities count nowhere. Replacing a row is removing
-    one and adding one.
+Privacy: a row added, removed or (where the schema says so) replaced. A quantile is
+    Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
+    Approximate(1 / noise, delta / columns): a row has one word, so one count moves by one (two do
+    when it is replaced), and a word that only that row has passes the threshold with probability
+    at most that delta. Gaps, NaN and infinities count nowhere.
 Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
     not be assumed public.
 
@@ -35,7 +35,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Approximate, Event, Group, Pure
+from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column, Schema
 
@@ -65,9 +65,7 @@ class Bounds:
         if words:
             each = Approximate(epsilon=1 / noise, delta=self.delta / len(words))
             event = event + len(words) * each
-        if event == NOTHING or schema.relation == "add_remove":
-            return event
-        return Group(event=event, size=2)
+        return event
 
     def outline(self, schema: Schema) -> Schema:
         """What is known of the release before it is made: the same names and kinds, all bounded."""
@@ -81,7 +79,8 @@ class Bounds:
         """The schema, from rows as `Data.loose` holds them."""
         schema, columns = data.schema, []
         places = {column.name: at for at, column in enumerate(schema.used)}
-        words = len(_open(schema, "category"))
+        changed = 2 if schema.relation == "replace_one" else 1
+        delta = self.delta / max(len(_open(schema, "category")), 1)
         for column in schema.columns:
             if column.bounded:
                 columns.append(column)
@@ -89,7 +88,8 @@ class Bounds:
                 values = data.x[:, places[column.name]].astype(float)
                 columns.append(_filled(column, _range(values, schema.rows, noise, rng), ()))
             else:
-                found = _common(data.x[:, places[column.name]], noise, self.delta / words, rng)
+                words = data.x[:, places[column.name]]
+                found = _common(words, noise, delta, rng, changed=changed)
                 columns.append(_filled(column, (0.0, 1.0), found))
         limits = (schema.low, schema.high)
         if _open_target(schema):
@@ -136,7 +136,7 @@ def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float
     tail = tail_share(rows, noise)
     picked = []
     for share in (tail, 1 - tail):
-        exact_scores = quantile_scores(values, share) + 2 * noise * prior
+        exact_scores = quantile_scores(values, share) + np.round(2 * noise * prior)
         picked.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
     low, high = min(picked), max(picked)
     if low < high:
@@ -148,26 +148,31 @@ def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float
 def tail_share(rows: int, noise: float) -> float:
     """The share of rows beyond each bound: what the noise can tell from none, and at least a hundredth.
 
-    The noisy maximum errs by about 2 noise (log candidates + a few) rows.
+    The noisy maximum errs by about 2 noise (log candidates + a few) rows. Shares are whole numbers
+    of 1024ths, so that scores are exact in floating point.
 
     >>> tail_share(100_000, noise=2.0), tail_share(100, noise=50.0)
-    (0.01, 0.25)
+    (0.0107421875, 0.25)
     """
-    return min(max(2 * noise * (math.log(len(candidates()[0])) + 3) / rows, 0.01), 0.25)
+    seen = 2 * noise * (math.log(len(candidates()[0])) + 5) / rows
+    return math.ceil(1024 * min(max(seen, 0.01), 0.25)) / 1024
 
 
 def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
-    """How well each candidate c parts the values into `share` below and the rest above; at most 0.
+    """How far each candidate c is from being the quantile, in rows; 0 where it is one.
 
-    The score is -|(1 - share) #{v < c} - share #{v > c}|. One more value adds 1 - share, -share or
-    0 inside the bars, by its place, whatever the others are; so a score moves by at most
-    max(share, 1 - share) < 1. What is not finite is not counted, and moves nothing.
+    With n values, b of them below c and u of them at or below it, c is the quantile when
+    b <= share n <= u; the score is -max(b - share n, share n - u, 0). One more value changes b and u
+    by 0 or 1 and share n by share, so either difference by at most max(share, 1 - share), whatever
+    the others are, and so does the score; a replaced value changes it by at most 1. What is not
+    finite is not counted, and moves nothing.
     """
     grid, _ = candidates()
     known = np.sort(values[np.isfinite(values)])
+    wanted = share * len(known)
     below = np.searchsorted(known, grid, side="left")
-    above = len(known) - np.searchsorted(known, grid, side="right")
-    return np.asarray(-np.abs((1 - share) * below - share * above))
+    upto = np.searchsorted(known, grid, side="right")
+    return -np.maximum(np.maximum(below - wanted, wanted - upto), 0.0)
 
 
 @lru_cache(maxsize=1)
@@ -186,8 +191,10 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
     return grid, np.log(weights / weights.sum())
 
 
-def _common(words: np.ndarray, noise: float, delta: float, rng: Rng) -> tuple[str, ...]:
-    """The words whose noisy count passes the threshold.
+def _common(
+    words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed: int
+) -> tuple[str, ...]:
+    """The words whose noisy count passes the threshold; one row changes `changed` counts by one.
 
     Noise is independent for each word and the words come out as a set, so it does not matter which
     place of the vector a word has. Sorted from large to small and padded with zeros, the vector has
@@ -198,9 +205,9 @@ def _common(words: np.ndarray, noise: float, delta: float, rng: Rng) -> tuple[st
     order = np.argsort(-counts, kind="stable")
     exact_counts = np.zeros(max(SLOTS, len(counts)))
     exact_counts[: len(counts)] = counts[order]
-    noisy = rng.laplace(exact_counts, noise=noise, sensitivity=1.0)
-    # P(1 + noise * Laplace > threshold) = delta for a word that one row alone has; the last term is
-    # for the rounding of released values to a lattice.
-    threshold = 1 + noise * (math.log(1 / (2 * delta)) + LATTICE)
+    noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
+    # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
+    # alone has; the last term is for the rounding of released values to a lattice.
+    threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
     shown = noisy[: len(counts)] > threshold
     return tuple(sorted(distinct[order][shown])) or NONE

@@ -1,0 +1,287 @@
+"""Rows become what the schema declares, each on its own."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware.data import Data, Raw, draft, read
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+
+AGE = Column(name="age", low=0, high=100, missing="category")
+TOWN = Column(
+    name="town", kind="category", categories=("n", "e", "1"), missing="category", unseen="other"
+)
+SCHEMA = Schema(columns=(AGE, TOWN), target="y", classes=("0", "1"), rows=10)
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-200, 200), st.floats(),
+    st.sampled_from(["n", " e ", "1.0", "w", "?", "1e400"]),
+)  # fmt: skip
+AGES = st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(),
+                 st.sampled_from(["7", " 8.5 ", "1e400", "inf", "NA", "true"]))  # fmt: skip
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    rows = max(len(values) for values in columns.values())
+    return pd.DataFrame({"y": ["0", "1"] * (rows // 2) + ["0"] * (rows % 2), **columns})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(AGES, VALUES, st.integers(0, 1)), min_size=1, max_size=12))
+def test_p12_coding_row_by_row_is_coding_the_whole(rows: list[tuple[Any, ...]]) -> None:
+    whole = pd.DataFrame(
+        {
+            name: pd.Series([row[at] for row in rows], dtype=object)
+            for at, name in enumerate(["age", "town", "y"])
+        }
+    )
+    together = Data.of(read(whole), SCHEMA)
+    loose = Data.loose(read(whole), SCHEMA)
+    for at in range(len(rows)):
+        alone = Data.of(read(whole.iloc[[at]]), SCHEMA)
+        assert np.array_equal(alone.x[0], together.x[at], equal_nan=True)
+        assert alone.y[0] == together.y[at]
+        assert repr(Data.loose(read(whole.iloc[[at]]), SCHEMA).x[0]) == repr(loose.x[at])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8))
+def test_p12_a_float_is_spelt_the_same_whatever_stands_beside_it(values: list[float]) -> None:
+    schema = replace(
+        SCHEMA, columns=(replace(TOWN, categories=tuple(str(at) for at in range(-3, 4))),)
+    )
+    table = frame(town=[*values, 1.0, 2.5])
+    assert Data.of(read(table), schema).x[-2:, 0].tolist() == [4.0, 7.0]
+
+
+def test_numbers_are_clipped_and_categories_coded() -> None:
+    data = Data.of(read(frame(age=[-5, 50, 200.5], town=["e", "n", 1.0])), SCHEMA)
+    assert data.x.tolist() == [[0, 1], [50, 0], [100, 2]]
+    assert data.y.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "ages",
+    [
+        pd.Series([1, None, 3], dtype="Int64"),
+        pd.Series([1.0, np.nan, 3.0], dtype="Float32"),
+        pd.Series(["1", None, "3"], dtype="string"),
+        pd.Series(["1", "?", " 3 "]),
+        pd.Series([1, None, 3], dtype="category"),
+        pd.Series([1, None, 3], dtype=object),
+        pd.Series([np.float16(1), np.nan, 3], dtype="float16"),
+        pd.Series([1.0, np.inf, 3.0]),
+        pd.Series(pd.arrays.SparseArray([1.0, np.nan, 3.0])),
+        pd.Series([1, None, 3], dtype="int64[pyarrow]"),
+        pd.Series([b"1", None, b"3"]),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_every_way_of_holding_numbers_reads_the_same(ages: pd.Series) -> None:
+    data = Data.of(read(frame(age=ages, town=["n"] * 3)), SCHEMA)
+    assert np.array_equal(data.x[:, 0], [1, np.nan, 3], equal_nan=True)
+    filled = replace(SCHEMA, columns=(replace(AGE, missing=42.0), TOWN))
+    assert Data.of(read(frame(age=ages, town=["n"] * 3)), filled).x[:, 0].tolist() == [1, 42, 3]
+
+
+def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
+    for flags in ([True, False], ["True", "false"], pd.Series([True, False], dtype="boolean"),
+                  pd.Series([True, False], dtype=object)):  # fmt: skip
+        assert Data.of(read(frame(age=flags, town=["n", "n"])), SCHEMA).x[:, 0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("abc", "'age', row 2: expected a number, got 'abc'"),
+        ("1_000", "'age', row 2: expected a number"),
+        (3j, "'age', row 2: expected a number"),
+        ([1, 2], "'age', row 2: expected a number or text, got list"),
+        ({}, "'age', row 2: expected a number or text, got dict"),
+        (b"\xff", "'age', row 2: expected a number or text, got bytes"),
+        (pd.Timestamp("2020-02-02"), "'age', row 2: expected a number, got '2020-02-02"),
+        (None, "'age', row 2: the value is missing or infinite"),
+        (float("-inf"), "'age', row 2: the value is missing or infinite"),
+        ("1e400", "'age', row 2: the value is missing or infinite"),
+        pytest.param(10**5000, "'age', row 2: the value is missing or infinite", id="huge"),
+    ],
+)
+def test_a_wrong_value_is_named_by_column_and_row(value: object, words: str) -> None:
+    schema = replace(SCHEMA, columns=(replace(AGE, missing="refuse"),))
+    table = frame(age=pd.Series([1, value, 3], dtype=object))
+    for reader in (Data.of, Data.loose):
+        with pytest.raises(WrongInput, match="column " + words.replace("[", r"\[")):
+            reader(read(table), schema)
+
+
+def test_missing_and_unseen_categories_go_where_the_schema_says() -> None:
+    table = frame(town=["n", "w", None])
+    only = replace(SCHEMA, columns=(TOWN,))
+    assert Data.of(read(table), only).x[:, 0].tolist() == [0, 3, 3]
+    strict = replace(only, columns=(replace(TOWN, unseen="refuse"),))
+    with pytest.raises(WrongInput, match=r"'town', row 2: 'w' is not a declared category"):
+        Data.of(read(table), strict)
+    closed = replace(only, columns=(replace(TOWN, missing="refuse"),))
+    with pytest.raises(WrongInput, match=r"'town', row 3: the value is missing"):
+        Data.of(read(table), closed)
+    named = replace(only, columns=(replace(TOWN, categories=("?", "none"), missing="refuse"),))
+    assert Data.of(read(frame(town=["?", "none"])), named).x[:, 0].tolist() == [0, 1]
+
+
+def test_dates_are_categories_or_refused_with_a_hint() -> None:
+    days = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]))
+    column = Column(
+        name="day", kind="category", categories=("2020-01-01 00:00:00",), unseen="other"
+    )
+    schema = replace(SCHEMA, columns=(column,))
+    assert Data.of(read(frame(day=days)), schema).x[:, 0].tolist() == [0, 1]
+    number = replace(SCHEMA, columns=(Column(name="day", low=0, high=1),))
+    with pytest.raises(WrongInput, match="declare kind"):
+        Data.of(read(frame(day=days)), number)
+
+
+def test_p37_a_declared_class_may_be_absent_and_an_undeclared_one_is_refused() -> None:
+    schema = replace(SCHEMA, columns=(TOWN,), classes=("0", "1", "2"))
+    assert set(Data.of(read(frame(town=["n", "e"])), schema).y.tolist()) == {0, 1}
+    with pytest.raises(WrongInput, match=r"target 'y', row 2: '1' is not among the declared"):
+        Data.of(read(frame(town=["n", "e"])), replace(schema, classes=("0", "2")))
+
+
+def test_classes_are_matched_however_whole_numbers_are_stored() -> None:
+    schema = replace(SCHEMA, columns=(TOWN,))
+    for labels in ([1, 0], [1.0, 0.0], ["1", "0"], pd.Series([1, 0], dtype="Int64"), ["1 ", " 0"]):
+        assert Data.of(read(frame(town=["n", "n"], y=labels)), schema).y.tolist() == [1, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=20), st.integers(1, 3))
+def test_p34_each_person_keeps_the_first_rows_whoever_else_is_there(people: str, cap: int) -> None:
+    table = frame(age=list(range(len(people))), town=["n"] * len(people), person=list(people))
+    schema = replace(SCHEMA, unit="person", cap=cap)
+    kept = Data.of(read(table), schema).x[:, 0].tolist()
+    for person in set(people):
+        mine = [at for at, who in enumerate(people) if who == person]
+        assert [at for at in kept if people[int(at)] == person] == mine[:cap]
+        without = Data.of(read(table[table.person != person]), schema).x[:, 0].tolist()
+        assert without == [at for at in kept if people[int(at)] != person]
+
+
+def test_p34_a_row_of_nobody_and_an_absent_unit_column_are_refused() -> None:
+    table = frame(age=[1, 2], town=["n", "n"], person=["a", None])
+    with pytest.raises(WrongInput, match=r"unit column 'person', row 2"):
+        Data.of(read(table), replace(SCHEMA, unit="person"))
+    with pytest.raises(WrongInput, match="expected the unit column"):
+        Data.of(read(table), replace(SCHEMA, unit="nobody"))
+    assert len(Data.of(read(table), replace(SCHEMA, unit="person"), labelled=False)) == 2
+
+
+def test_adding_a_row_moves_no_other_between_the_parts() -> None:
+    table = frame(age=list(range(100)), town=["n"] * 100)
+    one = Data.of(read(table[:99]), SCHEMA).split(Rng(seed=4), (0.5, 0.3, 0.2))
+    more = Data.of(read(table), SCHEMA).split(Rng(seed=4), (0.5, 0.3, 0.2))
+    sizes = sorted(len(b) - len(a) for a, b in zip(one, more, strict=True))
+    assert sizes == [0, 0, 1]
+    for a, b in zip(one, more, strict=True):
+        assert np.array_equal(a.x[:, 0], [age for age in b.x[:, 0] if age != 99])
+    assert sum(len(part) for part in more) == 100
+
+
+def test_p32_nothing_printed_shows_a_row() -> None:
+    raw = read(frame(age=[12345, 12345], town=["secret", "secret"]))
+    data = Data.of(raw, replace(SCHEMA, columns=(replace(AGE, high=99999), TOWN)))
+    for words in (repr(raw), str(raw), repr(data), str(data), f"{data}"):
+        assert "12345" not in words
+        assert "secret" not in words
+        assert "2" not in words.replace("2 columns", "")
+
+
+def test_loose_rows_hold_numbers_and_words_as_they_came() -> None:
+    schema = SCHEMA.bare()
+    data = Data.loose(read(frame(age=[-7.5, None, np.inf], town=[" w ", None, 3.0])), schema)
+    assert data.x[0].tolist() == [-7.5, "w"]
+    assert [np.isnan(age) for age in data.x[:, 0]] == [False, True, True]
+    assert data.x[:, 1].tolist() == ["w", "", "3"]
+    with pytest.raises(WrongInput, match="--private-schema"):
+        Data.of(read(frame(age=[1], town=["n"])), schema)
+
+
+def test_loose_rows_of_one_person_are_capped_too() -> None:
+    schema = replace(SCHEMA.bare(), unit="person", cap=1)
+    table = frame(age=[1, 2, 3], town=["n"] * 3, person=["a", "a", "b"])
+    assert Data.loose(read(table), schema).x[:, 0].tolist() == [1, 3]
+
+
+def test_regression_targets_are_clipped_only_to_declared_bounds() -> None:
+    schema = replace(SCHEMA, columns=(TOWN,), classes=(), low=0, high=10)
+    table = frame(town=["n", "n"], y=[-5, 50])
+    assert Data.of(read(table), schema).y.tolist() == [0, 10]
+    assert Data.of(read(table), replace(schema, low=None, high=None)).y.tolist() == [-5, 50]
+    for wrong in ("many", None, np.inf):
+        with pytest.raises(WrongInput, match=r"target 'y', row 2: expected a finite number"):
+            Data.of(read(frame(town=["n", "n"], y=pd.Series([1, wrong], dtype=object))), schema)
+
+
+def test_text_is_joined_and_nothing_is_empty_text() -> None:
+    columns = (Column(name="a", kind="text"), Column(name="b", kind="text"))
+    schema = Schema(columns=columns, target="y", classes=("0", "1"), form="text")
+    data = Data.of(read(frame(a=["x y", None], b=["z", 4.0])), schema)
+    assert data.x.tolist() == ["x y z", " 4"]
+
+
+def test_ignored_columns_are_never_looked_at() -> None:
+    schema = replace(SCHEMA, columns=(TOWN, Column(name="junk", kind="ignore")))
+    assert Data.of(read(frame(town=["n"], junk=[[1]])), schema).x.shape == (1, 1)
+    assert Data.of(read(frame(town=["n"])), schema).x.shape == (1, 1)
+
+
+def test_keep_takes_columns_and_refuses_strangers() -> None:
+    data = Data.of(read(frame(age=[1, 2], town=["n", "e"])), SCHEMA)
+    assert data.keep(("town",)).x.tolist() == [[0], [1]]
+    assert [column.name for column in data.keep(("town",)).schema.columns] == ["town"]
+    with pytest.raises(WrongInput, match="expected columns among"):
+        data.keep(("nobody",))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64, bool, np.float64])
+def test_images_are_scaled_by_their_type_never_by_their_values(dtype: Any) -> None:
+    top = {np.uint8: 255, np.uint16: 65535, np.int64: 255, bool: 1, np.float64: 1}[dtype]
+    images = np.zeros((2, 1, 2, 2), dtype=dtype)
+    images[0, 0, 0, 0] = top
+    schema = Schema(form="image", shape=(1, 2, 2), classes=("0", "1"))
+    both = Data.of(Raw(images=images, labels=np.array([0, 1])), schema).x
+    alone = Data.of(Raw(images=images[1:], labels=np.array([1])), schema).x
+    assert both[0, 0, 0, 0] == 1.0
+    assert np.array_equal(both[1:], alone)
+
+
+def test_grey_and_colour_meet_at_the_declared_shape() -> None:
+    grey = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
+    colour = np.repeat(grey, 3, axis=1)
+    label = np.array(["a"])
+    as_grey = Schema(form="image", shape=(1, 3, 4), classes=("a", "b"))
+    as_colour = replace(as_grey, shape=(3, 3, 4))
+    for schema in (as_grey, as_colour):
+        one = Data.of(Raw(images=grey, labels=label), schema).x
+        two = Data.of(Raw(images=colour, labels=label), schema).x
+        assert np.array_equal(one, two)
+    with pytest.raises(WrongInput, match="expected images of shape"):
+        Data.of(Raw(images=grey, labels=label), replace(as_grey, shape=(1, 4, 3)))
+
+
+def test_no_reader_warns() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = frame(
+            age=["1", "x", "2020-01-01"], town=[1, "a", None], day=pd.to_datetime(["2020"] * 3)
+        )
+        Data.of(read(table), draft(read(table), target="y"))

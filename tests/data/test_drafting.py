@@ -1,0 +1,146 @@
+"""A draft says what it read off the rows, and that nobody has confirmed it yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware.data import Data, draft, read
+from privaware.errors import WrongInput
+
+ROWS = 60
+
+
+def drafted(values: Any, name: str = "a") -> Any:
+    frame = pd.DataFrame({name: values, "y": ["n", "p"] * (len(values) // 2)})
+    return draft(read(frame), target="y").columns[0]
+
+
+def test_numbers_by_their_range_and_words_by_their_categories() -> None:
+    number = drafted([3, 5.5, -2, None] * 15)
+    assert (number.kind, number.low, number.high, number.missing) == ("number", -2, 5.5, "category")
+    words = drafted(["b", "a", "?", "b"] * 15)
+    assert (words.categories, words.missing, words.unseen) == (("a", "b"), "category", "other")
+    assert drafted([1.0, np.inf] * 30 + [2.0, 3.0]).missing == "category"
+    assert drafted([1.0, 2.0] * 30).missing == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (list(range(ROWS)), "row"),
+        ([at * 17 + at % 3 for at in range(ROWS)], "patient_id"),
+        ([f"P{at:05}" for at in range(ROWS)], "code"),
+        ([7] * ROWS, "constant"),
+        (["same"] * ROWS, "constant"),
+        ([None] * ROWS, "empty"),
+        ([[1]] * ROWS, "nested"),
+        ([np.inf] * ROWS, "infinite"),
+        (pd.date_range("2020", periods=ROWS), "day"),
+    ],
+)
+def test_names_of_rows_and_what_says_nothing_are_left_out(values: Any, name: str) -> None:
+    assert drafted(values, name).kind == "ignore"
+
+
+def test_measurements_that_happen_to_differ_are_kept() -> None:
+    assert drafted([at * 17 + at % 3 for at in range(ROWS)], "weight").kind == "number"
+
+
+def test_sentences_make_text_unless_other_columns_are_there() -> None:
+    texts = [f"call me at {at} please" for at in range(ROWS)]
+    frame = pd.DataFrame({"words": texts, "y": ["ham", "spam"] * 30})
+    assert draft(read(frame), target="y").form == "text"
+    mixed = draft(read(frame.assign(age=[1.5, 2.5] * 30)), target="y")
+    assert mixed.form == "table"
+    assert {column.name: column.kind for column in mixed.columns} == {
+        "words": "ignore",
+        "age": "number",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "expected"),
+    [
+        (["b", "a"], None, ("a", "b")),
+        ([10, 9], None, ("9", "10")),
+        ([1.0, 0.0], None, ("0", "1")),
+        ([True, False], None, ("False", "True")),
+        (["10", "9"], None, ("9", "10")),
+        ([1.5, 0.5], None, (0.5, 1.5)),
+        ([1, 0], "regression", (0, 1)),
+        ([0.5, 1.5], "classification", ("0.5", "1.5")),
+    ],
+)
+def test_text_or_few_whole_numbers_are_classes_unless_told_otherwise(
+    values: Any, task: str | None, expected: tuple[Any, ...]
+) -> None:
+    frame = pd.DataFrame({"a": [1.5, 2.5] * 30, "y": values * 30})
+    schema = draft(read(frame), target="y", task=task)
+    assert (schema.classes or (schema.low, schema.high)) == expected
+    assert len(Data.of(read(frame), schema)) == 60
+
+
+def test_a_draft_is_unreviewed_and_lists_what_it_assumes() -> None:
+    frame = pd.DataFrame(
+        {"age": [1.5, 2.5] * 30, "town": ["a", "b"] * 30, "id": range(60), "y": [0, 1] * 30}
+    )
+    schema = draft(read(frame), target="y")
+    assert not schema.reviewed
+    assert schema.rows == 60
+    assert schema.assumed == (
+        "the number of rows",
+        "the names and kinds of the columns",
+        "the range of age",
+        "the categories of town",
+        "that id may be left out",
+        "the classes of y",
+    )
+
+
+def test_the_unit_column_is_no_feature() -> None:
+    frame = pd.DataFrame({"age": [1.5, 2.5] * 30, "who": ["p", "q", "r"] * 20, "y": [0, 1] * 30})
+    schema = draft(read(frame), target="y", unit="who", cap=5)
+    assert [column.name for column in schema.columns] == ["age"]
+    assert len(Data.of(read(frame), schema)) == 15
+    for unit in ("nobody", "y"):
+        with pytest.raises(WrongInput, match="expected --unit among the columns"):
+            draft(read(frame), target="y", unit=unit)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "words"),
+    [
+        ([], None, "at least one row"),
+        (["a", None], None, "empty in row 2"),
+        (["a", "a"], None, "2 to 100 classes"),
+        ([f"t{at}" for at in range(101)], None, "2 to 100 classes"),
+        (["a", "b"], "regression", "row 1: expected a finite number"),
+        ([1.5, np.inf], "regression", "row 2: expected a finite number"),
+        (["a", "b"], "guess", "classification or regression"),
+        ([[1], [2]], None, "expected a number or text, got list"),
+    ],
+)
+def test_a_target_that_cannot_be_learnt_is_a_sentence(target: Any, task: Any, words: str) -> None:
+    frame = pd.DataFrame({"a": range(len(target)), "y": target})
+    with pytest.raises(WrongInput, match=words):
+        draft(read(frame), target="y", task=task)
+
+
+def test_drafting_codes_every_row_it_was_drafted_from() -> None:
+    drawn = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "n": np.where(drawn.random(200) < 0.1, np.nan, drawn.normal(size=200)),
+            "c": drawn.choice(["u", "v", ""], 200),
+            "b": drawn.random(200) < 0.5,
+            "y": drawn.integers(0, 3, 200),
+        }
+    )
+    data = Data.of(read(frame), draft(read(frame), target="y"))
+    assert np.array_equal(data.x[:, 0], frame["n"].to_numpy(), equal_nan=True)
+    assert np.array_equal(data.x[:, 1], frame["c"].map({"u": 0, "v": 1, "": 2}))
+    assert np.array_equal(data.x[:, 2], frame["b"])

@@ -1,0 +1,45 @@
+"""Whatever is wrong with the input, one sentence comes back and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hostile import Case, hostile
+
+from privaware.data import Data, draft, read
+from privaware.errors import PrivawareError
+from privaware.schema import Schema
+
+
+def consume(case: Case, folder: Path) -> None:
+    """What the command line does with an input before anything is spent."""
+    path = case.write(folder)
+    schema = Schema.read(folder / "schema.toml") if case.schema is not None else None
+    raw = read(path)
+    Data.of(raw, schema if schema is not None else draft(raw, target=case.target))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_only_sentences_escape_from_bad_inputs(seed: int, tmp_path: Path) -> None:
+    for at, case in enumerate(hostile(seed, 100)):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        words = _refusal(case, folder)
+        assert words.strip(), case.kind
+        assert len(words.splitlines()) == 1, f"{case.kind}: {words}"
+        assert len(words) < 700, f"{case.kind}: {words}"
+        assert words.encode(), case.kind
+
+
+def _refusal(case: Case, folder: Path) -> str:
+    try:
+        consume(case, folder)
+    except PrivawareError as problem:
+        return str(problem)
+    return pytest.fail(f"accepted: {case.kind}")
+
+
+def test_the_same_seed_makes_the_same_inputs(tmp_path: Path) -> None:
+    kinds = [[case.kind for case in hostile(5, 40)] for _ in range(2)]
+    assert kinds[0] == kinds[1] != [case.kind for case in hostile(6, 40)]

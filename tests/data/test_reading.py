@@ -1,0 +1,267 @@
+"""Files, folders and frames are read as they stand, or refused in one sentence."""
+
+from __future__ import annotations
+
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from privaware.data import Data, draft, read
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+FIELDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
+
+
+def table_of(tmp_path: Path, content: bytes, name: str = "data.csv") -> pd.DataFrame:
+    path = tmp_path / name
+    path.write_bytes(content)
+    frame = read(path).frame
+    assert frame is not None
+    return frame
+
+
+def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    return {str(name): values.tolist() for name, values in frame.items()}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"a,b\n1,x\n2,y\n",
+        b"\xef\xbb\xbfa,b\r\n1,x\r\n2,y\r\n",
+        b'"a","b"\n"1","x"\n"2","y"',
+        b" a , b \n1,x\n\n2,y\n\n",
+        b'a, "b"\n1, "x"\n2, "y"\n',
+    ],
+)
+def test_the_same_table_in_any_dress(tmp_path: Path, content: bytes) -> None:
+    assert columns_of(table_of(tmp_path, content)) == {"a": ["1", "2"], "b": ["x", "y"]}
+
+
+def test_tabs_separate_in_tsv_and_txt(tmp_path: Path) -> None:
+    for name in ("data.tsv", "data.txt"):
+        assert columns_of(table_of(tmp_path, b"a\tb\n1,5\tx\n", name)) == {"a": ["1,5"], "b": ["x"]}
+
+
+def test_quotes_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
+    frame = table_of(tmp_path, b'a,"b\nc"\n"x, y","say ""hi""\nthere"\n"p, ",""\n')
+    assert list(frame.columns) == ["a", "b\nc"]
+    assert [word.strip() for word in frame["a"]] == ["x, y", "p,"]
+    assert frame["b\nc"].tolist() == ['say "hi"\nthere', ""]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_what_the_csv_module_writes_is_read_back(
+    tmp_path_factory: Any, data: st.DataObject
+) -> None:
+    import csv
+
+    width = data.draw(st.integers(1, 4))
+    names = data.draw(
+        st.lists(FIELDS.map(str.strip).filter(bool), min_size=width, max_size=width, unique=True)
+    )
+    rows = data.draw(st.lists(st.lists(FIELDS, min_size=width, max_size=width), max_size=5))
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([names, *rows])
+    frame = read(path).frame
+    assert frame is not None
+    assert list(frame.columns) == names
+    read_back = [[word.strip() for word in row] for row in frame.to_numpy(dtype=object).tolist()]
+    assert read_back == [[word.strip() for word in row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "Empty CSV"),
+        (b"\n\n", "Empty CSV"),
+        (b"a,b\n1\n", "line 2: Expected 2 columns, got 1"),
+        (b"a,b\n1,2\n1,2,3\n", "line 3: Expected 2 columns, got 3"),
+        (b"a,a\n1,2\n", "distinct column names .* 'a' twice"),
+        (b"a,\n1,2\n", "none for column 2 of 2"),
+        (b"a,b\n1,\0\n", "NUL bytes"),
+        (b"a,b\n1,\xe9\n", "UTF8"),
+        (b'a,b\n1,"2\n3,4\n', "never closed"),
+        (b'a,b\n1,"2', "never closed"),
+        (b'a,b\n"1,2\n3,4\n', "Expected 2 columns"),
+    ],
+)
+def test_broken_csv_is_refused_and_says_where(tmp_path: Path, content: bytes, words: str) -> None:
+    with pytest.raises(WrongInput, match=words) as caught:
+        table_of(tmp_path, content)
+    assert "data.csv" in str(caught.value)
+
+
+def test_a_field_of_five_megabytes_is_a_field_like_any_other(tmp_path: Path) -> None:
+    frame = table_of(tmp_path, b"a,b\n" + b"x" * 5_000_000 + b",1\n2,3\n")
+    assert [len(word) for word in frame["a"]] == [5_000_000, 1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["[columns]", 'qu"ote', "new\nline", "😀", "x" * 3000, "a.b", "=1+1", "\\", "#", "None", "y y"],
+)
+def test_hostile_names_go_all_the_way_through(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "data.csv"
+    pd.DataFrame({name: range(30), "y": ["n", "p"] * 15}).assign(
+        **{name: np.arange(30) * 2.5}
+    ).to_csv(path, index=False)
+    schema = draft(read(path), target="y")
+    again = Schema.parse(schema.toml())
+    assert again == schema
+    assert Data.of(read(path), again).x[:, 0].tolist() == (np.arange(30) * 2.5).tolist()
+
+
+def test_parquet_reads_every_single_value_type(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    pd.DataFrame(
+        {
+            "nullable": pd.Series([1, None, 3], dtype="Int64"),
+            "when": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
+            "kind": pd.Series(["a", "b", None], dtype="category"),
+            "money": [decimal.Decimal("1.50"), None, decimal.Decimal("2.25")],
+            "raw": [b"ab", b"cd", None],
+            "nested": [[1], [2], [3]],
+            "y": [0, 1, 0],
+        }
+    ).to_parquet(path)
+    schema = draft(read(path), target="y")
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {
+        "nullable": "number",
+        "when": "category",
+        "kind": "category",
+        "money": "number",
+        "raw": "category",
+        "nested": "ignore",
+    }
+    data = Data.of(read(path), schema)
+    assert data.x[[0, 2], 3].tolist() == [1.5, 2.25]
+    assert np.isnan(data.x[1, 0])
+
+
+def test_a_named_index_of_parquet_is_a_column(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["p", "q"], name="who"))
+    frame.to_parquet(tmp_path / "data.parquet")
+    assert columns_of(read(tmp_path / "data.parquet").frame) == {"who": ["p", "q"], "a": [1, 2]}
+
+
+def test_npz_tables_images_and_test_parts(tmp_path: Path) -> None:
+    path, x, y = tmp_path / "data.npz", np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])
+    np.savez(path, x=x, y=y, x_test=x[:1], y_test=y[:1])
+    raw = read(path)
+    assert columns_of(raw.frame) == {"x0": [0, 2, 4], "x1": [1, 3, 5], "y": [0, 1, 1]}
+    assert raw.test is not None
+    assert len(raw.test) == 1
+    for shape in ((3, 5, 7), (3, 5, 7, 1), (3, 1, 5, 7)):
+        np.savez(path, x=np.zeros(shape, dtype=np.uint8), y=y)
+        images = read(path).images
+        assert images is not None
+        assert images.shape == (3, 1, 5, 7)
+
+
+def test_npz_labels_of_any_plain_type_are_classes(tmp_path: Path) -> None:
+    for labels in (
+        np.array([1, 0]),
+        np.array([1.0, 0.0]),
+        np.array(["1", "0"]),
+        np.array([b"1", b"0"]),
+    ):
+        np.savez(tmp_path / "data.npz", x=np.zeros((2, 4, 4)), y=labels)
+        raw = read(tmp_path / "data.npz")
+        schema = draft(raw, target="label")
+        assert schema.classes == ("0", "1")
+        assert Data.of(raw, schema).y.tolist() == [1, 0]
+
+
+def save(path: Path, array: np.ndarray, **options: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array).save(path, **options)
+
+
+def test_a_folder_of_images_by_class(tmp_path: Path) -> None:
+    grey = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    save(tmp_path / "cat" / "1.png", grey)
+    save(tmp_path / "dog" / "1.png", grey + 9)
+    (tmp_path / "dog" / "notes.txt").write_text("not an image")
+    (tmp_path / "readme.md").write_text("not a class")
+    raw = read(tmp_path)
+    schema = draft(raw, target="animal")
+    assert (schema.classes, schema.shape) == (("cat", "dog"), (1, 4, 4))
+    data = Data.of(raw, schema)
+    assert np.allclose(data.x[1, 0], (grey + 9.0) / 255)
+    assert data.y.tolist() == [0, 1]
+
+
+def test_one_coloured_image_makes_all_of_them_coloured(tmp_path: Path) -> None:
+    grey = np.full((4, 4), 100, dtype=np.uint8)
+    save(tmp_path / "a" / "1.png", grey)
+    save(tmp_path / "b" / "1.png", np.dstack([grey, grey, grey, grey]))
+    deep = np.full((4, 4), 100 * 256 + 7, dtype=np.uint16)
+    save(tmp_path / "b" / "2.png", deep)
+    frames = [Image.fromarray(grey).convert("P"), Image.fromarray(grey + 50).convert("P")]
+    frames[0].save(
+        tmp_path / "b" / "3.png", save_all=True, append_images=frames[1:], transparency=b"\0"
+    )
+    images = read(tmp_path).images
+    assert images is not None
+    assert images.shape == (4, 3, 4, 4)
+    assert set(images.ravel().tolist()) == {100}
+
+
+def test_images_of_two_sizes_are_refused_by_name(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "1.png", np.zeros((4, 4), dtype=np.uint8))
+    save(tmp_path / "b" / "odd.png", np.zeros((4, 5), dtype=np.uint8))
+    with pytest.raises(WrongInput, match=r"'odd.png' is 5 x 4 and the first is 4 x 4"):
+        read(tmp_path)
+
+
+def test_frames_with_odd_labels(tmp_path: Path) -> None:
+    assert columns_of(read(pd.DataFrame([[1, 2]], columns=[0, "a"])).frame) == {"0": [1], "a": [2]}
+    with pytest.raises(WrongInput, match="distinct column names"):
+        read(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+    with pytest.raises(WrongInput, match="one level of column names"):
+        read(pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])))
+    with pytest.raises(WrongInput, match="none for column 1"):
+        read(pd.DataFrame([[1]], columns=[""]))
+
+
+@pytest.mark.parametrize(
+    "source", [None, 3, b"data.csv", ["data.csv"], {"a": 1}, np.zeros(3), "", "a\0b.csv", "no.csv"]
+)
+def test_what_is_no_data_is_a_sentence(source: object) -> None:
+    with pytest.raises(WrongInput, match="expected"):
+        read(source)
+
+
+def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a\n1\n")
+
+    def refuse(*_: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(WrongInput, match=r"cannot read 'data.csv': Permission denied"):
+        read(path)
+
+
+def test_a_file_larger_than_memory_is_a_sentence(tmp_path: Path, monkeypatch: Any) -> None:
+    np.savez(tmp_path / "data.npz", x=np.zeros((2, 2)), y=np.zeros(2))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "load", refuse)
+    with pytest.raises(WrongInput, match="does not fit into this machine's memory"):
+        read(tmp_path / "data.npz")
