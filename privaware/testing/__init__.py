@@ -1,0 +1,47 @@
+"""What every mechanism must keep, as checks that anyone can run on their own.
+
+>>> import numpy as np
+>>> from privaware.events import Gaussian
+>>> class Count:
+...     "How many rows there are, with noise."
+...     def cost(self, schema, noise):
+...         return Gaussian(noise=noise)
+...     def run(self, data, noise, rng):
+...         return rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0)
+>>> check_mechanism(Count(), games=100) <= 1.0
+True
+
+A broken promise is an AssertionError with a sentence:
+
+>>> class Exact(Count):
+...     def run(self, data, noise, rng):
+...         return len(data) + 0 * rng.gaussian(0.0, noise=noise, sensitivity=1.0)
+>>> check_mechanism(Exact())
+Traceback (most recent call last):
+privaware.testing.BrokenPromise: Exact: the same release for different seeds...
+"""
+
+from privaware.testing._check import check_mechanism
+from privaware.testing._game import canary_game
+from privaware.testing._price import spent
+from privaware.testing._release import released_numbers
+from privaware.testing._replay import Replay, record, replay
+from privaware.testing._rows import example, extremes, neighbours, rows_for
+from privaware.testing._tape import BrokenPromise, Recorder, Replayer
+
+__all__ = [
+    "BrokenPromise",
+    "Recorder",
+    "Replay",
+    "Replayer",
+    "canary_game",
+    "check_mechanism",
+    "example",
+    "extremes",
+    "neighbours",
+    "record",
+    "released_numbers",
+    "replay",
+    "rows_for",
+    "spent",
+]

@@ -1,0 +1,203 @@
+"""Made-up rows for any schema, the extreme ones among them, and neighbouring data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
+
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
+
+
+def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
+    """A small schema to check a mechanism on; no classes means regression.
+
+    Its bounds are lopsided, one starts at 0, and missing and unseen values have slots of their own.
+
+    >>> [column.name for column in example().columns], example("image", classes=3).shape
+    (['age', 'heat', 'town'], (1, 8, 8))
+    """
+    columns: tuple[Column, ...] = (
+        Column(name="age", low=0.0, high=10.0),
+        Column(name="heat", low=-1.0, high=3.0, missing="category"),
+        Column(name="town", kind="category", categories=("n", "e", "s"), unseen="other"),
+    )
+    target: dict[str, Any] = {"low": -1.0, "high": 4.0}
+    if classes:
+        target = {"classes": tuple(f"class {at}" for at in range(classes))}
+    if form == "text":
+        columns = (Column(name="words", kind="text"),)
+    if form == "image":
+        columns = ()
+        facts = {"shape": (1, 8, 8), **facts}
+    return Schema(**{"columns": columns, "form": form, "rows": rows, **target, **facts})
+
+
+def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
+    """Made-up rows spread over all that `schema` declares; the target follows the first feature.
+
+    >>> data = rows_for(example(), rows=100)
+    >>> len(data), sorted(set(data.y.tolist())), bool(data.x[:, 0].max() <= 10)
+    (100, [0, 1], True)
+    """
+    drawn = np.random.default_rng(seed)
+    signal = drawn.random(rows)
+    seen = np.clip(signal + 0.1 * drawn.standard_normal(rows), 0, 1)
+    if schema.form == "image":
+        x = drawn.random((rows, *schema.shape))
+        x = (0.5 * x + 0.5 * seen.reshape(-1, 1, 1, 1)).astype(np.float32)
+    elif schema.form == "text":
+        x = np.array([_sentence(drawn, at) for at in seen] or [""], dtype=object)[:rows]
+    else:
+        x = np.zeros((rows, len(schema.used)))
+        for at, column in enumerate(schema.used):
+            x[:, at] = _values(column, seen if at == 0 else drawn.random(rows), drawn)
+    return Data(schema=schema, x=x, y=_targets(schema, signal))
+
+
+def _values(column: Column, share: np.ndarray, drawn: np.random.Generator) -> np.ndarray:
+    if column.kind == "category":
+        return np.minimum((share * len(column.categories)).astype(int), len(column.categories) - 1)
+    low, high = _span(column)
+    gap = (column.missing == "category") & (drawn.random(len(share)) < 0.05)
+    return np.where(gap, np.nan, low + (high - low) * share)
+
+
+def _span(column: Column) -> tuple[float, float]:
+    return (-100.0, 100.0) if column.low is None else (column.low, float(column.high or 0.0))
+
+
+def _sentence(drawn: np.random.Generator, share: float) -> str:
+    near = np.minimum(drawn.random(6) * 0.5 + 0.5 * share, 0.999)
+    return " ".join(WORDS[int(at * len(WORDS))] for at in near)
+
+
+def _targets(schema: Schema, signal: np.ndarray) -> np.ndarray:
+    if schema.classes:
+        return np.minimum((signal * len(schema.classes)).astype(np.int64), len(schema.classes) - 1)
+    low, high = (-100.0, 100.0) if schema.low is None else (schema.low, schema.high or 0.0)
+    return np.asarray(low + (high - low) * signal)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Edit:
+    """How one data set became its neighbour: a row `added`, `removed` or `changed` at a position."""
+
+    kind: str
+    at: int
+    rows: int
+
+    @classmethod
+    def between(cls, data: Data, neighbour: Data) -> Edit:
+        """The one row in which two data sets differ."""
+        grown = len(neighbour) - len(data)
+        small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
+        same = np.array([_same(small, large, at, at) for at in range(len(small))], dtype=bool)
+        first = int(np.argmin(same)) if not same.all() else len(small)
+        if abs(grown) == 1 and all(
+            _same(small, large, at, at + 1) for at in range(first, len(small))
+        ):
+            return cls(kind="added" if grown > 0 else "removed", at=first, rows=len(data))
+        if grown == 0 and (~same).sum() <= 1:
+            return cls(kind="changed", at=min(first, max(len(data) - 1, 0)), rows=len(data))
+        raise WrongInput(
+            "expected a neighbour that differs in one row (added, removed or changed in place), "
+            f"got {len(data)} rows and {len(neighbour)} rows that differ in more"
+        )
+
+
+def _same(small: Data, large: Data, i: int, j: int) -> bool:
+    a, b = np.asarray(small.x[i]), np.asarray(large.x[j])
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")) and small.y[i] == large.y[j]
+
+
+def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
+    """Described neighbours of `data`, extreme rows first at one end, then at the other."""
+    schema, rows = data.schema, len(data)
+    if unit == "label":
+        yield from _relabelled(data)
+        return
+    for count, (words, x, y) in enumerate(extremes(schema)):
+        front = count % 2 == 1
+        if schema.relation == "replace_one":
+            if rows:
+                kept = data.take(np.arange(1, rows) if front else np.arange(rows - 1))
+                yield f"with one row replaced by {words}", joined(kept, x, y, front=front)
+        else:
+            yield f"with one more row, {words}", joined(data, x, y, front=front)
+    if rows > 1 and schema.relation == "add_remove":
+        yield "without its first row", data.take(np.arange(1, rows))
+        yield "without its last row", data.take(np.arange(rows - 1))
+
+
+def _relabelled(data: Data) -> Iterator[tuple[str, Data]]:
+    low, high = _targets(replace(data.schema, classes=()), np.array([0.0, 1.0]))
+    labels = range(min(len(data.schema.classes), 8)) if data.schema.classes else (low, high)
+    for at in {0, len(data) - 1} if len(data) else ():
+        for label in labels:
+            if data.y[at] != label:
+                y = data.y.copy()
+                y[at] = label
+                yield f"with the label of row {at + 1} changed", replace(data, y=y)
+
+
+def joined(data: Data, x: Any, y: Any, *, front: bool = False) -> Data:
+    """`data` with one more row, at the front or at the end."""
+    row = np.empty((1, *data.x.shape[1:]), dtype=data.x.dtype)
+    row[0] = x
+    label = np.array([y], dtype=data.y.dtype)
+    ends = (row, data.x) if front else (data.x, row)
+    labels = (label, data.y) if front else (data.y, label)
+    return replace(data, x=np.concatenate(ends), y=np.concatenate(labels))
+
+
+def extremes(schema: Schema) -> Iterator[tuple[str, Any, Any]]:
+    """Described rows at the edge of what is declared, and beyond it where floats allow; every class once."""
+    rows = list(_extreme_inputs(schema))
+    targets = list(range(len(schema.classes))) or list(_targets(schema, np.array([0.0, 1.0])))
+    for at in range(max(len(rows), min(len(targets), 10))):
+        words, x = rows[at % len(rows)]
+        yield words, x, targets[at % len(targets)]
+
+
+def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
+    if schema.form == "text":
+        yield "an empty text", ""
+        yield "one word a thousand times", "amber " * 1000
+        yield "a text of unknown words", " ".join(f"w{at}" for at in range(300))
+        return
+    if schema.form == "image":
+        yield "a white image", np.ones(schema.shape, dtype=np.float32)
+        yield "a black image", np.zeros(schema.shape, dtype=np.float32)
+        yield "a chequered image", (np.indices(schema.shape).sum(axis=0) % 2).astype(np.float32)
+        yield "an image of NaN", np.full(schema.shape, np.nan, dtype=np.float32)
+        return
+    used = schema.used
+    ends = np.array([_ends(column) for column in used]).reshape(-1, 2).T
+    second = np.arange(len(used)) % 2 == 1
+    yield "all columns at their high end", ends[1]
+    yield "all columns at their low end", ends[0]
+    yield "columns at high and low ends in turn", np.where(second, *ends)
+    yield "columns at low and high ends in turn", np.where(second, *ends[::-1])
+    slots = [_missing(column, end) for column, end in zip(used, ends[1], strict=True)]
+    yield "missing and unseen values", np.array(slots)
+    numbers = np.array([column.kind == "number" for column in used], dtype=bool)
+    for words, value in (("NaN", np.nan), ("infinite", np.inf), ("minus infinite", -np.inf)):
+        yield f"{words} in every number column", np.where(numbers, value, ends[0])
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    return (0.0, len(column.categories) - 1.0) if column.kind == "category" else _span(column)
+
+
+def _missing(column: Column, end: float) -> float:
+    if column.kind == "category":
+        slot = column.unseen == "other" or column.missing == "category"
+        return float(len(column.categories)) if slot else end
+    return np.nan if column.missing == "category" else end

@@ -1,0 +1,257 @@
+"""Generators that note what a mechanism asks of them, and one that plays a run back."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from privaware.testing._rows import Edit
+
+MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
+
+
+class BrokenPromise(AssertionError):
+    """One sentence: which promise of the contract does not hold, and how that was seen."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """One call of the generator: what kind, its public settings, the exact value and what came back."""
+
+    kind: str
+    public: dict[str, Any]
+    exact: np.ndarray
+    returned: Any
+    step: float = 0.0  # relative rounding error of the exact value's number type
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it decided which rows take part; the others release something."""
+        return self.kind in ("poisson", "shards")
+
+
+class Recorder(Rng):
+    """A generator that draws as usual and notes every call."""
+
+    def __init__(self, seed: int, *, edit: Edit | None = None, inside: bool = True) -> None:
+        super().__init__(seed)
+        self.calls: list[Call] = []
+        self.edit, self.inside = edit, inside
+        self._busy = False
+
+    def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+        return self._release("gaussian", exact, noise=noise, sensitivity=sensitivity)
+
+    def laplace(self, exact: Any, *, noise: float, sensitivity: float) -> Any:
+        return self._release("laplace", exact, noise=noise, sensitivity=sensitivity)
+
+    def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
+        return int(self._release("choose", exact, epsilon=epsilon, sensitivity=sensitivity))
+
+    def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
+        return np.asarray(self._release("respond", exact, epsilon=epsilon, classes=classes))
+
+    def poisson(self, rows: int, rate: float) -> np.ndarray:
+        mask = self._force(super().poisson(rows, rate), rate)
+        self.calls.append(_call("poisson", mask, mask, {"rate": rate}))
+        return mask.copy()
+
+    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+        parts = super().shards(rows, shares)
+        self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
+        return parts.copy()
+
+    def torch(self, stream: str, device: str = "cpu") -> Any:
+        if stream != "initial" and not self._busy:
+            raise BrokenPromise(
+                f"a release is not one call: the {stream} stream was drawn from directly, by "
+                f"rng.torch({stream!r}), so that neither noise nor sensitivity can be seen"
+            )
+        return super().torch(stream, device)
+
+    def _release(self, kind: str, exact: Any, **public: Any) -> Any:
+        self._busy = True
+        returned = getattr(Rng, kind)(self, exact, **public)
+        self._busy = False
+        call = _call(kind, exact, returned, public)
+        _expect_sound(call, len(self.calls))
+        self.calls.append(call)
+        return returned
+
+    def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
+        """The row in question is in every sample, or in none, whenever its place in the mask is known."""
+        edit = self.edit
+        if edit and edit.kind != "added" and rate < 1 and 0 < len(mask) == edit.rows:
+            mask[edit.at] = self.inside
+        return mask
+
+
+class Replayer(Recorder):
+    """A generator that returns what was released on neighbouring rows, and compares what it is given."""
+
+    def __init__(
+        self, seed: int, recorded: list[Call], edit: Edit, *, inside: bool, doubled: bool
+    ) -> None:
+        super().__init__(seed, edit=edit, inside=inside)
+        self.recorded = recorded
+        self.doubled = doubled
+        self.ratios: dict[int, float] = {}
+
+    def poisson(self, rows: int, rate: float) -> np.ndarray:
+        before = self._next("poisson", {"rate": rate})
+        mask = self._fitted(before.exact, rows, self.inside or rate >= 1)
+        self.calls.append(_call("poisson", mask, mask, {"rate": rate}))
+        return mask.copy()
+
+    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+        before = self._next("shards", {"shares": tuple(shares)})
+        own = Rng.shards(self, 1, shares)[0]
+        parts = self._fitted(before.exact, rows, own)
+        self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
+        return parts.copy()
+
+    def finish(self) -> None:
+        """Every recorded call must have been made again."""
+        if len(self.calls) < len(self.recorded):
+            missing = self.recorded[len(self.calls)].kind
+            raise BrokenPromise(
+                f"control flow depends on the rows: {len(self.recorded)} calls of the generator on the data, "
+                f"{len(self.calls)} on the neighbour, where {missing} was not called"
+            )
+
+    def _release(self, kind: str, exact: Any, **public: Any) -> Any:
+        at = len(self.calls)
+        before = self._next(kind, public)
+        now = _call(kind, exact, before.returned, public)
+        _expect_sound(now, at)
+        if before.exact.shape != now.exact.shape:
+            raise BrokenPromise(
+                f"control flow depends on the rows: call {at + 1} ({kind}) releases a value of shape "
+                f"{before.exact.shape} on the data and {now.exact.shape} on the neighbour"
+            )
+        twice = 2.0 if self.doubled and kind != "respond" and _sampled_before(self.calls) else 1.0
+        self.ratios[at] = _ratio(before, now) / twice
+        if self.ratios[at] > 1:
+            raise BrokenPromise(
+                f"sensitivity exceeded: in call {at + 1} ({kind}) one row moves the exact value by "
+                f"{self.ratios[at]:.4g} times the declared sensitivity ({MEASURES.get(kind, 'rows changed')})"
+            )
+        self.calls.append(now)
+        return _copied(before.returned)
+
+    def _next(self, kind: str, public: dict[str, Any]) -> Call:
+        at = len(self.calls)
+        if at >= len(self.recorded) or self.recorded[at].kind != kind:
+            was = self.recorded[at].kind if at < len(self.recorded) else "nothing more"
+            raise BrokenPromise(
+                f"control flow depends on the rows: call {at + 1} of the generator is {was} on the data "
+                f"and {kind} on the neighbour"
+            )
+        before = self.recorded[at]
+        for name, value in public.items():
+            if not np.array_equal(_array(before.public[name]), _array(value)):
+                raise BrokenPromise(
+                    f"control flow depends on the rows: the {name} of call {at + 1} ({kind}) is "
+                    f"{before.public[name]!r:.60} on the data and {value!r:.60} on the neighbour"
+                )
+        return before
+
+    def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
+        """What was drawn for the rows in common, and `extra` for an added row."""
+        edit = self.edit
+        assert edit is not None
+        grown = rows - len(before)
+        if grown == 0:
+            return before.copy()
+        whole = edit.rows == len(before)
+        at = edit.at if whole or edit.at == 0 else len(before) - (grown < 0)
+        if not whole and 0 < edit.at < edit.rows - (edit.kind == "removed"):
+            raise WrongInput(
+                "expected the row added or removed first or last, since the mechanism samples from parts of the rows"
+            )
+        if grown == 1 and edit.kind == "added":
+            return np.insert(before, at, extra)
+        if grown == -1 and edit.kind == "removed":
+            return np.delete(before, at)
+        raise BrokenPromise(
+            f"control flow depends on the rows: call {len(self.calls) + 1} draws for {len(before)} rows "
+            f"on the data and for {rows} on the neighbour"
+        )
+
+
+def levels(call: Call) -> tuple[np.ndarray, np.ndarray]:
+    """Noise and sensitivity, one for each part of the exact value that has its own."""
+    noise, sensitivity = np.broadcast_arrays(
+        _array(call.public["noise"]).astype(float), _array(call.public["sensitivity"]).astype(float)
+    )
+    shape = (1,) * (call.exact.ndim - noise.ndim) + noise.shape
+    return noise.reshape(shape), sensitivity.reshape(shape)
+
+
+def _ratio(before: Call, now: Call) -> float:
+    """How far the exact value moved, over what was declared; rounding errors are forgiven."""
+    apart = now.exact.astype(float) - before.exact.astype(float)
+    if before.kind == "respond":
+        return float((apart.reshape(len(apart), -1) != 0).any(axis=1).sum()) if apart.size else 0.0
+    size = float(np.sqrt((before.exact.astype(float) ** 2).sum()))
+    if before.kind == "choose":
+        distance, limit = (
+            np.abs(apart).max(initial=0.0),
+            np.asarray(before.public["sensitivity"], float),
+        )
+    else:
+        limit = levels(before)[1]
+        shared = tuple(axis for axis in range(apart.ndim) if limit.shape[axis] == 1)
+        if before.kind == "gaussian":
+            distance = np.sqrt((apart**2).sum(axis=shared, keepdims=True))
+        else:
+            distance = np.abs(apart).sum(axis=shared, keepdims=True)
+    rounding = 32 * before.step * (size + limit)
+    beyond = np.maximum(distance - rounding, 0.0)
+    return float(np.max(np.where(beyond > 0, beyond / np.maximum(limit, 1e-300), 0.0), initial=0.0))
+
+
+def _expect_sound(call: Call, at: int) -> None:
+    words = f"call {at + 1} ({call.kind})"
+    if not np.isfinite(call.exact.astype(float)).all():
+        raise BrokenPromise(
+            f"{words} was given an exact value that is not finite: one row can break the release"
+        )
+    for name in ("noise", "sensitivity", "epsilon"):
+        if name in call.public and not (_array(call.public[name]).astype(float) > 0).all():
+            raise BrokenPromise(
+                f"{words} was given {name} {call.public[name]!r:.60}, expected more than 0"
+            )
+
+
+def _sampled_before(calls: list[Call]) -> bool:
+    """Whether the latest draw of rows was a true Poisson sample."""
+    rates = [call.public["rate"] for call in calls if call.kind == "poisson"]
+    return bool(rates) and rates[-1] < 1
+
+
+def _call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> Call:
+    values = _array(exact)
+    step = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+    return Call(kind=kind, public={name: _copied(value) for name, value in public.items()},
+                exact=values.copy(), returned=_copied(returned), step=step)  # fmt: skip
+
+
+def _array(value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (
+            value.float().numpy()
+            if value.is_floating_point() and value.element_size() < 4
+            else value.numpy()
+        )
+    return np.asarray(value)
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if hasattr(value, "detach") else copy.copy(value)
