@@ -6,6 +6,7 @@ What is in a `Model` is what the world may see. It is made by a learner, written
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -69,19 +70,19 @@ class Model:
         middle, half = _range(self.schema)
         return np.clip(middle + half * self.outputs(data.x)[:, 0], middle - half, middle + half)
 
-    def save(self, folder: Path, facts: dict[str, Any]) -> None:
-        """Writes the tensors, then `model.json` as the last: a folder with that file is finished."""
+    def save(self, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
+        """Writes the tensors and returns what `model.json` is to say: a folder with that file is finished."""
         from safetensors.numpy import save
 
         arrays = {name: np.ascontiguousarray(value) for name, value in self.tensors.items()}
-        write_file(folder / "model.safetensors", save(arrays))
+        content = save(arrays)
+        write_file(folder / "model.safetensors", content)
         described = {
             "schema": self.schema.json(),
             "features": [features.describe(feature) for feature in self.features],
             "architecture": self.architecture,
         }
-        text = json.dumps({"format": 1, **facts, **described}, indent=1, allow_nan=False)
-        write_file(folder / "model.json", text.encode())
+        return {"format": 1, **facts, **described, "tensors": hashlib.sha256(content).hexdigest()}
 
     @classmethod
     def load(cls, folder: str | Path) -> Model:
@@ -120,9 +121,10 @@ class Model:
 
         network = models.build(self.architecture, device="meta")
         try:
-            network.load_state_dict(
-                {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
-            )
+            tensors = {
+                name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()
+            }
+            network.load_state_dict(tensors, assign=True)
         except RuntimeError as problem:
             reason = " ".join(str(problem).split())
             raise WrongInput(

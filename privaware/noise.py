@@ -66,7 +66,9 @@ class Rng:
             return self._scalar("gaussian", exact, noise * sensitivity)
         if isinstance(exact, np.ndarray):
             return self._on_lattice(
-                exact, self._streams["noise"].standard_normal(exact.shape), noise * sensitivity
+                exact,
+                np.asarray(self._streams["noise"].standard_normal(exact.shape)),
+                noise * sensitivity,
             )
         return self._gaussian_tensor(exact, noise * sensitivity)
 
@@ -75,7 +77,7 @@ class Rng:
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
         return self._on_lattice(
-            exact, self._streams["noise"].laplace(size=exact.shape), noise * sensitivity
+            exact, np.asarray(self._streams["noise"].laplace(size=exact.shape)), noise * sensitivity
         )
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:

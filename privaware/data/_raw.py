@@ -114,7 +114,9 @@ def _csv(path: Path) -> Raw:
             f"expected {short(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text"
         )
     separator = "," if path.suffix.lower() == ".csv" else "\t"
-    if b', "' in text:  # a quoted field after a space; what is within quotes only loses a space
+    if (
+        separator == "," and b', "' in text
+    ):  # a quoted field after a space; what is within quotes only loses a space
         text = re.sub(rb', +"(?!")', b',"', text)
     with _whole(path, "CSV in UTF-8 with a header line and as many fields in every row"):
         table = csv.read_csv(

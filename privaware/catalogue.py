@@ -1,0 +1,43 @@
+"""What there is to choose from, read off the folders: the first line of each card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.plugins import card, names
+
+__all__ = ["catalogue"]
+
+FOLDERS = {
+    "learners": "learn",
+    "selectors": "select",
+    "strategies": "search",
+    "attacks": "attack",
+    "models": "models",
+    "datasets": "datasets",
+    "features": "features",
+}
+
+
+def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Names and one line each, for one kind or for all.
+
+    >>> [thing["name"] for thing in catalogue("learners")["learners"]][:2]
+    ['alibi', 'linear']
+    """
+    kinds = [*FOLDERS, "spaces"]
+    if kind is not None and kind not in kinds:
+        raise WrongInput(f"expected one of {', '.join(kinds)}, got {kind!r}")
+    return {each: _listed(each) for each in kinds if kind in (None, each)}
+
+
+def _listed(kind: str) -> list[dict[str, Any]]:
+    if kind == "spaces":
+        return []
+    folder = FOLDERS[kind]
+    return [{"name": name, "what": _first_sentence(card(folder, name))} for name in names(folder)]
+
+
+def _first_sentence(words: str) -> str:
+    return " ".join(words.strip().split("\n\n")[0].split())

@@ -1,0 +1,60 @@
+"""Arguments that several verbs share, each described once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _option(words: str, *names: str) -> object:
+    return typer.Option(*names, help=words)
+
+
+_DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."
+_ACCEPT = "Take the schema drafted from the rows: its bounds and categories become public."
+_UNIT = "Whom to protect: a column that names the person of each row, or `label`."
+_BUILTIN = "A built-in data set."
+
+DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
+NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False)]
+MODEL = Annotated[
+    Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)
+]
+TARGET = Annotated[str | None, _option("The column to predict. Built-in data bring their own.")]
+EPSILON = Annotated[float, _option("The privacy budget of this run. Smaller is more private.")]
+DELTA = Annotated[float, _option("The chance that the guarantee fails; well below 1 / rows.")]
+SCHEMA = Annotated[
+    Path | None, _option("What is public, in TOML (start one with `privaware schema`).")
+]
+ACCEPT = Annotated[bool, _option(_ACCEPT, "--accept-schema")]
+PRIVATE = Annotated[
+    bool, _option("Pay for bounds and categories from the budget.", "--private-schema")
+]
+UNIT = Annotated[str | None, _option(_UNIT)]
+CAP = Annotated[int, _option("With --unit COLUMN: how many rows of one person are used at most.")]
+PUBLIC = Annotated[str | None, _option("Public rows, for learners that need them.")]
+TASK = Annotated[
+    str | None, _option("classification or regression, where the target could be either.")
+]
+LEDGER = Annotated[
+    Path | None, _option("The ledger of the data set. Default: DATA.ledger beside the file.")
+]
+LIMIT = Annotated[
+    float | None, _option("The total epsilon of a new ledger. Default: the epsilon asked for.")
+]
+SEED = Annotated[int | None, _option("Makes the run reproducible and the result NOT for release.")]
+JSON = Annotated[bool, _option("One JSON object on standard output, nothing else.", "--json")]
+
+LEARNER = Annotated[str, _option("One of `privaware list learners`, or auto.")]
+SET = Annotated[
+    list[str] | None, _option("A setting of the learner, as NAME=VALUE; repeatable.", "--set")
+]
+TEST = Annotated[str | None, _option("Rows to score the model on, for your eyes only.")]
+TIME_LIMIT = Annotated[float | None, _option("About how many seconds training may take.")]
+DEVICE = Annotated[str, _option("cpu, or cuda where there is one.")]
+DRY_RUN = Annotated[
+    bool, _option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")
+]
+FOLDER = Annotated[Path | None, _option("The model folder to make. Default: DATA-model.")]

@@ -1,0 +1,388 @@
+"""The privacy-aware workflow: plan, charge, run, release.
+
+In one direction: public facts make a plan and its price; the ledger takes the charge, on disk; only
+then does a mechanism see rows; the model folder is finished by one rename. Before the charge the
+owner's file is parsed, so that unusable input costs nothing: that parsing answers yes or no to the
+owner and releases nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import __version__, accounting, metrics, report
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import to_json
+from privaware.ledger import Entry, Ledger
+from privaware.mechanism import unit as protected
+from privaware.model import Model, write_file
+from privaware.noise import Rng
+from privaware.plan import Plan, plan
+from privaware.schema import Schema
+from privaware.source import Confirm, Source, resolve
+
+__all__ = ["Fit", "fit", "guarantee_sentence"]
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What came of it. `internal` is for the owner's eyes: printed, never written or released."""
+
+    epsilon: float
+    delta: float
+    learner: str
+    plan: list[str]
+    certified: bool
+    internal: dict[str, float | None]
+    seconds: float
+    out: str | None
+    model: Model | None = field(default=None, repr=False)
+    sentence: str = ""
+
+    def json(self) -> dict[str, Any]:
+        """The fields of `privaware fit --json`."""
+        names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out")
+        return {name: getattr(self, name) for name in names}
+
+
+def fit(
+    data: Any,
+    *,
+    target: str | None = None,
+    epsilon: float,
+    delta: float = 1e-5,
+    schema: Schema | str | Path | None = None,
+    accept_schema: bool = False,
+    private_schema: bool = False,
+    unit: str | None = None,
+    cap: int = 1,
+    public: Any = None,
+    learner: str = "auto",
+    settings: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    test: Any = None,
+    ledger: Ledger | str | Path | None = None,
+    limit: float | None = None,
+    time_limit: float | None = None,
+    device: str = "cpu",
+    dry_run: bool = False,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    say: Say | None = None,
+    confirm: Confirm | None = None,
+) -> Fit:
+    """The best model we can release within (epsilon, delta), everything charged to one ledger.
+
+    `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the
+    drafted one, or pay for one (`private_schema`). With `out` the model folder is written there.
+    """
+    say = say or (lambda words: None)
+    _expect_device(device)
+    folder = None if out is None else Path(out)
+    source = resolve(
+        data,
+        target=target,
+        task=task,
+        unit=unit,
+        cap=cap,
+        public=public,
+        test=test,
+        learner=learner,
+        schema=schema,
+        accept=accept_schema,
+        private=private_schema,
+        confirm=confirm,
+    )
+    made = plan(
+        source.schema,
+        epsilon=epsilon,
+        delta=delta,
+        learner=learner,
+        settings=settings,
+        public=source.public,
+        time_limit=time_limit,
+    )
+    for words in made.sentences:
+        say(words)
+    if dry_run:
+        return _result(made, seed, {"test_score": None}, 0.0, None, None)
+    _expect_new(folder)
+    key = _key(source, made, epsilon, seed, folder)
+    with _the_ledger(ledger, source, folder, limit, epsilon, delta) as book:
+        return _run(source, made, book, key, folder, seed, say)
+
+
+def _run(
+    source: Source,
+    made: Plan,
+    book: Ledger,
+    key: str,
+    folder: Path | None,
+    seed: int | None,
+    say: Say,
+) -> Fit:
+    key = _unfinished(book, key, folder)
+    if folder is not None and book.finished(key):
+        os.replace(folder / PARTIAL, folder / "model.json")
+        say("the run had ended before it could be published: published now")
+        return _result(made, seed, {"test_score": None}, 0.0, str(folder), Model.load(folder))
+    what = f"fit {source.name} with {made.learner}"
+    book.ready(made.event, what=what, run=key, seed=seed)
+    rows, scored = source.rows()
+    resumed = book.find(key) is not None
+    entry = book.spend(made.event, what=what, run=key, seed=seed)
+    say(
+        "resuming: this run was charged before"
+        if resumed
+        else f"charged to the ledger: entry {entry.number}"
+    )
+    began = time.perf_counter()
+    model = made.mechanism.run(rows, made.noise, Rng(seed))
+    seconds = time.perf_counter() - began
+    internal = _internal(model, scored)
+    if folder is not None:
+        _publish(model, made, entry, seed, book, key, folder)
+    else:
+        book.finish(key)
+    return _result(made, seed, internal, seconds, None if folder is None else str(folder), model)
+
+
+def _internal(model: Model, scored: Data | None) -> dict[str, float | None]:
+    if scored is None or not len(scored):
+        return {"test_score": None}
+    return metrics.internal(model.schema.task, scored.y, model.predictions(scored))
+
+
+def _publish(
+    model: Model, made: Plan, entry: Entry, seed: int | None, book: Ledger, key: str, folder: Path
+) -> None:
+    """Everything is on disk before the run is declared finished, and one rename makes it a model."""
+    facts = _facts(made, entry, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = model.save(folder, facts)
+    write_file(folder / "report.html", report.page(whole).encode())
+    write_file(folder / PARTIAL, json.dumps(whole, indent=1, allow_nan=False).encode())
+    book.finish(key)
+    os.replace(folder / PARTIAL, folder / "model.json")
+
+
+PARTIAL = "model.json.unpublished"
+
+
+def _facts(made: Plan, entry: Entry, seed: int | None) -> dict[str, Any]:
+    bounds = made.bounds
+    alone = [
+        {"what": what, "event": to_json(event), "epsilon": accounting.epsilon(event, made.delta)}
+        for what, event in made.parts
+    ]
+    return {
+        "version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "learner": made.learner,
+        "settings": _plain(made.settings),
+        "plan": made.sentences,
+        "guarantee": {
+            "epsilon": made.epsilon,
+            "delta": made.delta,
+            "unit": made.schema.unit,
+            "cap": made.schema.cap,
+            "relation": made.schema.relation,
+            "sampler": made.sampler,
+            "method": bounds["method"],
+            "accountants": {name: bounds.get(name) for name in ("pld", "cf", "rdp")},
+            "certified": seed is None,
+            "seed": seed,
+            "sentence": guarantee_sentence(made, seed),
+            "assumptions": _assumptions(made),
+        },
+        "events": alone,
+        "ledger": {"entry": entry.hash, "run": entry.run},
+    }
+
+
+def guarantee_sentence(made: Plan, seed: int | None) -> str:
+    """What the guarantee means, in one plain sentence."""
+    who = {"row": "any one row", "label": "the label of any one row"}.get(
+        made.schema.unit, f"all rows of any one {made.schema.unit}"
+    )
+    did = (
+        "was replaced"
+        if made.schema.relation == "replace_one" or made.schema.unit == "label"
+        else "was in the data or not"
+    )
+    odds = np.exp(min(made.epsilon, 700.0))
+    start = "SEEDED, NOT FOR RELEASE: without the seed, " if seed is not None else ""
+    return (
+        f"{start}whoever sees this model learns little about whether {who} {did}: "
+        f"no conclusion becomes more than {odds:.3g} times as likely "
+        f"(epsilon {made.epsilon:.4g}), except with a chance of {made.delta:g} (delta)."
+    )
+
+
+def _assumptions(made: Plan) -> list[str]:
+    words = [f"public: {words}" for words in made.schema.assumed]
+    words.append("public: the schema, the declared number of rows and every setting in the plan")
+    if protected(made.mechanism) == "label":
+        words.append("public: all features; only labels are protected")
+    words.append("trusted: this machine, its random generator, and double-precision arithmetic")
+    return words
+
+
+def _result(
+    made: Plan,
+    seed: int | None,
+    internal: dict[str, float | None],
+    seconds: float,
+    out: str | None,
+    model: Model | None,
+) -> Fit:
+    return Fit(
+        epsilon=made.epsilon,
+        delta=made.delta,
+        learner=made.learner,
+        plan=made.sentences,
+        certified=seed is None,
+        internal=internal,
+        seconds=seconds,
+        out=out,
+        model=model,
+        sentence=guarantee_sentence(made, seed),
+    )
+
+
+# The ledger and the folder.
+
+
+class _the_ledger:
+    """The ledger of this data set: the one given, beside the file, inside the folder, or for this call only."""
+
+    def __init__(
+        self,
+        given: Any,
+        source: Source,
+        folder: Path | None,
+        limit: float | None,
+        epsilon: float,
+        delta: float,
+    ) -> None:
+        self.given, self.source, self.folder = given, source, folder
+        self.limit, self.epsilon, self.delta = limit, epsilon, delta
+        self.scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Ledger:
+        if isinstance(self.given, Ledger):
+            self._expect_same(self.given)
+            return self.given
+        schema = self.source.schema
+        return Ledger.open_or_create(
+            self._place(),
+            limit=self.limit,
+            delta=self.delta,
+            new_limit=self.epsilon,
+            unit=schema.unit,
+            relation=schema.relation,
+            cap=schema.cap,
+        )
+
+    def __exit__(self, *problem: object) -> None:
+        if self.scratch is not None:
+            self.scratch.cleanup()
+
+    def _place(self) -> Path:
+        if self.given is not None:
+            return Path(self.given)
+        if self.source.path is not None:
+            return Path(f"{str(self.source.path).rstrip('/')}.ledger")
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return self.folder / "run.ledger"
+        self.scratch = tempfile.TemporaryDirectory()
+        return Path(self.scratch.name) / "run.ledger"
+
+    def _expect_same(self, book: Ledger) -> None:
+        schema = self.source.schema
+        if (book.unit, book.relation) != (schema.unit, schema.relation) or book.delta != self.delta:
+            raise WrongInput(
+                f"the ledger is for unit {book.unit}, {book.relation} and delta {book.delta:g}, this run for "
+                f"{schema.unit}, {schema.relation} and {self.delta:g}; one ledger holds one of each"
+            )
+
+
+def _expect_new(folder: Path | None) -> None:
+    if folder is None:
+        return
+    if (folder / "model.json").exists():
+        raise WrongInput(
+            f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise WrongInput(
+            f"expected --out as a folder, got the file {str(folder)!r}; choose another"
+        )
+    if folder.exists() and any(item.name not in OURS for item in folder.iterdir()):
+        raise WrongInput(
+            f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it"
+        )
+
+
+OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
+        "report.html.partial", PARTIAL, PARTIAL + ".partial"}  # fmt: skip
+"""What an interrupted run may have left in its folder."""
+
+
+def _unfinished(book: Ledger, key: str, folder: Path | None) -> str:
+    """The run this command may resume: the last one, unless it was finished and published elsewhere."""
+    at = 0
+    while book.finished(f"{key}-{at}"):
+        if folder is not None and (folder / PARTIAL).exists():
+            return f"{key}-{at}"
+        at += 1
+    return f"{key}-{at}"
+
+
+def _key(source: Source, made: Plan, epsilon: float, seed: int | None, folder: Path | None) -> str:
+    """One name for one command: the same data, settings and folder resume, anything else is a new run."""
+    where = "memory" if source.path is None else str(source.path.resolve())
+    facts = {
+        "data": source.name if source.builtin else where,
+        "schema": made.schema.json(),
+        "learner": made.learner,
+        "settings": _plain(made.settings),
+        "epsilon": epsilon,
+        "delta": made.delta,
+        "seed": seed,
+        "out": time.time_ns() if folder is None else str(folder.resolve()),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: asdict(value) if hasattr(value, "__dataclass_fields__") else value
+        for key, value in settings.items()
+    }
+
+
+def _expect_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise WrongInput(
+            f"expected --device as one this machine has, such as cpu, got {device!r}"
+        ) from None

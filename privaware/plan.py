@@ -1,0 +1,234 @@
+"""What will be tried and what it costs, from public facts only.
+
+A plan is made, shown, calibrated and charged before a row is read.
+
+>>> from privaware.datasets import schema
+>>> made = plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
+>>> made.learner, made.epsilon <= 1.0
+('linear', True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Event, Gaussian, Group, Laplace, Sampled, leaves
+from privaware.mechanism import Mechanism, Then, unit
+from privaware.plugins import find
+from privaware.schema import Schema
+from privaware.select.bounds import Bounds
+
+__all__ = ["Plan", "plan"]
+
+OPERATIONS = 2e9
+"""Multiplications a second that a time limit reckons with on one processor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A mechanism, its noise, and each part with the event it will be charged."""
+
+    learner: str
+    mechanism: Mechanism[Any]
+    schema: Schema
+    noise: float
+    delta: float
+    parts: tuple[tuple[str, Event], ...]
+    settings: Mapping[str, Any]
+    reasons: tuple[str, ...]
+
+    @property
+    def event(self) -> Event:
+        """Everything the plan will release, composed."""
+        return sum((event for _, event in self.parts), start=NOTHING)
+
+    @cached_property
+    def bounds(self) -> dict[str, Any]:
+        """What each accountant says of it."""
+        return accounting.bounds(self.event, self.delta)
+
+    @property
+    def epsilon(self) -> float:
+        return accounting.epsilon(self.event, self.delta)
+
+    @property
+    def sampler(self) -> str:
+        """Who takes part in a step, in words."""
+        rates = {event.rate for event, _ in leaves(self.event) if isinstance(event, Sampled)}
+        if rates:
+            shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
+            return f"Poisson samples: each row is in a step with probability {shown}, on its own"
+        return "every row takes part in every step"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The plan as a person reads it."""
+        what = [f"{name}: {_words(event)}" for name, event in self.parts]
+        return [
+            *self.reasons,
+            *what,
+            f"noise {self.noise:.4g} brings all of it to epsilon {self.epsilon:.4g} at delta {self.delta:g}",
+        ]
+
+
+def plan(
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    learner: str = "auto",
+    settings: Mapping[str, Any] | None = None,
+    public: Data | None = None,
+    time_limit: float | None = None,
+) -> Plan:
+    """The best way we know from public facts, calibrated to (epsilon, delta)."""
+    _check_budget(schema, epsilon, delta)
+    name, reasons = _choose(schema, epsilon, learner)
+    make = find("learn", name)
+    _check_task(name, make, schema)
+    if unit(make) == "label" and schema.unit == "row":
+        raise WrongInput(
+            f'{name} protects labels only, but the schema says unit = "row"; '
+            'say unit = "label" (--unit label) if that is what you want'
+        )
+    own = {**_within(make, schema, time_limit), **(settings or {})}
+    if getattr(make, "needs_public", False):
+        if public is None:
+            raise WrongInput(
+                f"{name} needs public rows to work with, got none; give them with --public FILE"
+            )
+        own["public"] = public
+    mechanism: Mechanism[Any] = _made(name, make, own)
+    if not schema.bounded:
+        bounds = Bounds()
+        mechanism = Then(
+            first=bounds, second=mechanism, join=Data.against, outline=bounds.outline, share=SHARE
+        )
+        reasons.append("bounds that are not declared are paid for first")
+    noise = accounting.calibrate(
+        lambda noise: _total(_parts(name, mechanism, schema, noise)), epsilon, delta
+    )
+    return Plan(
+        learner=name,
+        mechanism=mechanism,
+        schema=schema,
+        noise=noise,
+        delta=delta,
+        parts=_parts(name, mechanism, schema, noise),
+        settings={key: value for key, value in own.items() if key != "public"},
+        reasons=tuple(reasons),
+    )
+
+
+SHARE = 0.5
+"""Noise of the bounds over the learner's: each bound is one cheap choice."""
+
+
+def _choose(schema: Schema, epsilon: float, learner: str) -> tuple[str, list[str]]:
+    if learner != "auto":
+        return learner, [f"{learner}, as asked"]
+    constant = "majority" if schema.classes else "mean"
+    signal = schema.rows * epsilon / max(len(schema.classes), 1)
+    if schema.rows * epsilon < ENOUGH:
+        return constant, [
+            f"{constant}: {schema.rows} rows at epsilon {epsilon:g} are too few for more than a constant"
+        ]
+    return "linear", [
+        f"linear: {signal:.3g} rows x epsilon a class, and no architecture to search yet"
+    ]
+
+
+ENOUGH = 150
+"""Below this many rows x epsilon, measured on public benchmark data, a constant is the better bet."""
+
+
+def _check_budget(schema: Schema, epsilon: float, delta: float) -> None:
+    if not (isinstance(epsilon, (int, float)) and math.isfinite(epsilon) and epsilon > 0):
+        raise WrongInput(f"expected epsilon as a number > 0, got {epsilon!r}")
+    if not (isinstance(delta, (int, float)) and 0 < delta < 1):
+        raise WrongInput(f"expected delta in (0, 1), got {delta!r}")
+    if delta * schema.rows >= 1:
+        raise WrongInput(
+            f"expected delta well below 1 / rows, got {delta:g} for {schema.rows} rows: that would allow "
+            f"publishing a row; take at most {1 / schema.rows / 10:.0e}"
+        )
+
+
+def _check_task(name: str, make: Any, schema: Schema) -> None:
+    tasks = getattr(make, "tasks", ("classification", "regression"))
+    if schema.task not in tasks:
+        raise WrongInput(
+            f"{name} does {' and '.join(tasks)}, the target {schema.target!r} asks for {schema.task}; "
+            "choose another learner"
+        )
+
+
+def _made(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
+    known = [item.name for item in fields(make)]
+    if unknown := [key for key in settings if key not in known]:
+        raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    made: Mechanism[Any] = make(**settings)
+    return made
+
+
+def _within(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
+    """Fewer rows a step where every row in every step would outlast the time limit."""
+    if time_limit is None or "rate" not in {item.name for item in fields(make)}:
+        return {}
+    width = (
+        math.prod(schema.shape)
+        if schema.form == "image"
+        else 4096
+        if schema.form == "text"
+        else 20 * len(schema.used)
+    )
+    work = 6 * schema.rows * width * max(len(schema.classes), 1) * make().steps
+    rate = time_limit * OPERATIONS / max(work, 1)
+    return {} if rate >= 1 else {"rate": max(rate, min(1.0, 64 / schema.rows))}
+
+
+def _parts(
+    name: str, mechanism: Mechanism[Any], schema: Schema, noise: float
+) -> tuple[tuple[str, Event], ...]:
+    if isinstance(mechanism, Then):
+        parts = [("release bounds", mechanism.first.cost(schema, noise * mechanism.share))]
+        parts += [(f"train {name}", mechanism.second.cost(mechanism.outline(schema), noise))]
+    else:
+        parts = [(f"train {name}", mechanism.cost(schema, noise))]
+    size = _rows_moved(mechanism, schema)
+    return tuple(
+        (what, event if size == 1 else Group(event=event, size=size)) for what, event in parts
+    )
+
+
+def _rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
+    """How many rows added or removed make two neighbours: the unit's cap, twice where one is replaced."""
+    if unit(mechanism) == "label":
+        return 1
+    if schema.unit == "label":
+        return 2
+    size = 1 if schema.unit == "row" else schema.cap
+    return 2 * size if schema.relation == "replace_one" else size
+
+
+def _total(parts: tuple[tuple[str, Event], ...]) -> Event:
+    return sum((event for _, event in parts), start=NOTHING)
+
+
+def _words(event: Event) -> str:
+    said = []
+    for leaf, count in leaves(event.event if isinstance(event, Group) else event):
+        inner = leaf.event if isinstance(leaf, Sampled) else leaf
+        on = f" on samples at rate {leaf.rate:g}" if isinstance(leaf, Sampled) else ""
+        kind = type(inner).__name__
+        scale = f", noise {inner.noise:.4g}" if isinstance(inner, (Gaussian, Laplace)) else ""
+        said.append(f"{count} x {kind}{scale}{on}")
+    grouped = f", for {event.size} rows at once" if isinstance(event, Group) else ""
+    return " and ".join(said) + grouped
