@@ -6,95 +6,113 @@
 1.83
 >>> round(epsilon(training + Laplace(noise=20.0), delta=1e-5), 2)
 1.84
+>>> round(calibrate(lambda noise: 1000 * Gaussian(noise=noise).sampled(rate=0.01), epsilon=1.0, delta=1e-5), 2)
+1.41
 
-Three accountants look at an event. The privacy loss distribution (`_pld.py`) is an upper bound, and what is reported. A
-characteristic-function accountant of our own (`_cf.py`) shares no numerics with it and has to agree within half a per cent, or
-nothing is reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to compose.
+Three accountants look at an event. The privacy loss distribution (`_pld.py`) is an upper bound, and what is reported.
+A characteristic-function accountant of our own (`_cf.py`) shares no numerics with it and has to agree within half a
+per cent, or nothing is reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to
+compose. `_terms.py` says which pair of distributions stands for an event, `_selection.py` prices the best of a random
+number of runs, and `_price.py` decides what is reported.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from privaware.accounting import _cf, _laws, _pld, _rdp
-from privaware.errors import Refused, WrongInput
-from privaware.events import Event
+from privaware.accounting import _calibrate, _price, _rdp
+from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
+from privaware.errors import WrongInput
+from privaware.events import Event, Gaussian
 
-__all__ = ["bounds", "calibrate", "delta", "epsilon"]
-
-AGREEMENT = 5e-3
-FLOOR = 1e-6  # below this an epsilon means perfect privacy, and a grid of losses has nothing left to resolve
+__all__ = [
+    "OPACUS_ORDERS",
+    "TENSORFLOW_ORDERS",
+    "Descent",
+    "bounds",
+    "calibrate",
+    "delta",
+    "dpsgd",
+    "epsilon",
+]
 
 
 def epsilon(event: Event, delta: float) -> float:
-    """The epsilon reported for `event` at `delta`."""
-    value = bounds(event, delta)
-    return float(value[value["method"]])
+    """The epsilon reported for `event` at `delta`: never below the truth, 0.0 for no event at all.
 
-
-def bounds(event: Event, delta: float) -> dict[str, Any]:
-    """What every accountant says: `pld`, `cf`, `rdp`, `rdp_classic` (None where one cannot go), and `method`, the one reported."""
+    Raises `Refused` if the accountants disagree or part of the event has no proven guarantee.
+    """
     _check_delta(delta)
-    ways = [_bounds(_laws.flatten(way), delta) for way in _laws.alternatives(event)]
-    return max(ways, key=lambda way: float(way[way["method"]]))
+    return _price.epsilon(event, delta)
 
 
-def _bounds(terms: _laws.Terms, delta: float) -> dict[str, Any]:
-    out: dict[str, Any] = {"pld": None, "cf": None}
-    out["rdp"] = _rdp.epsilon(terms, delta)
-    out["rdp_classic"] = _rdp.epsilon(terms, delta, classic=True)
-    out["method"] = "rdp"
-    if not terms.rho:
-        try:
-            out["pld"] = _pld.epsilon(terms, delta)
-        except _pld.OutOfReach:
-            return out
-        out["cf"] = _cf.epsilon(terms, delta)
-        _agree(out["pld"], out["cf"])
-        out["method"] = "pld"
-    return out
+def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS) -> dict[str, Any]:
+    """What every accountant says: `pld`, `cf`, `rdp`, `rdp_classic`, None where one cannot go.
 
-
-def _agree(pld: float, cf: float) -> None:
-    if pld == cf or abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR):
-        return
-    raise Refused(
-        f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
-        "so no epsilon is reported; please report the event"
-    )
+    `epsilon` is what is reported and `method` its name: pld or rdp; with private selection inside, privacy_profile or
+    papernot_steinke; pure where only the sum of pure epsilons is left. `rdp_classic` is the conversion of papers before
+    2021; with `orders` their order lists (`TENSORFLOW_ORDERS`, `OPACUS_ORDERS`) give back the numbers they printed.
+    """
+    _check_delta(delta)
+    return _price.bounds(event, delta, orders)
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """The delta of `event` at `epsilon`."""
-    return max(_cf.delta(_laws.flatten(way), epsilon) for way in _laws.alternatives(event))
+    """The delta of `event` at `epsilon`: the same bound read the other way."""
+    if not 0 <= epsilon < math.inf:
+        raise WrongInput(f"expected a finite epsilon of at least 0, got {epsilon!r}")
+    return _price.delta(event, epsilon)
 
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """The least noise, within 0.1 %, whose `cost` is at most (`epsilon`, `delta`); never on the wrong side."""
+    """The least noise, within a thousandth, at which `cost(noise)` is within (`epsilon`, `delta`).
+
+    Always on the safe side: `epsilon(cost(noise), delta) <= epsilon` is checked with the accountant that reports.
+    Answers are remembered in the user's cache folder (`PRIVAWARE_CACHE` names another).
+    """
     _check_delta(delta)
+    if isinstance(epsilon, bool) or not 0 < epsilon < math.inf:
+        raise WrongInput(f"expected a finite epsilon above 0, got {epsilon!r}")
+    return _calibrate.calibrate(cost, float(epsilon), delta)
 
-    def spent(noise: float) -> float:
-        return globals()["epsilon"](cost(noise), delta)  # type: ignore[no-any-return]
 
-    high = 1.0
-    while spent(high) > epsilon:
-        high *= 2
-        if high > 1e12:
-            raise WrongInput(
-                f"expected an epsilon that some noise can reach, got {epsilon:g} at delta {delta:g}; "
-                "raise epsilon or delta, or drop releases whose cost does not depend on the noise"
-            )
-    low = high / 2
-    while low > 1e-9 and spent(low) <= epsilon:
-        low, high = low / 2, low
-    while high / low > 1 + 1e-3:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
-    return high
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """The public facts of a run of noisy gradient descent with Poisson batches."""
+
+    rate: float
+    steps: int
+
+    def event(self, noise: float) -> Event:
+        return self.steps * Gaussian(noise=noise).sampled(rate=self.rate)
+
+
+def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> Descent:
+    """Rate and steps of `epochs` passes: batch / rows, and epochs x rows / batch rounded up, in exact arithmetic.
+
+    >>> dpsgd(rows=60000, batch=100, epochs=500)
+    Descent(rate=0.0016666666666666668, steps=300000)
+    >>> dpsgd(rows=93, batch=1, epochs="0.1").steps
+    10
+    """
+    for name, value in (("rows", rows), ("batch", batch)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise WrongInput(f"expected {name} as a whole number of at least 1, got {value!r}")
+    if batch > rows:
+        raise WrongInput(f"expected a batch of at most the {rows} rows, got {batch}")
+    try:
+        passes = Fraction(str(epochs))
+    except (ValueError, ZeroDivisionError):
+        raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}") from None
+    if passes <= 0:
+        raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}")
+    return Descent(rate=batch / rows, steps=math.ceil(passes * rows / batch))
 
 
 def _check_delta(delta: float) -> None:
-    if not (isinstance(delta, float) and 0 < delta < 1):
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
         raise WrongInput(f"expected delta strictly between 0 and 1, got {delta!r}")

@@ -2,128 +2,214 @@
 
 With `K(z) = sum_i n_i ln E[exp(z l_i)]` over all releases, and any t > 0,
 
-    delta(eps) = E[(1 - exp(eps - L))_+] = 1/(2 pi) * integral over v of exp(K(z) - z eps) / (z (1 + z)),  z = t + i v.
+    delta(eps) = E[(1 - exp(eps - L))_+] = 1/(2 pi) * integral over v of exp(K(z) - z eps) / (z (1 + z)),
 
-Every t gives the same value, but not the same work. Where K'(t) = eps (the saddle) the integrand is largest at v = 0 and
-falls off like a Gaussian, with no cancellation: thirty nodes can give ten digits, and a delta of 1e-30 is as easy as one of
-0.1, because exp(K(t) - t eps) carries the smallness. There is no grid of losses and no truncation of tails, hence nothing
-in common with the accounting library except the definition of the pairs; agreement of the two is evidence.
+z = t + i v. Every t gives the same value, but not the same work. Where K'(t) = eps (the saddle) the integrand is
+largest at v = 0 and falls off like a Gaussian, with no cancellation: thirty nodes can give ten digits, and a delta of
+1e-30 is as easy as one of 0.1, because exp(K(t) - t eps) carries the smallness. There is no grid of losses and no
+truncation of tails, hence nothing in common with the accounting library except the definition of the pairs; agreement
+of the two is evidence.
 
-Losses with atoms
-(Laplace, randomised response) fall off like 1/v^2 only; there an extra Gaussian release of negligible size b is added, which
-makes the integrand die out and can only increase the result: by about b^2 (1 + t) / 2, kept below 2e-4 of epsilon.
+Losses with atoms (Laplace, randomised response) fall off like 1/v^2 only; there an extra Gaussian release of
+negligible size b is added, which makes the integrand die out and can only increase the result: by about
+b^2 (1 + t) / 2, kept below 2e-4 of epsilon. A handful of rarely sampled steps is the one case the line does not suit
+(bulk and tail of the loss differ by orders of magnitude); there the characteristic function is inverted on a lattice
+instead, by a plain Fourier transform of a finely rounded law.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting._laws import DIRECTIONS, Array, Normal, Terms
+from privaware.accounting._laws import Array, Law, Normal
+from privaware.accounting._terms import Terms
 
 _FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
 _MOST = 1 << 16
+_WORK = 3e6  # exponentials: a few tenths of a second
 _NODES = 24
+
+
+class _TooSlow(Exception):
+    """The line needs too many nodes."""
 
 
 def epsilon(terms: Terms, delta: float) -> float:
     """The epsilon of the composition, the larger direction."""
-    rest = (delta - terms.failure) / (1 - terms.failure) if terms.failure < 1 else -1.0
-    if rest <= 0:
+    if terms.failure >= delta:
         return math.inf
     if not terms.laws:
         return 0.0
-    return max(_one(terms, rest, direction) for direction in directions(terms))
+    rest = (delta - terms.failure) / (1 - terms.failure)
+    return max(_one(terms, rest, direction) for direction in terms.directions())
 
 
 def delta(terms: Terms, epsilon: float) -> float:
     """The delta of the composition at `epsilon`, the larger direction."""
-    if not terms.laws:
-        return terms.failure
-    worst = 0.0
-    for direction in directions(terms):
-        curve = real_curve(terms, direction)
-        t = saddle(curve, lambda t, k: k - t * epsilon)
-        worst = max(worst, _Line(terms, direction, t, epsilon).delta(epsilon))
+    worst = max((_one_delta(terms, epsilon, d) for d in terms.directions()), default=0.0)
     return terms.failure + (1 - terms.failure) * min(worst, 1.0)
 
 
-def directions(terms: Terms) -> tuple[str, ...]:
-    return DIRECTIONS[:1] if all(law.symmetric for law, _ in terms.laws) else DIRECTIONS
-
-
 def real_curve(terms: Terms, direction: str) -> Callable[[float], float]:
+    known: dict[float, float] = {}
+
     def curve(t: float) -> float:
-        z = np.array([t])
-        with np.errstate(over="ignore", invalid="ignore"):
-            return sum(n * float(law.log_mgf(z, direction)[0]) for law, n in terms.laws)
+        if t not in known:
+            z = np.array([t])
+            with np.errstate(over="ignore", invalid="ignore"):
+                known[t] = sum(n * float(law.log_mgf(z, direction)[0]) for law, n in terms.laws)
+        return known[t]
 
     return curve
 
 
 def bound_on_epsilon(t: float, k: float, delta: float) -> float:
-    """Chernoff: delta(eps) <= exp(K(t) - t eps) t^t / (1+t)^(1+t), solved for eps (the RDP conversion, order 1+t)."""
+    """Chernoff: delta(eps) <= exp(K(t) - t eps) t^t / (1+t)^(1+t), solved for eps: the conversion of RDP, order 1+t."""
     return (k - math.log(delta) + t * math.log(t) - (1 + t) * math.log1p(t)) / t
 
 
-def saddle(curve: Callable[[float], float], height: Callable[[float, float], float]) -> float:
+def saddle(
+    curve: Callable[[float], float], height: Callable[[float, float], float], guess: float
+) -> float:
     """The t > 0 that minimises `height(t, K(t))`, to a few per cent: any t is right, a near one is quick."""
-    grid = [10.0**p for p in np.arange(-4, 6.5, 0.5)]
-    values = []
-    for t in grid:
-        value = height(t, curve(t))
-        values.append(value if math.isfinite(value) else math.inf)
-        if len(values) > 3 and values[-1] > values[-2] > values[-3] and value > min(values) + 1e-12:
-            break
-    best = int(np.argmin(values))
-    low, high = math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, len(values) - 1)])
-    ratio = (math.sqrt(5) - 1) / 2
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    fa, fb = (height(math.exp(x), curve(math.exp(x))) for x in (a, b))
-    for _ in range(8):
-        if fa < fb:
-            high, b, fb = b, a, fa
-            a = high - ratio * (high - low)
-            fa = height(math.exp(a), curve(math.exp(a)))
-        else:
-            low, a, fa = a, b, fb
-            b = low + ratio * (high - low)
-            fb = height(math.exp(b), curve(math.exp(b)))
-    return math.exp(a if fa < fb else b)
+
+    def f(u: float) -> float:
+        value = height(math.exp(u), curve(math.exp(u)))
+        return value if math.isfinite(value) else math.inf
+
+    u = math.log(min(max(guess, 1e-5), 1e7))
+    step, best = 1.0, f(u)
+    for way in (1.0, -1.0):
+        while -14 < u + way * step < 18 and (value := f(u + way * step)) < best:
+            u, best = u + way * step, value
+    for _ in range(4):
+        step /= 2
+        left, right = f(u - step), f(u + step)
+        if min(left, right) < best:
+            u, best = (u - step, left) if left < right else (u + step, right)
+    return math.exp(u)
+
+
+def guess(terms: Terms, delta: float) -> float:
+    """Where the saddle would be if the loss were Gaussian."""
+    variance = sum(n * law.spread() ** 2 for law, n in terms.laws)
+    return math.sqrt(2 * math.log(1 / delta) / max(variance, 1e-12))
 
 
 def _one(terms: Terms, delta: float, direction: str) -> float:
+    try:
+        return _on_line(terms, delta, direction)
+    except _TooSlow:
+        return _Lattice(terms, delta, direction).epsilon(delta)
+
+
+def _on_line(terms: Terms, delta: float, direction: str) -> float:
     """Walks down from the Chernoff bound in steps of 1/t, on which delta changes by about a factor e."""
     curve, aim = real_curve(terms, direction), math.log(delta)
-    t = saddle(curve, lambda t, k: bound_on_epsilon(t, k, delta))
+    t = saddle(curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(terms, delta))
+    # A loss with a largest value draws t to infinity; beyond this nothing is gained.
+    t = min(t, 2e4 / max(bound_on_epsilon(t, curve(t), delta), 1e-300))
     high = bound_on_epsilon(t, curve(t), delta)
-    line = _Line(terms, direction, t, high)
+    line = Line(terms, direction, t, high)
     step = 1 / t
     while high > 0:
         low = max(high - step, 0.0)
         if not line.trusted(low):
-            t = saddle(curve, lambda t, k, low=low: k - t * low)  # type: ignore[misc]
-            line = _Line(terms, direction, t, low)
+            t = _saddle_at(curve, low, t)
+            line = Line(terms, direction, t, low)
         if line.log_delta(low) > aim:
-            return _root(lambda e: line.log_delta(e) - aim, low, high)
+            found = line.epsilon(aim, low, high)
+            if found > line.near / 2:
+                return found
+            # The extra release was sized for a larger epsilon: once more.
+            return Line(terms, direction, t, found).epsilon(aim, low, high)
         high, step = low, 2 * step
     return 0.0
 
 
-def _root(f: Callable[[float], float], low: float, high: float) -> float:
-    from scipy import optimize
-
-    while f(high) > 0:
-        high *= 1.5
-        if high > 1e300:
-            return math.inf
-    return float(optimize.brentq(f, low, high, rtol=1e-10, xtol=1e-300))
+def _saddle_at(curve: Callable[[float], float], epsilon: float, near: float) -> float:
+    return saddle(curve, lambda t, k: k - t * epsilon, near)
 
 
-class _Line:
-    """The integrand on the line Re z = t, sampled once; then delta at any epsilon near `epsilon` is one sum.
+def _one_delta(terms: Terms, epsilon: float, direction: str) -> float:
+    try:
+        t = _saddle_at(real_curve(terms, direction), epsilon, guess(terms, 1e-5))
+        return Line(terms, direction, t, epsilon).delta(epsilon)
+    except _TooSlow:
+        return _Lattice(terms, 1e-12, direction).delta(epsilon)
+
+
+class _Lattice:
+    """The composed law on a fine lattice: every loss is split between its two neighbours, the mean kept."""
+
+    def __init__(self, terms: Terms, delta: float, direction: str) -> None:
+        from scipy import fft
+
+        parts = [(*_bulk(law, direction, n, delta), n) for law, n in terms.laws]
+        curve, aside = real_curve(terms, direction), math.log(delta * 1e-5)
+        orders = guess(terms, delta) * 4.0 ** np.arange(-3, 3)
+        # Chernoff: beyond these ends there is a hundred-thousandth of delta, which may wrap around.
+        high, order = min(((curve(float(t)) - aside) / float(t), float(t)) for t in orders)
+        high = min(high, sum(n * float(losses[-1]) for losses, _, n in parts))
+        low = max(aside, sum(n * float(losses[0]) for losses, _, n in parts))
+        size = 1 << 20
+        self.width = (high - low) / (size - 2 * sum(n for _, _, n in parts) - 2)
+        if self.width <= 0:
+            raise _TooSlow
+        # Tilted, so that rounding errors stay small beside the tail, but not so far that the ends matter again.
+        self.theta = min(order / 2, 500 / (high - low))
+        self.log_scale = 0.0
+        spectrum: Array = np.ones(size // 2 + 1, dtype=complex)
+        start = 0
+        for losses, plain, n in parts:
+            tilt = self.theta * losses
+            probs = plain * np.exp(tilt - tilt.max())
+            scale = float(probs.sum())
+            probs /= scale
+            self.log_scale += n * (math.log(scale) + float(tilt.max()))
+            place = losses / self.width
+            below = np.floor(place)
+            first = int(below.min())
+            index, part = (below - first).astype(np.int64), place - below
+            law = np.bincount(index % size, weights=probs * (1 - part), minlength=size)
+            law += np.bincount((index + 1) % size, weights=probs * part, minlength=size)
+            spectrum *= fft.rfft(law) ** n
+            start += n * first
+        bottom = math.floor(low / self.width)
+        self.probs = np.maximum(np.roll(fft.irfft(spectrum, size), start - bottom), 0.0)
+        self.losses = self.width * (bottom + np.arange(size))
+
+    def delta(self, epsilon: float) -> float:
+        above = self.losses > epsilon
+        losses = self.losses[above]
+        weight = np.exp(np.minimum(self.log_scale - self.theta * losses, 700.0))
+        return min(1.0, float(weight * self.probs[above] @ -np.expm1(epsilon - losses)))
+
+    def epsilon(self, delta: float) -> float:
+        from scipy import optimize
+
+        high = float(self.losses[-1])
+        if self.delta(0.0) <= delta or high <= 0:
+            return 0.0
+        return float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-7))
+
+
+def _bulk(law: Law, direction: str, count: int, delta: float) -> tuple[Array, Array]:
+    """The points of a law without the upper tail that could only contribute a thousandth of delta."""
+    losses, probs = law.points(direction)
+    order = np.argsort(losses)
+    losses, probs = losses[order], probs[order]
+    above = np.cumsum(probs[::-1])[::-1]
+    keep = above > delta * 1e-6 / count
+    return losses[keep], probs[keep]
+
+
+class Line:
+    """The integrand on the line Re z = t, sampled once; then delta at any epsilon near the given one is one sum.
 
     Panels double in length away from the real axis, because a loss law has features of all sizes (the bulk of a rarely
     sampled release is thousands of times narrower than its tail) and the wide ones die out first. A panel whose
@@ -131,9 +217,10 @@ class _Line:
     """
 
     def __init__(self, terms: Terms, direction: str, t: float, epsilon: float) -> None:
-        self.t, self.epsilon = t, epsilon
+        self.t, self.near = t, epsilon
         self.terms, self.direction = terms, direction
         self.k = real_curve(terms, direction)(t)
+        self.work = 0.0
         self._z: list[Array] = []
         self._k: list[Array] = []
         self._w: list[Array] = []
@@ -145,7 +232,7 @@ class _Line:
 
     def _follow(self) -> float:
         """Samples outwards until the integrand is negligible; the size of the extra release needed for that."""
-        enough = 2e-2 * math.sqrt(max(self.epsilon, 1e-9) / (1 + self.t))
+        enough = 2e-2 * math.sqrt(max(self.near, 1e-9) / (1 + self.t))
         low, high, count = 0.0, self.t / 4, 0
         while True:
             count += self._octave(low, high)
@@ -153,24 +240,28 @@ class _Line:
             if level < -_FAR:
                 return 0.0
             need = math.sqrt(2 * (level + _FAR)) / high
-            if need <= enough or count >= _MOST:
+            if need <= enough:
                 return need
+            if count >= _MOST:
+                raise _TooSlow
             low, high = high, 2 * high
 
     def _octave(self, low: float, high: float) -> int:
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-        tail = (np.polynomial.legendre.legvander(nodes, _NODES - 1) * weights[:, None])[:, -4:]
+        nodes, weights, tail = _rule()
         edges = np.array([[low, high]])
         count = 0
         while len(edges):
             half = (edges[:, 1] - edges[:, 0])[:, None] / 2
             v = edges.mean(axis=1)[:, None] + half * nodes
             z = (self.t + 1j * v).ravel()
+            self.work += sum(z.size * law.work(z, self.direction) for law, _ in self.terms.laws)
+            if self.work > _WORK:
+                raise _TooSlow
             k = np.zeros(z.size, dtype=complex)
             for law, n in self.terms.laws:
                 k += n * law.log_mgf(z, self.direction)
             count += z.size
-            f = np.exp(k - self.k + (self.t - z) * self.epsilon) / (z * (1 + z))
+            f = np.exp(k - self.k + (self.t - z) * self.near) / (z * (1 + z))
             rough = np.abs(f.reshape(v.shape) @ tail).max(axis=1) * half[:, 0]
             coarse = rough * self.t > 1e-9 if count < _MOST else np.zeros(len(edges), dtype=bool)
             keep = np.repeat(~coarse, _NODES)
@@ -197,3 +288,22 @@ class _Line:
 
     def delta(self, epsilon: float) -> float:
         return math.exp(min(self.log_delta(epsilon), 0.0))
+
+    def epsilon(self, aim: float, low: float, high: float) -> float:
+        """Where ln delta equals `aim`, between `low` (delta too large) and `high`."""
+        from scipy import optimize
+
+        def gap(epsilon: float) -> float:
+            return self.log_delta(epsilon) - aim
+
+        while gap(high) > 0:  # the bound does not know of the extra release
+            high += 1 / self.t
+        return float(optimize.brentq(gap, low, high, rtol=1e-10, xtol=1e-300))
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[Array, Array, Array]:
+    """Gauss-Legendre nodes and weights, and what extracts the last four Legendre coefficients."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    vander = np.polynomial.legendre.legvander(nodes, _NODES - 1)
+    return nodes, weights, (vander * weights[:, None])[:, -4:]

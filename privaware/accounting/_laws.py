@@ -1,12 +1,10 @@
-"""Events become laws of the privacy loss: what both accountants compose.
+"""Laws of the privacy loss of one release, which both accountants compose.
 
-A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant needs is the
-law of the loss `l = ln(P/Q)` drawn from P, and composition is the sum of independent losses. A `Law` names the pair and
-knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for complex `z`, by its own quadrature.
-`_pld.py` builds the same pair with the accounting library; the two share the names, not the numbers.
-
-`flatten` turns an event into `Terms`: Gaussians collapsed into one (their squared inverse noises add up, exactly),
-chances of total failure multiplied together, and every other law with the number of times it occurs.
+A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant
+needs is the law of the loss `l = ln(P/Q)` drawn from P, and composition is the sum of independent losses. A `Law`
+names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for complex `z`, by
+its own quadrature. `_pld.py` builds the same pair with the accounting library; the two share the names, not the
+numbers.
 """
 
 from __future__ import annotations
@@ -19,26 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privaware.errors import Refused
-from privaware.events import (
-    Approximate,
-    Composed,
-    Disjoint,
-    Event,
-    Gaussian,
-    Group,
-    Laplace,
-    Pure,
-    RandomisedResponse,
-    Repeated,
-    Sampled,
-    Selected,
-    Unproven,
-    ZCDP,
-    leaves,
-)
-
-__all__ = ["DIRECTIONS", "Law", "Normal", "Response", "SampledLaplace", "Shifted", "Table"]
+__all__ = [
+    "DIRECTIONS",
+    "Array",
+    "Capped",
+    "Law",
+    "Normal",
+    "Response",
+    "SampledLaplace",
+    "Shifted",
+    "Table",
+    "sample",
+]
 
 Array = NDArray[Any]
 DIRECTIONS = ("remove", "add")
@@ -53,6 +43,10 @@ class Law:
         """K(z) for an array of complex z whose real parts are all the same."""
         raise AssertionError(type(self).__name__)
 
+    def work(self, z: Array, direction: str) -> float:
+        """Exponentials a value of K takes at the far end of `z`."""
+        return 1.0
+
     def spread(self) -> float:
         """Standard deviation of the loss (the larger direction), by numerical differentiation at 0."""
         return _spread(self)
@@ -60,6 +54,10 @@ class Law:
     def pure(self) -> float:
         """The largest loss possible."""
         return math.inf
+
+    def points(self, direction: str) -> tuple[Array, Array]:
+        """Losses and their probabilities, many enough to stand for the law."""
+        raise AssertionError(type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +72,19 @@ class Normal(Law):
     def spread(self) -> float:
         return self.mu
 
+    def points(self, direction: str) -> tuple[Array, Array]:
+        return Shifted(noise=1 / self.mu, rate=1.0).points(direction)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shifted(Law):
     """A sampled Gaussian: P = sum_j w_j N(j, noise^2), w = Binomial(group, rate), against Q = N(0, noise^2).
 
     `group` rows of one unit are each sampled on their own. Why this pair dominates: let the sampled rows add up to a
-    vector c_S with |c_S| <= |S|. The density ratio under Q is sum_S w_S exp(X_S - Var X_S / 2) with X_S = <c_S, y>/noise^2
-    jointly Gaussian and Cov(X_S, X_R) = <c_S, c_R>/noise^2 <= |S| |R|/noise^2, the covariance of the pair above. By
-    Kahane's inequality the expectation of any convex function of the ratio grows with the covariances, and both
-    directions of every hockey-stick divergence are such expectations.
+    vector c_S with |c_S| <= |S|. The density ratio under Q is sum_S w_S exp(X_S - Var X_S / 2) with
+    X_S = <c_S, y>/noise^2 jointly Gaussian and Cov(X_S, X_R) = <c_S, c_R>/noise^2 <= |S| |R|/noise^2, the
+    covariance of the pair above. By Kahane's inequality the expectation of any convex function of the ratio grows
+    with the covariances, and both directions of every hockey-stick divergence are such expectations.
 
     `replace_one` (group 1 only): (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1).
     """
@@ -100,6 +101,13 @@ class Shifted(Law):
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _quadrature(self, np.asarray(z), direction)
 
+    def weights(self) -> Array:
+        """The probabilities that 0, 1, ... rows of the unit are in the sample."""
+        return _binomial(self.group, self.rate)
+
+    def work(self, z: Array, direction: str) -> float:
+        return float(len(_abscissae(self, z, direction)[0]))
+
     def curves(self, x: Array, direction: str) -> tuple[Array, Array]:
         """(a, l): the loss is l(x), and P has density phi(x) exp(a(x)), phi being N(0, noise^2)."""
         up = self._log_ratio(x)
@@ -107,7 +115,29 @@ class Shifted(Law):
             return up, up - self._log_ratio(-x)
         return (up, up) if direction == "remove" else (np.zeros_like(x), -up)
 
+    def points(self, direction: str) -> tuple[Array, Array]:
+        from scipy import special
+
+        s = self.noise
+        x = np.linspace(-9 * s - self.group * self.replace, 9 * s + self.group, 200_001)
+        middle = (x[1:] + x[:-1]) / 2
+        weights = _binomial(self.group, self.rate)
+        if direction == "add" and not self.replace:
+            weights = np.eye(1, self.group + 1)[0]
+        # The upper tail, whichever end is small: differences of cumulative probabilities near 1 lose digits.
+        above = sum(w * special.ndtr((j - x) / s) for j, w in enumerate(weights))
+        below = sum(w * special.ndtr((x - j) / s) for j, w in enumerate(weights))
+        probs = np.where(middle > 0.5, above[:-1] - above[1:], below[1:] - below[:-1])
+        return self.curves(middle, direction)[1], probs
+
     def _log_ratio(self, x: Array) -> Array:
+        if self.rate == 1:
+            return (2 * self.group * x - self.group**2) / (2 * self.noise**2)
+        if self.group == 1:
+            u = (2 * x - 1) / (2 * self.noise**2)
+            if float(u.max()) < 30:
+                return np.log1p(self.rate * np.expm1(u))
+            return np.logaddexp(math.log1p(-self.rate), u + math.log(self.rate))  # type: ignore[no-any-return]
         j = np.arange(1, self.group + 1)
         weights = _binomial(self.group, self.rate)
         exponents = (2 * j * x[:, None] - j**2) / (2 * self.noise**2)
@@ -155,6 +185,11 @@ class Capped(Law):
         gap = pushed.log_mgf(z, direction) - ordinary
         return ordinary + np.log1p(overflow * np.expm1(gap))  # type: ignore[no-any-return]
 
+    def points(self, direction: str) -> tuple[Array, Array]:
+        overflow, pushed, usual = self.parts()
+        a, b = pushed.points(direction), usual.points(direction)
+        return np.append(a[0], b[0]), np.append(overflow * a[1], (1 - overflow) * b[1])
+
 
 @dataclass(frozen=True, kw_only=True)
 class SampledLaplace(Law):
@@ -178,13 +213,19 @@ class SampledLaplace(Law):
         z = np.asarray(z)
         if self.rate == 1:
             return _log_mgf_laplace(z, 1 / self.noise)
-        # Between the atoms the loss of the unsampled pair is u in (-e, e) with density exp((u - e)/2)/4 under P.
+        return _log_mgf_table(z, *self._nodes(_enough(1 / self.noise, z), direction))
+
+    def points(self, direction: str) -> tuple[Array, Array]:
+        return self._nodes(256, direction)
+
+    def _nodes(self, panels: int, direction: str) -> tuple[Array, Array]:
+        # Between the atoms at e and -e the unsampled loss has density exp((u - e)/2)/4 under P.
         e = 1 / self.noise
-        nodes, weights = _legendre(_enough(e, z))
+        nodes, weights = _legendre(panels)
         u = e * nodes
         under_p = np.concatenate([[0.5], e * weights * np.exp((u - e) / 2) / 4, [math.exp(-e) / 2]])
         loss = np.concatenate([[e], u, [-e]])
-        return _log_mgf_table(z, *sample(loss, under_p, self.rate, direction))
+        return sample(loss, under_p, self.rate, direction) if self.rate < 1 else (loss, under_p)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +254,9 @@ class Response(Law):
             return sample(losses, probs, self.rate, direction)
         return losses, probs
 
+    def points(self, direction: str) -> tuple[Array, Array]:
+        return self.table(direction)
+
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _log_mgf_table(np.asarray(z), *self.table(direction))
 
@@ -231,6 +275,9 @@ class Table(Law):
 
     def table(self, direction: str) -> tuple[Array, Array]:
         return self.remove if direction == "remove" else self.add
+
+    def points(self, direction: str) -> tuple[Array, Array]:
+        return self.table(direction)
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _log_mgf_table(np.asarray(z), *self.table(direction))
@@ -270,12 +317,15 @@ def _log_mgf_laplace(z: Array, e: float) -> Array:
 
 
 def _enough(e: float, z: Array) -> int:
-    return int(min(4096, 64 + 2 * e * (1 + float(np.abs(z).max()))))
+    return int(min(256, 2 + e * (1 + float(np.abs(z).max())) / 8))
 
 
 @lru_cache(maxsize=16)
-def _legendre(count: int) -> tuple[Array, Array]:
-    return np.polynomial.legendre.leggauss(count)  # type: ignore[no-any-return]
+def _legendre(panels: int) -> tuple[Array, Array]:
+    """Nodes and weights on (-1, 1): sixteen in each of `panels` equal parts."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    middle = (2 * np.arange(panels)[:, None] + 1) / panels - 1
+    return (middle + nodes / panels).ravel(), np.tile(weights / panels, panels)
 
 
 @lru_cache(maxsize=64)
@@ -283,6 +333,28 @@ def _binomial(count: int, rate: float) -> Array:
     from scipy import stats
 
     return np.asarray(stats.binom.pmf(np.arange(count + 1), count, rate))
+
+
+def _abscissae(law: Shifted, z: Array, direction: str) -> tuple[Array, float]:
+    """Where to evaluate the integrand, and the step: see `_quadrature`."""
+    s, real = law.noise, float(np.real(z.flat[0]))
+    reach = (abs(real) + 2) * law.group + 12 * s
+    low, high = -reach, reach
+    for _ in range(2):
+        coarse = np.linspace(low, high, 1001)
+        a, loss = law.curves(coarse, direction)
+        level = -(coarse**2) / (2 * s * s) + a + real * loss
+        level -= level.max()
+        inside = np.flatnonzero(level > -42)
+        low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 1000)]
+    # Far out on the contour the integrand is divided by z^2, so less of the mass needs resolving.
+    far = float(np.abs(np.imag(z)).max())
+    need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
+    speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
+    step = 2 * math.pi / (18 / s + 1.2 * speed)
+    step = min(step, max(s * s, s / 40), (high - low) / 40)
+    step = max(step, (high - low) / 200_000)
+    return low + step * np.arange(int((high - low) / step) + 2), step
 
 
 def _quadrature(law: Shifted, z: Array, direction: str) -> Array:
@@ -293,32 +365,16 @@ def _quadrature(law: Shifted, z: Array, direction: str) -> Array:
     guessed: wherever the integrand at Re(z) is within exp(-42) of its maximum.
     """
     s, real = law.noise, float(np.real(z.flat[0]))
-    reach = (abs(real) + 2) * law.group + 12 * s
-    low, high = -reach, reach
-    for _ in range(2):
-        coarse = np.linspace(low, high, 2001)
-        a, loss = law.curves(coarse, direction)
-        level = -(coarse**2) / (2 * s * s) + a + real * loss
-        level -= level.max()
-        inside = np.flatnonzero(level > -42)
-        low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 2000)]
-    # Far out on the contour the integrand is divided by z^2, so less of the mass needs resolving.
-    far = float(np.abs(np.imag(z)).max())
-    need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
-    speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
-    step = 2 * math.pi / (18 / s + 1.2 * speed)
-    step = min(step, max(s * s, s / 40), (high - low) / 40)
-    step = max(step, (high - low) / 200_000)
-    x = low + step * np.arange(int((high - low) / step) + 2)
+    x, step = _abscissae(law, z, direction)
     a, loss = law.curves(x, direction)
     log_weight = -(x**2) / (2 * s * s) + math.log(step / (s * math.sqrt(2 * math.pi)))
-    out = np.empty(z.shape, dtype=z.dtype)
-    small = float(np.max(np.abs(a + real * loss))) < 30 and abs(real) < 1e6
+    near_one = float(np.max(np.abs(a + real * loss))) < 30
     base = float(np.max(log_weight + a + real * loss))
     weight = np.exp(log_weight)
+    out = np.empty(z.shape, dtype=z.dtype)
     for start in range(0, z.size, 256):  # in pieces: memory stays small
         some = z[start : start + 256, None]
-        if small:
+        if near_one:  # keeps every digit of a tiny K
             out[start : start + 256] = np.log1p(np.expm1(a + some * loss) @ weight)
         else:
             inner = np.exp(log_weight + a + some * loss - base)
@@ -339,100 +395,3 @@ def _spread(law: Law) -> float:
             step /= 4
         best = max(best, math.sqrt(max(variance, 0.0)))
     return best
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """A composition, flattened: laws with their counts, and what is no law."""
-
-    laws: tuple[tuple[Law, int], ...] = ()
-    survive: float = 0.0  # ln of the probability that no release fails outright
-    rho: float = 0.0  # zCDP is a bound on a curve, not a pair: only RDP can use it
-
-    @property
-    def failure(self) -> float:
-        return -math.expm1(self.survive)
-
-
-def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
-    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`."""
-    ways: list[list[tuple[Event, int]]] = [[]]
-    for leaf, count in leaves(event):
-        if isinstance(leaf, Disjoint):
-            inner = [way for part in leaf.events for way in alternatives(part)]
-            unique = list(dict.fromkeys(tuple(way) for way in inner))
-            ways = [way + [(e, n * count) for e, n in extra] for way in ways for extra in unique]
-            if len(ways) > 10_000:
-                raise Refused(
-                    "the event composes too many disjoint releases to compare every choice of parts; "
-                    "compose inside each part instead"
-                )
-        else:
-            for way in ways:
-                way.append((leaf, count))
-    return ways
-
-
-def flatten(parts: list[tuple[Event, int]]) -> Terms:
-    """Terms of a list of leaves without `Disjoint`."""
-    total = _Total()
-    for leaf, count in parts:
-        total.add(leaf, count)
-    return total.terms()
-
-
-class _Total:
-    def __init__(self) -> None:
-        self.precision = 0.0
-        self.laws: dict[Law, int] = {}
-        self.survive = 0.0
-        self.rho = 0.0
-
-    def terms(self) -> Terms:
-        laws = list(self.laws.items())
-        if self.precision:
-            laws.insert(0, (Normal(mu=math.sqrt(self.precision)), 1))
-        return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
-
-    def law(self, law: Law, count: int) -> None:
-        self.laws[law] = self.laws.get(law, 0) + count
-
-    def add(self, leaf: Event, count: int) -> None:
-        match leaf:
-            case Gaussian(noise=noise):
-                self.precision += count / noise**2
-            case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=noise), count)
-            case Pure(epsilon=epsilon):
-                self.law(Response(epsilon=epsilon), count)
-            case RandomisedResponse(epsilon=epsilon, classes=classes):
-                self.law(Response(epsilon=epsilon, classes=classes), count)
-            case Approximate(epsilon=epsilon, delta=delta):
-                self.survive += count * math.log1p(-delta) if delta < 1 else -math.inf
-                if epsilon > 0:
-                    self.law(Response(epsilon=epsilon), count)
-            case ZCDP(rho=rho):
-                self.rho += count * rho
-            case Sampled():
-                self.sampled(leaf, count)
-            case Unproven(reason=reason):
-                raise Refused(f"no guarantee can be computed: {reason}")
-            case _:
-                raise Refused(f"no accountant knows {type(leaf).__name__}")
-
-    def sampled(self, leaf: Sampled, count: int) -> None:
-        inner = list(leaves(leaf.event))
-        if inner and all(isinstance(e, Gaussian) for e, _ in inner):
-            noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
-            replace = leaf.relation == "replace_one"
-            if leaf.cap is not None and leaf.rows is not None:
-                self.law(
-                    Capped(
-                        noise=noise, rate=leaf.rate, rows=leaf.rows, cap=leaf.cap, replace=replace
-                    ),
-                    count,
-                )
-            else:
-                self.law(Shifted(noise=noise, rate=leaf.rate, replace=replace), count)
-            return
-        raise Refused(f"no accountant knows a sample of {leaf.event}")

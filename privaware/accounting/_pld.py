@@ -1,31 +1,33 @@
 """Privacy loss distributions: what is reported. The only file that imports the accounting library.
 
-The library turns each release into a distribution on a grid of losses by "connecting the dots", which is never below the
-truth: an upper bound at every epsilon. Composition, a convolution, is done here, because three things go wrong in the
-usual way of doing it:
+The library describes each release and bounds its losses; on a grid they are rounded by "connecting the dots", which is
+never below the truth: an upper bound at every epsilon. Composition, a convolution, is done here, because three things
+go wrong in the usual way of doing it:
 
-* Rounding errors of a Fourier transform are relative to the largest entry, but delta lives in a tail of 1e-5 or 1e-9. So the
-  distribution is first *tilted*, multiplied by exp(theta l) and normalised: the tail of interest becomes the bulk, the
-  window that must be kept shrinks to a few standard deviations around epsilon, and noise stays relative to delta.
-* One grid does not fit all. Dots `d` apart add a variance of about d^2/6 to each of T steps, so `d` has to follow the spread of
-  a single step (a twenty-fifth of it costs 0.02 %): 1e-4 for every release is 7 % off for small rates. But a grid fit for one step
-  of 300,000 is far too fine for a Laplace release beside it. So each kind of release is composed with itself on its own
-  grid, and the results are moved to a common one, again by connecting the dots, again never below the truth.
+* Rounding errors of a Fourier transform are relative to the largest entry, but delta lives in a tail of 1e-5 or 1e-9.
+  So the distribution is first *tilted*, multiplied by exp(theta l) and normalised: the tail of interest becomes the
+  bulk, the window that must be kept shrinks to a few standard deviations around epsilon, and noise stays relative to
+  delta.
+* One grid does not fit all. Dots `d` apart add a variance of about d^2/6 to each step, so `d` has to follow the spread
+  of a single step (a twenty-fifth of it costs 0.02 %); 1e-4 for every release is 7 % off for small rates. But a grid
+  fit for one of 300,000 steps is far too fine for a Laplace release beside them. So each kind of release is composed
+  with itself on its own grid, and the results are moved to a common one, again by connecting the dots, again never
+  below the truth.
 * The library forgets the number of repetitions of randomised response. Repetition is multiplied out here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from privaware.accounting import _cf
 from privaware.accounting._laws import (
-    DIRECTIONS,
     Array,
     Capped,
     Law,
@@ -34,9 +36,10 @@ from privaware.accounting._laws import (
     SampledLaplace,
     Shifted,
     Table,
-    Terms,
 )
+from privaware.accounting._terms import Terms
 
+Profile = Callable[[Array], Array]
 _TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
 _POINTS = 400_000
 
@@ -82,33 +85,37 @@ class Total:
     grid: Grid
     infinite: float
 
-    def delta(self, epsilon: float) -> float:
-        losses = self.grid.losses()
-        above = losses > epsilon
-        if not above.any():
-            return self.infinite
-        losses, probs = losses[above], self.grid.probs[above]
-        return self.infinite + float(self._probs(losses, probs) @ -np.expm1(epsilon - losses))
+    @cached_property
+    def sums(self) -> tuple[Array, Array, Array]:
+        """Losses; the mass at or above each; and that mass under Q, times exp(loss), which never overflows."""
+        from scipy import signal
 
-    def _probs(self, losses: Array, tilted: Array) -> Array:
+        losses, tilted = self.grid.losses(), self.grid.probs
         # Far below epsilon only rounding noise is left to blow up; a probability is at most 1.
         logs = np.log(np.maximum(tilted, 1e-300)) + self.log_mgf - self.theta * losses
-        return np.where(tilted > 0, np.exp(np.minimum(logs, 0.0)), 0.0)  # type: ignore[no-any-return]
+        probs = np.where(tilted > 0, np.exp(np.minimum(logs, 0.0)), 0.0)
+        mass = np.cumsum(probs[::-1])[::-1]
+        shrink = math.exp(-self.grid.width)
+        under_q = signal.lfilter([1.0], [1.0, -shrink], probs[::-1])[::-1]
+        return losses, mass, under_q
+
+    def delta(self, epsilons: Array) -> Array:
+        losses, mass, under_q = self.sums
+        at = np.searchsorted(losses, epsilons)
+        inside = at < len(losses)
+        at = np.minimum(at, len(losses) - 1)
+        drop = np.minimum(epsilons - losses[at], 700.0)
+        value = np.where(inside, mass[at] - np.exp(drop) * under_q[at], 0.0)
+        return np.clip(self.infinite + np.maximum(value, 0.0), 0.0, 1.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
         """Solves delta(epsilon) = delta exactly on the piece between two grid points where it lies."""
-        from scipy import signal
-
-        losses, left = self.grid.losses(), delta - self.infinite
+        left = delta - self.infinite
         if left <= 0:
             return math.inf
-        p = self._probs(losses, self.grid.probs)
-        mass = np.cumsum(p[::-1])[::-1]
-        shrink = math.exp(-self.grid.width)
-        # under_q[i] = sum over j >= i of p[j] exp(losses[i] - losses[j]): never overflows, unlike exp(losses).
-        under_q = signal.lfilter([1.0], [1.0, -shrink], p[::-1])[::-1]
+        losses, mass, under_q = self.sums
         # At epsilon = losses[i] the terms above i count; the first i, from the right, with too large a delta:
-        at = np.append(mass[1:] - shrink * under_q[1:], 0.0)
+        at = np.append(mass[1:] - math.exp(-self.grid.width) * under_q[1:], 0.0)
         over = np.flatnonzero(at > left)
         first = int(over[-1]) + 1 if len(over) else 0
         if mass[first] <= left:
@@ -124,8 +131,25 @@ def epsilon(terms: Terms, delta: float) -> float:
 
 
 def totals(terms: Terms, delta: float) -> list[Total]:
-    both = DIRECTIONS[:1] if all(law.symmetric for law, _ in terms.laws) else DIRECTIONS
-    return [_compose(terms, delta, direction) for direction in both]
+    """Both directions, tilted for this delta; with delta 1 not tilted at all."""
+    return [_compose(terms, delta, direction) for direction in terms.directions()]
+
+
+def profile(terms: Terms, aims: Sequence[float] = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)) -> Profile:
+    """delta as a function of an array of epsilons, the larger direction.
+
+    A tilt is right everywhere but precise only near its own epsilon; every one gives an upper bound, so the least
+    counts.
+    """
+    if not terms.laws:
+        return lambda epsilons: np.full(np.shape(epsilons), terms.failure)
+    tilts = [totals(terms, max(aim, 2 * terms.failure)) for aim in aims]
+
+    def deltas(epsilons: Array) -> Array:
+        both = [np.max([total.delta(epsilons) for total in tilt], axis=0) for tilt in tilts]
+        return np.min(both, axis=0)  # type: ignore[no-any-return]
+
+    return deltas
 
 
 def _compose(terms: Terms, delta: float, direction: str) -> Total:
@@ -134,7 +158,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
         (_discretise(law, direction, width), count)
         for (law, count), width in zip(terms.laws, widths)
     ]
-    theta = _tilt(grids, delta)
+    theta = _tilt(terms, grids, delta)
     log_mgf = sum(count * grid.log_mgf(theta) for grid, count in grids)
     survive = terms.survive + sum(n * math.log1p(-grid.infinite) for grid, n in grids)
     powers = [_power(grid, count, theta) for grid, count in grids]
@@ -161,34 +185,29 @@ def _widths(terms: Terms) -> list[float]:
     out = []
     for (law, count), spread in zip(terms.laws, spreads):
         scale = math.sqrt(max(spread**2, share / count))
-        width = scale * min(0.04, 0.004 * math.sqrt(count))
+        width = scale * min(0.04, 0.02 * math.sqrt(count))
         top = law.pure()
         # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)
     return out
 
 
-def _tilt(grids: Sequence[tuple[Grid, int]], delta: float) -> float:
+def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
     """The theta of the best Chernoff bound on epsilon: there the tilted law sits at epsilon."""
-    from privaware.accounting import _cf
 
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
 
-    return _cf.saddle(curve, lambda t, k: _cf.bound_on_epsilon(t, k, delta))
+    guess = _cf.guess(terms, delta)
+    return _cf.saddle(curve, lambda t, k: _cf.bound_on_epsilon(t, k, delta), guess)
 
 
-def _window(curve: Any, theta: float, spread: float) -> tuple[float, float]:
+def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
     """Losses outside have tilted mass below exp(-_TAIL) on each side, by Chernoff's bound at several orders."""
     here = curve(theta)
-    steps = [c / spread for c in (1.0, 2.0, 4.0, 8.0, 16.0)] + [
-        theta / 2,
-        theta,
-        2 * theta,
-        8 * theta,
-    ]
+    steps = [c / spread for c in (2.0, 4.0, 8.0, 16.0)] + [theta / 2, theta, 4 * theta]
     high = min((curve(theta + s) - here + _TAIL) / s for s in steps)
-    low = max((here - curve(theta - s) - _TAIL) / s for s in steps if s <= theta + 1)
+    low = max((here - curve(theta - s) - _TAIL) / s for s in [*steps, theta + 1] if s <= theta + 1)
     return low, high
 
 
@@ -197,7 +216,7 @@ def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0
-    mean, variance = base.moments()
+    variance = base.moments()[1]
     spread = math.sqrt(max(count * variance, grid.width**2))
     low, high = _window(lambda t: count * grid.log_mgf(t), theta, spread)
     first = max(math.floor(low / grid.width), count * grid.low)
@@ -255,58 +274,131 @@ def _regrid(grid: Grid, width: float, theta: float) -> Grid:
 
 @lru_cache(maxsize=512)
 def _discretise(law: Law, direction: str, width: float) -> Grid:
+    """The law on a grid, in one direction, from the library's description of the pair."""
     from dp_accounting.pld import privacy_loss_distribution as library
+    from dp_accounting.pld import privacy_loss_mechanism as mechanisms
 
+    way = {"remove": mechanisms.AdjacencyType.REMOVE, "add": mechanisms.AdjacencyType.ADD}[
+        direction
+    ]
     match law:
         case Normal(mu=mu):
-            _reachable(mu * (mu / 2 + 10), width)
-            pld = library.from_gaussian_mechanism(
-                1 / mu, value_discretization_interval=width, log_mass_truncation_bound=-50
+            _reachable(mu * (mu / 2 + 10))
+            loss = mechanisms.GaussianPrivacyLoss(1 / mu, adjacency_type=way)
+            return _dots(loss, width, lambda e: loss.get_delta_for_epsilon(e))
+        case Shifted(noise=noise, rate=rate, group=1, replace=False):
+            _reachable((1 + 10 * noise) / noise**2)
+            loss = mechanisms.GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=way)
+            return _dots(loss, width, lambda e: _sampled_profile(loss, noise, rate, direction, e))
+        case Shifted(noise=noise, rate=rate, replace=True):
+            _reachable((1 + 10 * noise) / noise**2 * 2)
+            loss = mechanisms.GaussianPrivacyLoss(
+                noise, sampling_prob=rate, adjacency_type=mechanisms.AdjacencyType.REPLACE
             )
-        case Shifted(noise=noise, rate=rate, group=1, replace=replace):
-            _reachable((1 + 10 * noise) / noise**2, width)
-            relation = library.NeighborRel
-            pld = library.from_gaussian_mechanism(
-                noise,
-                value_discretization_interval=width,
-                sampling_prob=rate,
-                neighboring_relation=relation.REPLACE_ONE
-                if replace
-                else relation.ADD_OR_REMOVE_ONE,
+            return _dots(loss, width, lambda e: _sampled_profile(loss, noise, rate, "replace", e))
+        case Shifted(noise=noise, group=group):
+            _reachable(group * (group + 10 * noise) / noise**2)
+            loss = mechanisms.MixtureGaussianPrivacyLoss(
+                noise, list(range(group + 1)), law.weights().tolist(), adjacency_type=way
             )
-        case Capped(noise=noise, rate=rate, rows=rows, cap=cap, replace=replace):
-            relation = library.NeighborRel
-            pld = library.from_truncated_subsampled_gaussian_mechanism(
-                rows,
-                rate,
-                cap,
-                noise,
-                value_discretization_interval=width,
-                neighboring_relation=relation.REPLACE_ONE
-                if replace
-                else relation.ADD_OR_REMOVE_ONE,
+            x = np.linspace(-group - 40 * noise, 40 * noise + group, 400_001)
+            losses = law.curves(x, "remove")[1]
+
+            def grouped(e: Array) -> Array:
+                # The cut only has to be near the best one, where delta is flat.
+                where = np.interp(e if direction == "remove" else -e, losses, x)
+                cut = -where if direction == "remove" else where
+                value = loss.mu_upper_cdf(cut) - np.exp(e + loss.mu_lower_log_cdf(cut))
+                return np.clip(np.maximum(value, -np.expm1(e)), 0.0, 1.0)  # type: ignore[no-any-return]
+
+            return _dots(loss, width, grouped)
+        case Capped():
+            overflow, pushed, usual = law.parts()
+            if overflow == 0:
+                return _discretise(usual, direction, width)
+            return _mixed(
+                overflow,
+                _discretise(pushed, direction, width),
+                _discretise(usual, direction, width),
             )
         case SampledLaplace(noise=noise, rate=rate):
+            _reachable(1 / noise)
             pld = library.from_laplace_mechanism(
                 noise, value_discretization_interval=width, sampling_prob=rate
             )
+            pmf = (pld._pmf_remove if direction == "remove" else pld._pmf_add).to_dense_pmf()
+            return _trimmed(width, int(pmf._lower_loss), pmf._probs, float(pmf._infinity_mass))
         case Response() | Table():
             return _from_table(*law.table(direction), width)
-        case _:
-            raise OutOfReach
-    return _from_library(pld, direction, width)
+    raise OutOfReach
 
 
-def _reachable(largest: float, width: float) -> None:
+def reachable(terms: Terms) -> bool:
+    """Whether the losses of single steps fit into floating point, known without building anything."""
+    for law, _ in terms.laws:
+        largest = 2 * law.spread() if isinstance(law, Normal) else law.pure()
+        if isinstance(law, (Shifted, Capped)):
+            group = getattr(law, "group", 1) * (2 if law.replace or isinstance(law, Capped) else 1)
+            largest = group * (group + 10 * law.noise) / law.noise**2
+        elif isinstance(law, Normal):
+            largest = law.mu * (law.mu / 2 + 10)
+        if largest > 690:
+            return False
+    return True
+
+
+def _reachable(largest: float) -> None:
     if largest > 700:
         raise OutOfReach
 
 
-def _from_library(pld: Any, direction: str, width: float) -> Grid:
-    pmf = (pld._pmf_remove if direction == "remove" else pld._pmf_add).to_dense_pmf()
-    return _trimmed(
-        width, int(pmf._lower_loss), np.asarray(pmf._probs, dtype=float), float(pmf._infinity_mass)
-    )
+def _dots(loss: Any, width: float, profile: Callable[[Array], Array]) -> Grid:
+    """Connects the dots of a profile delta(epsilon): straight lines in e^epsilon between them, never below it.
+
+    Doroshenko et al. 2022. The kink of the lines at a grid point is the probability of that loss.
+    """
+    ends = loss.connect_dots_bounds()
+    width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width
+    if width_high - width_low > 1 << 23:
+        raise OutOfReach
+    low, high = math.floor(width_low), math.ceil(width_high)
+    deltas = np.minimum.accumulate(profile(width * np.arange(low, high + 1)))
+    rise = np.diff(deltas)
+    grow = math.expm1(width)
+    probs = np.append(1 - deltas[0], -rise * (1 + grow) / grow) + np.append(rise / grow, 0.0)
+    return _trimmed(width, low, np.maximum(probs, 0.0), float(deltas[-1]))
+
+
+def _sampled_profile(
+    loss: Any, noise: float, rate: float, direction: str, epsilons: Array
+) -> Array:
+    """The library's delta of a sampled Gaussian, its inversion of the loss done for all epsilons at once."""
+    sign = -1.0 if direction == "add" else 1.0
+    if direction == "replace":
+        # With u = e^{x/s^2} the loss equals e where u - e^e/u is a given number: a hyperbolic sine.
+        steep = (1 - rate) / rate * math.exp(1 / (2 * noise**2))
+        inner = epsilons / 2 + np.arcsinh(steep * np.sinh(epsilons / 2))
+        cut = -(noise**2) * inner
+        some = np.isfinite(cut)
+    else:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inner = sign * np.log1p(np.expm1(sign * epsilons) / rate)
+        some = np.isfinite(inner)
+        cut = -(noise**2) * inner - 0.5 * sign
+    deltas = np.where(epsilons < 0, -np.expm1(epsilons), 0.0) if sign > 0 else 0.0 * epsilons
+    upper, lower = loss.mu_upper_cdf(cut[some]), loss.mu_lower_log_cdf(cut[some])
+    deltas[some] = np.clip(upper - np.exp(epsilons[some] + lower), 0.0, 1.0)
+    return deltas
+
+
+def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
+    low = min(a.low, b.low)
+    high = max(a.low + len(a.probs), b.low + len(b.probs))
+    probs = np.zeros(high - low)
+    probs[a.low - low : a.low - low + len(a.probs)] += weight * a.probs
+    probs[b.low - low : b.low - low + len(b.probs)] += (1 - weight) * b.probs
+    infinite = weight * a.infinite + (1 - weight) * b.infinite
+    return Grid(width=a.width, low=low, probs=probs, infinite=infinite)
 
 
 def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:

@@ -1,6 +1,7 @@
 """Renyi divergences: the bound for what has no pair (zCDP), and for comparison with older papers.
 
-A release has curve r(order) = D_order(P || Q), curves of composed releases add up, and at the end each order gives an epsilon:
+A release has curve r(order) = D_order(P || Q), curves of composed releases add up, and at the end each order
+gives an epsilon:
 
 * improved conversion (Balle et al. 2020; Canonne, Kamath and Steinke 2020): r + ln((a-1)/a) - (ln delta + ln a)/(a-1);
 * classic conversion (Mironov 2017), what papers before 2021 printed: r + ln(1/delta)/(a-1).
@@ -17,7 +18,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting._laws import DIRECTIONS, Array, Law, Normal, Shifted, Terms
+from privaware.accounting._laws import Array, Law, Normal, Shifted
+from privaware.accounting._terms import Terms
 
 ORDERS: tuple[float, ...] = tuple(
     sorted(
@@ -52,6 +54,8 @@ def epsilon(
 
 def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: bool = False) -> float:
     a = np.asarray(orders, dtype=float)
+    if not np.any(curve):
+        return 0.0
     if classic:
         return float(np.min(curve + math.log(1 / delta) / (a - 1)))
     values = curve + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
@@ -63,10 +67,9 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
 
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
     """The divergences of a composition, the larger direction of the whole."""
-    both = DIRECTIONS[:1] if all(law.symmetric for law, _ in terms.laws) else DIRECTIONS
     totals = [
         sum((n * _law(law, direction, orders) for law, n in terms.laws), np.zeros(len(orders)))
-        for direction in both
+        for direction in (terms.directions() or ("remove",))
     ]
     return np.max(totals, axis=0) + terms.rho * np.asarray(orders)  # type: ignore[no-any-return]
 
@@ -75,11 +78,18 @@ def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
 def _law(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
     if isinstance(law, Normal):
         return law.mu**2 / 2 * np.asarray(orders)
-    if isinstance(law, Shifted) and law.group == 1 and not law.replace:
-        # The remove direction is the larger one at every order (Mironov, Talwar and Zhang 2019).
-        return np.array([sampled_gaussian(law.rate, law.noise, a) for a in orders])
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = [float(law.log_mgf(np.array([a - 1]), direction)[0]) / (a - 1) for a in orders]
+    series = isinstance(law, Shifted) and law.group == 1 and not law.replace
+    if (
+        series
+    ):  # the remove direction is the larger one at every order (Mironov, Talwar and Zhang 2019)
+        direction = "remove"
+    values = []
+    for a in orders:
+        if series and a <= 256:
+            values.append(sampled_gaussian(law.rate, law.noise, a))  # type: ignore[attr-defined]
+        else:  # a sum of thousands of terms, or no series at all: by quadrature
+            with np.errstate(over="ignore", invalid="ignore"):
+                values.append(float(law.log_mgf(np.array([a - 1]), direction)[0]) / (a - 1))
     return np.array([v if math.isfinite(v) else math.inf for v in values])
 
 
@@ -112,7 +122,9 @@ def _whole(rate: float, noise: float, order: int) -> float:
 
 
 def _fractional(rate: float, noise: float, order: float) -> float:
-    """ln E_Q[((1-q) + q e^{(2x-1)/2s^2})^order], split where the two summands are equal, each half a binomial series."""
+    """ln E_Q[((1-q) + q e^{(2x-1)/2s^2})^order], split where the two summands are equal, each half a binomial
+    series.
+    """
     from scipy import special
 
     split = 0.5 + noise**2 * math.log(1 / rate - 1)
@@ -148,3 +160,10 @@ def _sign_binomial(order: float, i: Array) -> Array:
     """Beyond the order the generalised binomial coefficients alternate."""
     beyond = np.maximum(i - math.floor(order) - 1, 0)
     return np.where(beyond % 2 == 0, 1.0, -1.0)
+
+
+def delta(orders: Sequence[float], curve: Array, epsilon: float) -> float:
+    """The improved conversion read the other way: exp((a-1)(r - e)) (1 - 1/a)^a / (a-1), the least over the orders."""
+    a = np.asarray(orders, dtype=float)
+    logs = (a - 1) * (curve - epsilon) + a * np.log1p(-1 / a) - np.log(a - 1)
+    return min(1.0, math.exp(min(0.0, float(np.min(logs)))))

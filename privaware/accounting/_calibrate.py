@@ -1,0 +1,96 @@
+"""The least noise that fits a budget: searched with the quick accountant, settled by the one that reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from privaware.accounting import _cache, _price
+from privaware.errors import WrongInput
+from privaware.events import Event
+
+TOLERANCE = 1e-3
+_PROBES = (0.3, 1.0, 7.0)
+_SMALLEST, _LARGEST = 1e-9, 1e12
+
+
+def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
+    """See `privaware.accounting.calibrate`."""
+    name = _cache.fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
+    entry = _cache.read(name)
+    if entry is not None and _still_true(entry, cost):
+        return float(entry["noise"])
+    noise = _settle(cost, _search(cost, epsilon, delta), epsilon, delta)
+    _cache.write(name, {"noise": noise, "event": _cache.fingerprint(cost(noise))})
+    return noise
+
+
+def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
+    try:
+        return cost(noise)
+    except WrongInput as problem:  # a mechanism may not exist at this noise
+        return str(problem)
+
+
+def _still_true(entry: dict[str, object], cost: Callable[[float], Event]) -> bool:
+    """Epsilon is a function of the event alone, so the same event at the same target is the same answer."""
+    noise = entry.get("noise")
+    if not isinstance(noise, float) or not _SMALLEST <= noise <= _LARGEST:
+        return False
+    return entry.get("event") == _cache.fingerprint(_probe(cost, noise))
+
+
+def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
+    """Bracket, then Brent's method on ln epsilon against ln noise, which is close to a straight line."""
+    from scipy import optimize
+
+    aim = math.log(epsilon * (1 - TOLERANCE / 4))
+
+    def gap(log_noise: float) -> float:
+        spent = _price.quick(cost(math.exp(log_noise)), delta)
+        return min(max(math.log(max(spent, 1e-300)) - aim, -60.0), 60.0)
+
+    here, step = 0.0, math.log(4)
+    start = gap(here)
+    if start > 0:
+        while gap(here + step) > 0:
+            here += step
+            if here > math.log(_LARGEST):
+                raise _unreachable(epsilon, delta)
+        low, high = here, here + step
+    else:
+        while gap(here - step) <= 0:
+            here -= step
+            if here < math.log(_SMALLEST):
+                return _SMALLEST
+        low, high = here - step, here
+    return math.exp(float(optimize.brentq(gap, low, high, xtol=TOLERANCE / 8, rtol=1e-12)))
+
+
+def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> float:
+    """The safe side of `noise` by the accountant that reports, and no more than a thousandth too much."""
+
+    def fits(candidate: float) -> bool:
+        return _price.epsilon(cost(candidate), delta) <= epsilon
+
+    step = TOLERANCE / 4
+    while not fits(noise):
+        noise *= 1 + step
+        step *= 2
+        if noise > _LARGEST:
+            raise _unreachable(epsilon, delta)
+    low = noise / (1 + max(TOLERANCE, step))
+    while low > _SMALLEST and fits(low):
+        noise, step = low, 2 * step
+        low = noise / (1 + step)
+    while noise / low > 1 + 1.05 * TOLERANCE and low > _SMALLEST:
+        middle = math.sqrt(low * noise)
+        low, noise = (low, middle) if fits(middle) else (middle, noise)
+    return noise
+
+
+def _unreachable(epsilon: float, delta: float) -> WrongInput:
+    return WrongInput(
+        f"expected an epsilon that some noise can reach, got {epsilon:g} at delta {delta:g}; raise epsilon or delta, "
+        "or drop releases whose cost does not depend on the noise"
+    )

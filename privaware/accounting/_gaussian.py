@@ -1,0 +1,35 @@
+"""The Gaussian mechanism in closed form (Balle and Wang 2018)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privaware.accounting._laws import Array
+
+
+def delta(mu: float, epsilons: Array) -> Array:
+    """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the product taken before either factor can overflow.
+
+    >>> float(delta(1.0, np.array([4.37718]))[0].round(8))
+    1e-05
+    """
+    from scipy import special
+
+    a = mu / 2 - epsilons / mu
+    b = mu / 2 + epsilons / mu
+    return np.asarray(special.ndtr(a) - 0.5 * np.exp(-a * a / 2) * special.erfcx(b / math.sqrt(2)))
+
+
+def epsilon(mu: float, delta_: float) -> float:
+    """The epsilon >= 0 at which `delta` equals `delta_`."""
+    from scipy import optimize
+
+    def gap(e: float) -> float:
+        return float(delta(mu, np.array([e]))[0]) - delta_
+
+    if gap(0.0) <= 0:
+        return 0.0
+    high = mu * (mu / 2 + math.sqrt(2 * math.log(1 / delta_))) * (1 + 1e-12)
+    return float(optimize.brentq(gap, 0.0, high, rtol=1e-13, xtol=1e-300))

@@ -1,0 +1,257 @@
+"""One event, looked at by every accountant: which bounds exist, which is reported, and what must agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
+from privaware.accounting._laws import Array
+from privaware.accounting._terms import (
+    Leaves,
+    Terms,
+    alternatives,
+    contains,
+    flatten,
+    pair_from_profile,
+)
+from privaware.errors import Refused
+from privaware.events import Composed, Disjoint, Event, Group, Selected, Unproven
+
+AGREEMENT = 5e-3
+# Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
+# larger, and a relative comparison of two numbers that are both zero but for rounding would refuse perfect
+# privacy.
+FLOOR = 1e-6
+
+
+def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
+    """Every bound of the dearest way a row can meet the event."""
+    ways = [_way(way, delta, tuple(orders), full=True) for way in alternatives(event)]
+    return max(ways, key=lambda way: float(way["epsilon"]))
+
+
+def epsilon(event: Event, delta: float) -> float:
+    """What is reported, without the bounds that are only for comparison."""
+    ways = alternatives(event)
+    return max(float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]) for way in ways)
+
+
+def quick(event: Event, delta: float) -> float:
+    """Close to `epsilon` and faster: the characteristic function alone, where the distribution would be reported."""
+    worst = 0.0
+    for way in alternatives(event):
+        if any(contains(leaf, Selected) for leaf, _ in way):
+            worst = max(worst, float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]))
+            continue
+        terms = flatten(way, pair)
+        if (mu := terms.gaussian()) is not None:
+            worst = max(worst, _gaussian.epsilon(mu, delta))
+        elif terms.rho or not _pld.reachable(terms):
+            worst = max(worst, min(_rdp.epsilon(terms, delta), _pure(terms, delta)))
+        else:
+            worst = max(worst, _cf.epsilon(terms, delta))
+    return worst
+
+
+def delta(event: Event, epsilon: float) -> float:
+    """The larger of two agreeing accountants' deltas; by Renyi divergences where there is no distribution."""
+    worst = 0.0
+    for way in alternatives(event):
+        terms = None if _only_curves(way) else _terms_or_none(way)
+        if terms is None or not _composable(terms):
+            failure = _failure(way)
+            curve = _rdp_curve(way, _rdp.ORDERS)
+            value = failure + (1 - failure) * _rdp.delta(_rdp.ORDERS, curve, epsilon)
+        elif (mu := terms.gaussian()) is not None:
+            value = float(_gaussian.delta(mu, np.array([epsilon]))[0])
+        else:
+            value = float(_profile_of(terms)(np.array([epsilon]))[0])
+        worst = max(worst, min(value, 1.0))
+    return worst
+
+
+def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
+    out: dict[str, Any] = dict.fromkeys(("pld", "cf", "rdp", "rdp_classic"))
+    selected = any(contains(leaf, Selected) for leaf, _ in way)
+    terms = _terms_or_none(way) if not _only_curves(way) else None
+    if terms is not None and _composable(terms):
+        out["pld"], out["cf"] = _distributions(way, terms, delta)
+        agree(out["pld"], out["cf"])
+    if full or selected or out["pld"] is None:
+        failure = _failure(way)
+        if failure < delta:
+            rest = (delta - failure) / (1 - failure)
+            curve = _rdp_curve(way, orders)
+            out["rdp"] = _rdp.convert(orders, curve, rest)
+            out["rdp_classic"] = _rdp.convert(orders, curve, rest, classic=True)
+    candidates = {
+        "privacy_profile" if selected else "pld": out["pld"],
+        "papernot_steinke" if selected else "rdp": out["rdp"],
+    }
+    if terms is not None:
+        candidates["pure"] = _pure(terms, delta) if out["pld"] is None else None
+    known = {name: value for name, value in candidates.items() if value is not None}
+    if not known:
+        known = {"rdp": math.inf}
+    out["method"] = min(known, key=lambda name: known[name])
+    out["epsilon"] = known[out["method"]]
+    return out
+
+
+def agree(pld: float, cf: float) -> None:
+    """Fails closed: two accountants that share no numerics must say the same."""
+    if pld == cf or abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR):
+        return
+    raise Refused(
+        f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
+        "so no epsilon is reported; please report the event"
+    )
+
+
+def _distributions(way: Leaves, terms: Terms, delta: float) -> tuple[float, float]:
+    if (mu := terms.gaussian()) is not None:
+        return _gaussian.epsilon(mu, delta), _cf.epsilon(terms, delta)
+    if len(way) == 1 and isinstance(leaf := way[0][0], Selected) and way[0][1] == 1:
+        return _selected_alone(leaf, delta)
+    return _pld.epsilon(terms, delta), _cf.epsilon(terms, delta)
+
+
+def _composable(terms: Terms) -> bool:
+    return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
+
+
+def _pure(terms: Terms, delta: float) -> float:
+    return terms.pure() if terms.failure <= delta else math.inf
+
+
+def _only_curves(way: Leaves) -> bool:
+    """Poisson selection and anything on top of zCDP has no profile here."""
+    return any(contains(leaf, Selected) and not _has_profile(leaf) for leaf, _ in way)
+
+
+def _has_profile(event: Event) -> bool:
+    if isinstance(event, Selected):
+        inner = (
+            [flatten(w, pair) for w in alternatives(event.event)]
+            if _no_selection(event.event)
+            else []
+        )
+        return event.law != "poisson" and all(_composable(t) for t in inner)
+    parts = getattr(event, "events", None) or [getattr(event, "event", None)]
+    return all(_has_profile(part) for part in parts if isinstance(part, Event))
+
+
+def _no_selection(event: Event) -> bool:
+    return not contains(event, Selected)
+
+
+def _terms_or_none(way: Leaves) -> Terms | None:
+    try:
+        return flatten(way, pair)
+    except _pld.OutOfReach:
+        return None
+
+
+def _failure(way: Leaves) -> float:
+    plain = [(leaf, n) for leaf, n in way if not isinstance(leaf, Selected)]
+    return flatten(plain, pair).failure
+
+
+def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> Array:
+    plain = [(leaf, n) for leaf, n in way if not isinstance(leaf, Selected)]
+    total = _rdp.curve(flatten(plain, pair), orders)
+    for leaf, count in way:
+        if isinstance(leaf, Selected):
+            total = total + count * _selected_curve(leaf, orders)
+    return total
+
+
+@lru_cache(maxsize=64)
+def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
+    ways = alternatives(selected.event)
+    if any(
+        _failure(way) > 0 for way in ways
+    ):  # a run that may fail outright has no Renyi divergence
+        return np.full(len(orders), math.inf)
+    base = np.max([_rdp_curve(way, orders) for way in ways], axis=0)
+    chance = None
+    if selected.law == "poisson":
+        chance = _profile_or_curve(selected.event, base, orders)
+    return _selection.renyi(selected, np.asarray(orders), base, chance)
+
+
+def _profile_or_curve(event: Event, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
+    try:
+        return profile(event)
+    except _pld.OutOfReach:
+        return lambda epsilons: np.array([_rdp.delta(orders, base, float(e)) for e in epsilons])
+
+
+def _selected_alone(selected: Selected, delta: float) -> tuple[float, float]:
+    """Epsilon by the profile bound, from either accountant's profile of one run: no grid in between."""
+    run, mean = selected.event, selected.mean
+    price = _selection.shift(selected, profile(run), _top(run, 1e-9))
+    pld = max(_distributions(way, flatten(way, pair), delta / mean)[0] for way in alternatives(run))
+    cf = max(_cf.epsilon(flatten(way, pair), delta / mean) for way in alternatives(run))
+    pure = max(flatten(way, pair).pure() for way in alternatives(run))
+    eta = _selection.parameters(selected)[0]
+    return min(price + pld, (2 + eta) * pure), min(price + cf, (2 + eta) * pure)
+
+
+def profile(event: Event) -> _selection.Profile:
+    """delta as a function of epsilon, the dearest way."""
+    parts = [_profile_of(flatten(way, pair)) for way in alternatives(event)]
+
+    def deltas(epsilons: Array) -> Array:
+        return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]
+
+    return deltas
+
+
+def _profile_of(terms: Terms) -> _selection.Profile:
+    if not _composable(terms):
+        raise _pld.OutOfReach
+    if (mu := terms.gaussian()) is not None:
+        return lambda epsilons: _gaussian.delta(mu, epsilons)
+    return _pld.profile(terms)
+
+
+def _top(event: Event, delta: float) -> float:
+    """Where the profile is down to `delta`, or to what outright failure leaves."""
+    failure = max(flatten(way, pair).failure for way in alternatives(event))
+    return epsilon(event, min(delta + 1.01 * failure, 0.999))
+
+
+@lru_cache(maxsize=64)
+def pair(event: Event) -> tuple[Array, Array, float]:
+    """A dominating pair for an event that has none by name, from a bound on its profile."""
+    if isinstance(event, Unproven):
+        raise Refused(f"no guarantee can be computed: {event.reason}")
+    if isinstance(event, Selected):
+        if event.law == "poisson":
+            raise _pld.OutOfReach
+        run = profile(event.event)
+        price = _selection.shift(event, run, _top(event.event, 1e-9))
+        top = price + _top(event.event, 1e-11 / event.mean)
+        epsilons = np.linspace(0.0, top, 4001)
+        deltas = np.where(
+            epsilons > price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0
+        )
+    elif isinstance(event, Group):
+        run, size = profile(event.event), event.size
+        epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), 4001)
+        each = epsilons / size
+        # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
+        growth = sum(np.exp(np.minimum(i * each, 700.0)) for i in range(size))
+        deltas = growth * run(each)
+    elif isinstance(event, (Composed, Disjoint)):
+        epsilons = np.linspace(0.0, _top(event, 1e-12), 4001)
+        deltas = profile(event)(epsilons)
+    else:
+        raise Refused(f"no accountant knows {type(event).__name__}")
+    return pair_from_profile(epsilons, deltas)

@@ -1,0 +1,76 @@
+"""Private selection: the best of a secret random number K of runs, for about the price of two or three.
+
+Only the best output is released, so the other runs are hidden by not knowing how many there were. Two bounds are used:
+
+* Papernot and Steinke 2022, in Renyi divergences. For the truncated negative binomial law with parameters eta, gamma:
+  r'(l) = r(l) + (1+eta) [(1 - 1/m) r(m) + ln(1/gamma)/m] + ln E[K]/(l-1) for any orders l, m; for a Poisson
+  number of mean u: r'(l) = r(l) + u delta(ln(1 + 1/(l-1))) + ln(u)/(l-1), with delta the privacy profile of one
+  run.
+* Koskela, Redberg and Wang 2024, in profiles, negative binomial only: for any e1 >= 0,
+  delta'(e) <= E[K] delta(e - (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1))).
+
+The logarithmic law is eta = 0. Tighter bounds are known but not yet published with a proof, and are not used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from privaware.accounting._laws import Array
+from privaware.events import Selected
+
+Profile = Callable[[Array], Array]
+
+
+def parameters(selected: Selected) -> tuple[float, float]:
+    """(eta, gamma) of the law with the given mean.
+
+    >>> from privaware.events import Gaussian
+    >>> eta, gamma = parameters(Selected(event=Gaussian(noise=1.0), law="negative_binomial", mean=10.0, shape=1.0))
+    >>> (eta, round(gamma, 9))
+    (1.0, 0.1)
+    """
+    from scipy import optimize
+
+    eta = 0.0 if selected.law == "logarithmic" else float(selected.shape or 0.0)
+
+    def gap(log_gamma: float) -> float:
+        return math.log(mean_runs(eta, log_gamma)) - math.log(selected.mean)
+
+    low = -1.0
+    while gap(low) < 0:
+        low *= 2
+    return eta, math.exp(float(optimize.brentq(gap, low, -1e-12, xtol=1e-14)))
+
+
+def mean_runs(eta: float, log_gamma: float) -> float:
+    """E[K] = eta (1-g) / (g (1 - g^eta)), and its limit at eta = 0."""
+    gamma = math.exp(log_gamma)
+    if eta == 0:
+        return -math.expm1(log_gamma) / gamma / -log_gamma
+    return eta * -math.expm1(log_gamma) / gamma / -math.expm1(eta * log_gamma)
+
+
+def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
+    """The curve of Papernot and Steinke from the curve `base` of one run."""
+    mean = math.log(selected.mean)
+    if selected.law == "poisson":
+        if profile is None:
+            return np.full(len(orders), math.inf)
+        chance = profile(-np.log1p(-1 / orders))
+        return np.maximum(base + selected.mean * chance + mean / (orders - 1), 0.0)  # type: ignore[no-any-return]
+    eta, gamma = parameters(selected)
+    extra = np.min((1 - 1 / orders) * base - math.log(gamma) / orders)
+    return base + (1 + eta) * extra + mean / (orders - 1)  # type: ignore[no-any-return]
+
+
+def shift(selected: Selected, profile: Profile, top: float) -> float:
+    """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of hiding the number of runs."""
+    eta, gamma = parameters(selected)
+    tries = np.linspace(0.0, top, 4001)
+    return (1 + eta) * float(
+        np.min(np.logaddexp(tries, np.log((1 / gamma - 1) * profile(tries) + 1e-300)))
+    )

@@ -1,0 +1,290 @@
+"""Events become `Terms`: the flat list of laws that the accountants compose.
+
+Gaussians collapse into one (their squared inverse noises add up, exactly, also when later ones depend on earlier
+outputs); chances of outright failure are multiplied together; samples and groups find the pair that dominates
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.accounting._laws import (
+    DIRECTIONS,
+    Array,
+    Capped,
+    Law,
+    Normal,
+    Response,
+    SampledLaplace,
+    Shifted,
+    Table,
+    sample,
+)
+from privaware.errors import Refused, WrongInput
+from privaware.events import (
+    ZCDP,
+    Approximate,
+    Composed,
+    Disjoint,
+    Event,
+    Gaussian,
+    Group,
+    Laplace,
+    Pure,
+    RandomisedResponse,
+    Sampled,
+    Unproven,
+    leaves,
+)
+
+Leaves = Sequence[tuple[Event, int]]
+Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probabilities, failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """A composition, flattened: laws with their counts, and what is no law."""
+
+    laws: tuple[tuple[Law, int], ...] = ()
+    survive: float = 0.0  # ln of the probability that no release fails outright
+    rho: float = 0.0  # zCDP is a bound on a curve, not a pair: only RDP can use it
+
+    @property
+    def failure(self) -> float:
+        return -math.expm1(self.survive)
+
+    def directions(self) -> tuple[str, ...]:
+        return DIRECTIONS[:1] if all(law.symmetric for law, _ in self.laws) else DIRECTIONS
+
+    def gaussian(self) -> float | None:
+        """mu, if all there is are Gaussians."""
+        if len(self.laws) == 1 and isinstance(law := self.laws[0][0], Normal) and not self.rho:
+            return law.mu if self.survive == 0 else None
+        return None
+
+    def pure(self) -> float:
+        """An epsilon that holds with delta 0, but for failures."""
+        return sum(n * law.pure() for law, n in self.laws) if not self.rho else math.inf
+
+
+def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
+    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`."""
+    ways: list[list[tuple[Event, int]]] = [[]]
+    for leaf, count in leaves(event):
+        if isinstance(leaf, Disjoint):
+            inner = [tuple(way) for part in leaf.events for way in alternatives(part)]
+            unique = list(dict.fromkeys(inner))
+            ways = [way + [(e, n * count) for e, n in extra] for way in ways for extra in unique]
+            if len(ways) > 1000:
+                raise Refused(
+                    "the event composes too many disjoint releases to compare every choice of parts; "
+                    "compose inside each part instead"
+                )
+        else:
+            for way in ways:
+                way.append((leaf, count))
+    return ways
+
+
+def flatten(parts: Leaves, profile: Profile) -> Terms:
+    """Terms of leaves without `Disjoint`; `profile` gives a pair for an event that has none by name."""
+    total = _Total(profile)
+    for leaf, count in parts:
+        total.add(leaf, count)
+    return total.terms()
+
+
+class _Total:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.precision = 0.0
+        self.laws: dict[Law, int] = {}
+        self.survive = 0.0
+        self.rho = 0.0
+
+    def terms(self) -> Terms:
+        laws = list(self.laws.items())
+        if self.precision:
+            laws.insert(0, (Normal(mu=math.sqrt(self.precision)), 1))
+        return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
+
+    def law(self, law: Law, count: int) -> None:
+        self.laws[law] = self.laws.get(law, 0) + count
+
+    def fail(self, delta: float, count: int) -> None:
+        self.survive += count * math.log1p(-delta) if delta < 1 else -math.inf
+
+    def add(self, leaf: Event, count: int) -> None:
+        match leaf:
+            case Gaussian(noise=noise):
+                self.precision += count / noise**2
+            case Laplace(noise=noise):
+                self.law(SampledLaplace(noise=noise), count)
+            case Pure(epsilon=epsilon):
+                self.law(Response(epsilon=epsilon), count)
+            case RandomisedResponse(epsilon=epsilon, classes=classes):
+                self.law(Response(epsilon=epsilon, classes=classes), count)
+            case Approximate(epsilon=epsilon, delta=delta):
+                # The worst such release fails with probability delta, and else is a response (Kairouz et al. 2015).
+                self.fail(delta, count)
+                if epsilon > 0:
+                    self.law(Response(epsilon=epsilon), count)
+            case ZCDP(rho=rho):
+                self.rho += count * rho
+            case Sampled():
+                self.sampled(leaf, count)
+            case Group():
+                self.group(leaf.event, leaf.size, count)
+            case Unproven(reason=reason):
+                raise Refused(f"no guarantee can be computed: {reason}")
+            case _:  # Selected, and Disjoint inside a sample or a group
+                self.by_profile(leaf, count)
+
+    def by_profile(self, leaf: Event, count: int, rate: float = 1.0) -> None:
+        losses, probs, failure = self.profile(leaf)
+        self.fail(failure * rate, count)
+        if rate == 1:
+            pair = (losses, probs)
+            self.law(Table(name=repr(leaf), remove=pair, add=pair), count)
+        else:
+            remove, add = (sample(losses, probs, rate, d) for d in DIRECTIONS)
+            self.law(Table(name=f"{leaf!r} at rate {rate!r}", remove=remove, add=add), count)
+
+    def sampled(self, leaf: Sampled, count: int) -> None:
+        """The pair ((1-rate) Q + rate P, Q) of the inner pair (P, Q), named where it has a name."""
+        inner = list(leaves(leaf.event))
+        if not inner:
+            return
+        replace, rate = leaf.relation == "replace_one", leaf.rate
+        if all(isinstance(e, Gaussian) for e, _ in inner):
+            noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
+            if leaf.cap is not None and leaf.rows is not None:
+                capped = Capped(
+                    noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=replace
+                )
+                self.law(capped, count)
+            elif rate == 1:
+                self.precision += count * (2 if replace else 1) ** 2 / noise**2
+            else:
+                self.law(Shifted(noise=noise, rate=rate, replace=replace), count)
+            return
+        if replace or leaf.cap is not None:
+            raise WrongInput(
+                "replace_one and capped batches are priced for Gaussian releases only, "
+                f"got a sample of {leaf.event}; use Gaussian noise, or Poisson sampling under add_remove"
+            )
+        if len(inner) == 1 and inner[0][1] == 1:
+            self.sampled_one(inner[0][0], rate, count)
+        else:
+            self.by_profile(Composed(events=tuple(n * e for e, n in inner)), count, rate)
+
+    def sampled_one(self, inner: Event, rate: float, count: int) -> None:
+        match inner:
+            case Laplace(noise=noise):
+                self.law(SampledLaplace(noise=noise, rate=rate), count)
+            case Pure(epsilon=epsilon):
+                self.law(Response(epsilon=epsilon, rate=rate), count)
+            case RandomisedResponse(epsilon=epsilon, classes=classes):
+                self.law(Response(epsilon=epsilon, classes=classes, rate=rate), count)
+            case Approximate(epsilon=epsilon, delta=delta):
+                # Balle, Barthe and Gaboardi 2018: ln(1 + rate (e^epsilon - 1)) and rate * delta.
+                self.fail(rate * delta, count)
+                if epsilon > 0:
+                    self.law(Response(epsilon=epsilon, rate=rate), count)
+            case ZCDP(rho=rho):
+                self.rho += count * rho  # nothing is gained for a bare curve, and nothing lost
+            case Sampled(relation="add_remove", cap=None):
+                self.sampled(Sampled(event=inner.event, rate=rate * inner.rate), count)
+            case Unproven():
+                self.add(inner, count)
+            case _:
+                self.by_profile(inner, count, rate)
+
+    def group(self, event: Event, size: int, count: int) -> None:
+        """A unit of `size` rows. Each release of a composition is priced for the whole unit."""
+        for leaf, times in leaves(event):
+            self.group_one(leaf, size, count * times)
+
+    def group_one(self, leaf: Event, size: int, count: int) -> None:
+        match leaf:
+            case Gaussian(noise=noise):
+                self.precision += count * (size / noise) ** 2
+            case Laplace(noise=noise):
+                self.law(SampledLaplace(noise=noise / size), count)
+            case Pure(epsilon=epsilon):
+                self.law(Response(epsilon=size * epsilon), count)
+            case Approximate(epsilon=epsilon, delta=delta):
+                grown = size if epsilon == 0 else math.expm1(size * epsilon) / math.expm1(epsilon)
+                self.fail(min(1.0, delta * grown), count)
+                if epsilon > 0:
+                    self.law(Response(epsilon=size * epsilon), count)
+            case RandomisedResponse():
+                self.add(leaf, count * size)  # every row of the unit is randomised on its own
+            case ZCDP(rho=rho):
+                self.rho += count * size**2 * rho  # Bun and Steinke 2016
+            case Group(event=inner, size=more):
+                self.group(inner, size * more, count)
+            case Unproven():
+                self.add(leaf, count)
+            case Sampled(relation="add_remove", cap=None) if self.group_sampled(leaf, size, count):
+                return
+            case _ if size == 1:
+                self.add(leaf, count)
+            case _:
+                self.by_profile(Group(event=leaf, size=size), count)
+
+    def group_sampled(self, leaf: Sampled, size: int, count: int) -> bool:
+        inner = list(leaves(leaf.event))
+        if not inner or not all(isinstance(e, Gaussian) for e, _ in inner):
+            return False
+        noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
+        if leaf.rate == 1:
+            self.precision += count * (size / noise) ** 2
+        else:
+            self.law(Shifted(noise=noise, rate=leaf.rate, group=size), count)
+        return True
+
+
+def contains(event: Event, kind: type[Event]) -> bool:
+    """Whether an event of `kind` occurs anywhere inside."""
+    if isinstance(event, kind):
+        return True
+    inner = getattr(event, "events", None) or [getattr(event, "event", None)]
+    return any(contains(part, kind) for part in inner if isinstance(part, Event))
+
+
+def pair_from_profile(epsilons: Array, deltas: Array) -> tuple[Array, Array, float]:
+    """The pair (losses, probabilities, failure) of a bound delta(epsilon) at epsilons >= 0, by connecting the dots.
+
+    A profile that bounds both directions extends to negative epsilon by delta(-e) = 1 - e^-e + e^-e delta(e), and
+    a true one is convex in e^epsilon, so it lies below the lower convex hull of any bound on it. The straight
+    lines between the dots (in e^epsilon) belong to losses at the dots.
+    """
+    deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
+    negative = epsilons[:0:-1]
+    mirrored = -np.expm1(-negative) + np.exp(-negative) * deltas[:0:-1]
+    e = np.concatenate([-negative, epsilons])
+    d = _hull(e, np.concatenate([mirrored, deltas]))
+    rise, gap = np.diff(d), np.diff(e)
+    probs = np.append(1 - d[0], rise / np.expm1(-gap)) + np.append(rise / np.expm1(gap), 0.0)
+    probs = np.maximum(probs, 0.0)
+    return e, probs / probs.sum(), float(d[-1])
+
+
+def _hull(epsilons: Array, deltas: Array) -> Array:
+    """Lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons."""
+    x = np.exp(epsilons)
+    keep: list[int] = []
+    for i in range(len(x)):
+        while len(keep) > 1:
+            a, b = keep[-2], keep[-1]
+            if (deltas[b] - deltas[a]) * (x[i] - x[a]) <= (deltas[i] - deltas[a]) * (x[b] - x[a]):
+                break
+            keep.pop()
+        keep.append(i)
+    return np.interp(x, x[keep], deltas[keep])  # type: ignore[no-any-return]
