@@ -64,7 +64,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None) -> Verdict:
 
 def _claim(facts: dict[str, Any]) -> tuple[float, float]:
     guarantee = facts["guarantee"]
-    numbers = [
+    numbers: list[Any] = [
         guarantee.get(name) if isinstance(guarantee, dict) else None
         for name in ("epsilon", "delta")
     ]
