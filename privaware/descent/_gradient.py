@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from privaware.descent._clip import Clip, flat, quantile
-from privaware.descent._probe import proven
+from privaware.descent._losses import row_losses
+from privaware.descent._probe import proven, refuse_kinds
 from privaware.descent._shares import merged
 from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
@@ -43,7 +44,7 @@ def accumulate(
         outputs, tape = stack.forward(inputs, rows)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
-        losses = _row_losses(loss, outputs, targets, tape.hidden, rows)
+        losses = row_losses(loss, outputs, targets, tape.hidden, rows)
     shares = {name: merged(parts) for name, parts in tape.shares(losses).items()}
     with torch.no_grad():
         squares = _squares(stack, shares, rows, per_layer=hasattr(clip, "shares"))
@@ -61,16 +62,6 @@ def accumulate(
             inside = inside if valid is None else inside * valid
             total[:, -1] += inside.view(stack.models, -1).sum(1)
     return squares
-
-
-def _row_losses(loss: Loss, outputs: Any, targets: Any, hidden: list[Tensor], rows: int) -> Tensor:
-    losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
-    if not isinstance(losses, Tensor) or losses.ndim != 1 or rows == 0 or len(losses) % rows:
-        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-        raise WrongInput(
-            f"expected a loss with one value a row ({rows} values), got {shape}; use reduction='none'"
-        )
-    return losses / (len(losses) // rows) if len(losses) != rows else losses
 
 
 def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer: bool) -> Tensor:
@@ -115,6 +106,7 @@ def clipped_sum(
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
         raise WrongInput("expected a module with trainable parameters, got none")
+    refuse_kinds(module)
     stack = Stack([module], device=parameter.device, watch=getattr(loss, "watch", ()))
     given, goal = as_inputs(inputs, stack), as_target(targets, stack)
     if proven(module, loss, given, goal, stack.device):

@@ -137,12 +137,15 @@ class Descent:
 
         Each model is a release of its own: what the population costs is what all of them cost together.
         """
+        from privaware.descent._probe import refuse_kinds
         from privaware.descent._run import Run
         from privaware.descent._widths import Widened
 
         at = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
         with _seeded(rng, device), _precision(self.precision):
             built = [one if isinstance(one, nn.Module) else one() for one in modules]
+            for module in built:
+                refuse_kinds(module)
             wide = Widened(built)
             run = Run(
                 self,

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["cross_entropy", "focal", "losing_less", "squared"]
+from privaware.errors import WrongInput
+
+__all__ = ["cross_entropy", "focal", "losing_less", "row_losses", "squared"]
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -86,6 +88,17 @@ class losing_less:
         for inputs in hidden:
             early = early + inputs.reshape(len(outputs), -1).square().mean(1) / (2 * self.beta)
         return self.share * focal(self.gamma)(outputs, targets) + (1 - self.share) * early
+
+
+def row_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], rows: int) -> Tensor:
+    """The losses, one a row; several values a row (its augmented copies) count by their mean."""
+    losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
+    if not isinstance(losses, Tensor) or losses.ndim != 1 or rows == 0 or len(losses) % rows:
+        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise WrongInput(
+            f"expected a loss with one value a row ({rows} values), got {shape}; use reduction='none'"
+        )
+    return losses / (len(losses) // rows) if len(losses) != rows else losses
 
 
 def _sigmoid(position: float) -> float:

@@ -16,10 +16,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from privaware.descent._clip import flat
+from privaware.descent._losses import row_losses
 from privaware.descent._stack import Stack
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["made_up", "proven", "replace_batch_norm"]
+__all__ = ["made_up", "proven", "refuse_kinds", "replace_batch_norm"]
 
 ROWS = 3
 
@@ -57,10 +58,9 @@ def proven(
     models: int = 1,
 ) -> bool:
     """Whether the module must be handled whole (the general way); refuses what cannot be private at all."""
-    _by_kind(module)
     probe = copy.deepcopy(module).to(device)
     rows = tuple(made_up(item, at, ROWS) for at, item in enumerate(inputs))
-    goal = torch.zeros_like(targets[:1]).expand(ROWS, *targets.shape[1:])
+    goal = targets.new_zeros((ROWS, *targets.shape[1:]))
     _isolated(probe, loss, rows, goal)
     expected = _by_autograd(probe.eval(), loss, rows, goal)
     counts = (1,) if models == 1 else (1, 2)
@@ -77,7 +77,8 @@ def proven(
     )
 
 
-def _by_kind(module: nn.Module) -> None:
+def refuse_kinds(module: nn.Module) -> None:
+    """Refuses layers that are known to mix or remember rows, or are not ready."""
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"
         if isinstance(layer, _InstanceNorm):
@@ -112,8 +113,7 @@ def made_up(like: Tensor, at: int, rows: int) -> Tensor:
 def _losses(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> Tensor:
     with torch.random.fork_rng(devices=[goal.device] if goal.is_cuda else []):
         torch.manual_seed(2**31)
-        found: Tensor = loss(module(*rows), goal)
-    return found
+        return row_losses(loss, module(*rows), goal, [], ROWS)
 
 
 def _isolated(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> None:
@@ -122,8 +122,6 @@ def _isolated(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tens
     other = tuple(_with_other_row(item) for item in rows)
     with torch.no_grad():
         first, second = (_losses(module, loss, given, goal) for given in (rows, other))
-    if first.ndim == 0 or len(first) != ROWS:
-        return
     if not torch.allclose(first[::2], second[::2], rtol=1e-5, atol=1e-6, equal_nan=True):
         raise Refused(
             "the rows are not independent: changing one row changed another row's loss, so no row's gradient can be "
@@ -149,7 +147,7 @@ def _by_autograd(
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
     losses = _losses(module, loss, rows, goal)
     found = []
-    for value in losses if losses.ndim == 1 else losses.flatten()[:0]:
+    for value in losses:
         gradients = torch.autograd.grad(
             value, list(named.values()), allow_unused=True, retain_graph=True
         )
@@ -178,14 +176,12 @@ def _agrees(
     stack = Stack([module] * models, device=goal.device, whole=whole)
     total = torch.zeros_like(stack.theta)
     sizes = [torch.stack([g.square().sum() for g in one.values()]).sum().sqrt() for one in expected]
-    norm = max(0.5 * float(min(sizes, default=torch.tensor(1.0))), 1e-6)
+    norm = max(0.5 * float(min(sizes)), 1e-6)
     given = tuple(torch.cat([item] * models) for item in rows)
     goals = torch.cat([goal] * models)
     squares = accumulate(
         stack, loss, given, goals, rows=ROWS * models, clip=flat(norm), norm=norm, total=total
     )
-    if not expected:
-        return True
     true = torch.stack(sizes * models)
     near = torch.allclose(squares[:, 0].clamp_min(0).sqrt(), true, rtol=2e-3, atol=1e-6)
     for slot in stack.slots:

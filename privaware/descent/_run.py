@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from privaware.descent._clip import quantile
 from privaware.descent._gradient import accumulate, as_inputs, as_target
 from privaware.descent._memory import physical_rows
-from privaware.descent._probe import proven
+from privaware.descent._probe import proven, refuse_kinds
 from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
 from privaware.noise import Rng
@@ -81,6 +81,7 @@ class Run:
     def _load(self, inputs: Any, targets: Any, device: str) -> None:
         loss = self.descent.loss
         watch = getattr(loss, "watch", ())
+        refuse_kinds(self.modules[0])
         self.stack = Stack(self.modules, device=device, watch=watch)
         self.inputs = as_inputs(inputs, self.stack)
         self.targets = as_target(targets, self.stack)
