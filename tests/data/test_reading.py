@@ -48,7 +48,8 @@ def test_the_same_table_in_any_dress(tmp_path: Path, content: bytes) -> None:
 
 def test_tabs_separate_in_tsv_and_txt(tmp_path: Path) -> None:
     for name in ("data.tsv", "data.txt"):
-        assert columns_of(table_of(tmp_path, b"a\tb\n1,5\tx\n", name)) == {"a": ["1,5"], "b": ["x"]}
+        frame = table_of(tmp_path, b'a\tb\nsaid, "yes"\tx\n', name)
+        assert columns_of(frame) == {"a": ['said, "yes"'], "b": ["x"]}
 
 
 def test_quotes_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
