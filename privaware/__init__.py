@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -32,3 +34,14 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"privaware.{_HOMES[name]}"), name)
     raise AttributeError(f"privaware has no {name!r}")
+
+
+class _Package(ModuleType):
+    """`fit` and `train` stay functions: importing the file of the same name does not put it in their place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

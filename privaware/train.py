@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware import accounting
@@ -40,9 +41,9 @@ def train(
     """A copy of `module`, trained on `inputs` and `targets` within (epsilon, delta); the module itself is not changed.
 
     Each of `steps` takes every row with probability `rate`, scales its gradient to at most `norm`, adds Gaussian noise,
-    divides by rate x rows and moves by `lr`. `loss(outputs, targets)` gives one value a row. `rows` is the public number
-    of rows; without it the number given counts as public. `more` goes to `Descent`: `update`, `clip`, `average`,
-    `copies`, `physical` and the like.
+    divides by rate x rows and moves by `lr`. `loss(outputs, targets)` gives one value a row. `rows` is the public
+    number of rows; without it the number given counts as public. `more` goes to `Descent`: `update`, `clip`,
+    `average`, `copies`, `physical` and the like.
 
     Privacy: (epsilon, delta) for adding or removing one row. A ledger, if given, is charged before a row is used.
 
@@ -62,10 +63,12 @@ def train(
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
     noise = accounting.calibrate(descent.cost, epsilon, delta)
+    run = None if checkpoint is None else _key(checkpoint)
     if ledger is not None:
+        _same_promise(ledger)
         what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
-        ledger.spend(descent.cost(noise), what=what, seed=seed)
-    return descent.run(
+        ledger.spend(descent.cost(noise), what=what, seed=seed, run=run)
+    trained = descent.run(
         module,
         inputs,
         targets,
@@ -76,3 +79,20 @@ def train(
         progress=progress,
         checkpoint=checkpoint,
     )
+    if ledger is not None and run is not None:
+        ledger.finish(run)
+    return trained
+
+
+def _key(checkpoint: Checkpoint | str) -> str:
+    """The name of a run in the ledger, so that one resumed from its checkpoint is not charged again."""
+    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    return f"train {Path(path).resolve()}"
+
+
+def _same_promise(ledger: Ledger) -> None:
+    if (ledger.unit, ledger.relation) != ("row", "add_remove"):
+        raise WrongInput(
+            f"expected a ledger for adding or removing one row, got one for {ledger.unit}, {ledger.relation}; "
+            "use another ledger"
+        )
