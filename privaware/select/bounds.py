@@ -28,6 +28,7 @@ Repeated(event=Pure(epsilon=0.25), count=2)
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -200,14 +201,13 @@ def _common(
     place of the vector a word has. Sorted from large to small and padded with zeros, the vector has
     the same length whatever the words are, and one more row moves one entry by one.
     """
-    texts = [word for word in words.tolist() if isinstance(word, str) and word]
-    distinct, counts = np.unique(np.array(texts, dtype=object), return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    exact_counts = np.zeros(max(SLOTS, len(counts)))
-    exact_counts[: len(counts)] = counts[order]
+    counts = Counter(word for word in words.tolist() if isinstance(word, str) and word)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    exact_counts = np.zeros(max(SLOTS, len(ranked)))
+    exact_counts[: len(ranked)] = [counts[word] for word in ranked]
     noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
     # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
     # alone has; the last term is for the rounding of released values to a lattice.
     threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
-    shown = noisy[: len(counts)] > threshold
-    return tuple(sorted(distinct[order][shown])) or NONE
+    shown = noisy[: len(ranked)] > threshold
+    return tuple(sorted(word for word, seen in zip(ranked, shown, strict=True) if seen)) or NONE
