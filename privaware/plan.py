@@ -54,7 +54,7 @@ class Plan:
         """What each accountant says of it."""
         return accounting.bounds(self.event, self.delta)
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         return accounting.epsilon(self.event, self.delta)
 
@@ -145,7 +145,7 @@ def _choose(schema: Schema, epsilon: float, learner: str) -> tuple[str, list[str
     ]
 
 
-ENOUGH = 150
+ENOUGH = 50
 """Below this many rows x epsilon, measured on public benchmark data, a constant is the better bet."""
 
 

@@ -203,6 +203,7 @@ class Schema:
             raw = tomllib.loads(text)
         except (ValueError, RecursionError) as problem:
             raise WrongInput(f"expected a schema in TOML: {problem!s:.200}") from None
+        _expect("rows" in raw, "the declared number of rows, as rows = 1000", "none")
         columns = raw.pop("columns", {})
         _expect(isinstance(columns, dict), "a table [columns.NAME] for each column", columns)
         made = []
