@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,7 @@ from privaware.descent._shares import KEEP, Rows, add_weighted, keep_rows, squar
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
 
-__all__ = ["Convolved", "convolution"]
+__all__ = ["Convolved", "convolution", "standardised"]
 
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -33,6 +34,20 @@ class Geometry:
         even = self.beside[::2] == self.beside[1::2]
         self.apart = self.mode != "constant" or not even
         self.padding = (0,) * len(self.kernel) if self.apart else tuple(reversed(self.beside[::2]))
+
+    @classmethod
+    def of(cls, kernel: Any, stride: int, padding: int) -> Geometry:
+        """A plain geometry: the same stride and padding in every direction."""
+        many = len(kernel)
+        facts = {
+            "kernel_size": tuple(kernel),
+            "stride": (stride,) * many,
+            "dilation": (1,) * many,
+            "groups": 1,
+            "_reversed_padding_repeated_twice": [padding] * (2 * many),
+            "padding_mode": "zeros",
+        }
+        return cls(SimpleNamespace(**facts))
 
     def prepared(self, inputs: Tensor) -> Tensor:
         """The inputs with what padding the convolution itself cannot do."""
@@ -95,18 +110,17 @@ class Convolved:
         most = places * places * 2 if ghost else size
         return self._chunked(max(1, KEEP // most), ghost)
 
-    def _chunked(self, each: int, ghost: bool) -> Tensor:
+    def part(self, start: int, stop: int) -> Convolved:
+        """The same for some of the rows."""
         copies = len(self.inputs) // self.count
+        rows = slice(start * copies, stop * copies)
+        given = (self.inputs[rows], self.gradients[rows], self.geometry, self.weight)
+        return Convolved(*given, stop - start)
+
+    def _chunked(self, each: int, ghost: bool) -> Tensor:
         out = []
         for start in range(0, self.count, each):
-            part = slice(start * copies, min(start + each, self.count) * copies)
-            one = Convolved(
-                self.inputs[part],
-                self.gradients[part],
-                self.geometry,
-                self.weight,
-                (part.stop - part.start) // copies,
-            )
+            one = self.part(start, min(start + each, self.count))
             out.append(one._from_grams() if ghost else square_sums(one.rows()))
         return torch.cat(out)
 
@@ -200,6 +214,86 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 def _by_row(values: Tensor, rows: int) -> Tensor:
     """(n, channels) summed over the copies of each row."""
     return values if len(values) == rows else values.view(rows, -1, *values.shape[1:]).sum(1)
+
+
+class Standardised:
+    """What a kernel adds whose filters are centred and scaled before they slide: the same linear map for every row."""
+
+    at = None
+
+    def __init__(self, inner: Convolved, centred: Tensor, size: Tensor) -> None:
+        self.inner, self.centred, self.size = inner, centred, size
+
+    def _back(self, gradients: Tensor) -> Tensor:
+        """Gradients (models, any, *shape) by the used filters, as gradients by the filters before."""
+        places = tuple(range(3, gradients.ndim))
+        count = math.prod(gradients.shape[3:])
+        centred, size = self.centred[:, None], self.size[:, None]
+        along = (gradients * centred).sum(places, keepdim=True)
+        part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
+        return part - part.mean(places, keepdim=True)
+
+    def rows(self) -> Tensor:
+        plain = self.inner.rows()
+        return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
+
+    def squares(self) -> Tensor:
+        each = max(1, KEEP // self.inner.weight[0].numel()) * len(self.centred)
+        if self.inner.count <= each:
+            self.inner.kept = self.inner.rows()
+            return square_sums(self.rows())
+        models = len(self.centred)
+        out = []
+        for at in range(models):
+            own = slice(at * self.inner.count // models, (at + 1) * self.inner.count // models)
+            for start in range(own.start, own.stop, each):
+                part = self.inner.part(start, min(start + each, own.stop))
+                one = Standardised(part, self.centred[at : at + 1], self.size[at : at + 1])
+                out.append(square_sums(one.rows()))
+        return torch.cat(out)
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        plain = torch.zeros_like(out)
+        self.inner.add(weights, plain)
+        out.add_(self._back(plain[:, None])[:, 0])
+
+    def clean(self, good: Tensor) -> None:
+        self.inner.clean(good)
+
+
+def standardised(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
+    """The weight-standardised convolution of `privaware.models`."""
+    from privaware.descent._layers import rows_first, unchanged
+
+    geometry = Geometry.of(layer.weight.shape[2:], layer.stride, layer.padding)
+    weight_name, weight = stack.of(layer.weight)
+    bias_name, bias = stack.of(layer.bias)
+    assert weight is not None
+
+    def forward(inputs: Tensor) -> Tensor:
+        rows_first(inputs, stack.rows)
+        centred = weight - weight.mean((2, 3, 4), keepdim=True)
+        count = weight[0, 0].numel()
+        squares = centred.square().sum((2, 3, 4), keepdim=True) / max(count - 1, 1)
+        size = torch.sqrt(squares * count + 1e-4)
+        used = centred / size
+        output = _convolve(inputs, used, bias, geometry)
+        version, kept, rows = inputs._version, inputs.detach(), stack.rows
+
+        def make(gradient: Tensor) -> list[tuple[str, Any]]:
+            unchanged(inputs, version)
+            gradient = gradient.to(stack.dtype)
+            shares: list[tuple[str, Any]] = []
+            if weight_name is not None:
+                inner = Convolved(kept.to(stack.dtype), gradient, geometry, used, rows)
+                shares.append((weight_name, Standardised(inner, centred, size)))
+            if bias_name is not None:
+                shares.append((bias_name, Rows(_by_row(gradient.flatten(2).sum(2), rows))))
+            return shares
+
+        return stack.record(output, make)
+
+    return forward
 
 
 def _convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from privaware import models
 from privaware.descent._attention import attention, has_rule
-from privaware.descent._convolution import convolution
+from privaware.descent._convolution import convolution, standardised
 from privaware.descent._general import general
 from privaware.descent._normalising import channels, embedding, features
-from privaware.descent._recurrent import recurrent
+from privaware.descent._recurrent import one_bias, recurrent
 from privaware.descent._shares import Outer, Rows
 from privaware.errors import Refused
 
@@ -32,6 +33,8 @@ def rules() -> dict[type[nn.Module], Rule]:
         nn.modules.linear.NonDynamicallyQuantizableLinear: linear,
         nn.Embedding: embedding,
         nn.MultiheadAttention: attention,
+        models.LSTM: one_bias,
+        models.StandardisedConv2d: standardised,
     }
     table |= dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution)
     table |= dict.fromkeys((nn.LayerNorm, nn.RMSNorm), features)

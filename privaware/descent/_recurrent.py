@@ -20,7 +20,7 @@ from privaware.errors import Refused
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
 
-__all__ = ["recurrent"]
+__all__ = ["one_bias", "recurrent"]
 
 Cell = Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[tuple[Tensor, ...], Any]]
 
@@ -33,7 +33,7 @@ def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
         )
     ends = ("", "_reverse") if layer.bidirectional else ("",)
     runs = [
-        [_Direction(stack, layer, f"_l{at}{end}") for end in ends] for at in range(layer.num_layers)
+        [_direction(stack, layer, f"_l{at}{end}") for end in ends] for at in range(layer.num_layers)
     ]
     two = isinstance(layer, nn.LSTM)
 
@@ -70,15 +70,39 @@ def _starts(layer: Any, values: Tensor, hx: Any, two: bool) -> tuple[Tensor, ...
     return (zero, zero) if two else (zero,)
 
 
+def one_bias(stack: Stack, layer: Any) -> Callable[..., Any]:
+    """The LSTM of `privaware.models`: one layer, one direction, one bias vector, all hidden states returned."""
+    given = {"weight_ih": layer.weight_ih, "weight_hh": layer.weight_hh, "bias_ih": layer.bias}
+    direction = _Direction(stack, given, _lstm)
+
+    def forward(inputs: Tensor) -> Tensor:
+        zero = inputs.new_zeros(len(inputs), layer.units)
+        return direction(inputs, (zero, zero))[0]
+
+    return forward
+
+
+def _direction(stack: Stack, layer: Any, end: str) -> _Direction:
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    given = {name: getattr(layer, name + end, None) for name in names}
+    cell = _CELLS.get(type(layer), _plain(getattr(layer, "nonlinearity", "tanh")))
+    return _Direction(stack, given, cell, end.endswith("_reverse"))
+
+
 class _Direction:
     """One layer in one direction."""
 
-    def __init__(self, stack: Stack, layer: Any, end: str) -> None:
-        self.stack, self.backwards = stack, end.endswith("_reverse")
-        self.gru = isinstance(layer, nn.GRU)
-        self.cell: Cell = _CELLS.get(type(layer), _plain(getattr(layer, "nonlinearity", "tanh")))
+    def __init__(
+        self,
+        stack: Stack,
+        given: dict[str, Tensor | None],
+        cell: Cell,
+        backwards: bool = False,
+    ) -> None:
+        self.stack, self.cell, self.backwards = stack, cell, backwards
+        self.gru = cell is _gru
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        found = {name: stack.of(getattr(layer, name + end, None)) for name in names}
+        found = {name: stack.of(given.get(name)) for name in names}
         self.names = {name: pair[0] for name, pair in found.items()}
         self.values = {name: pair[1] for name, pair in found.items()}
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from privaware import models
 from privaware.descent import clipped_sum, cross_entropy, flat, focal, losing_less, squared
 from privaware.descent._gradient import accumulate
 from privaware.descent._stack import Stack
@@ -166,6 +167,19 @@ NAMED = {
         ),
         torch.randn(ROWS, 3, 4),
     ),
+    "lstm with one bias": lambda: (
+        nn.Sequential(models.LSTM(4, 6), nn.Flatten(), nn.Linear(30, 3)),
+        torch.randn(ROWS, 5, 4),
+    ),
+    "standardised convolution": lambda: (
+        headed(
+            models.StandardisedConv2d(2, 3, 3, 2, 1),
+            nn.Tanh(),
+            models.StandardisedConv2d(3, 4, 2),
+            like=torch.zeros(1, 2, 6, 6),
+        ),
+        torch.randn(ROWS, 2, 6, 6),
+    ),
     "transformer": lambda: (
         nn.Sequential(
             nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True),
@@ -191,13 +205,13 @@ WHOLE = ("time first", "weight used outside")
 def test_population_of_different_models_agrees_with_each_alone(name):
     torch.manual_seed(4)
     module, inputs = NAMED[name]()
-    models = [copy.deepcopy(module) for _ in range(3)]
-    for model in models:
+    population = [copy.deepcopy(module) for _ in range(3)]
+    for model in population:
         for parameter in model.parameters():
             parameter.data += 0.3 * torch.randn_like(parameter)
-    picked = torch.stack([torch.randperm(ROWS)[:4] for _ in models])
+    picked = torch.stack([torch.randperm(ROWS)[:4] for _ in population])
     goals, norms = labels(), [0.3, 0.5, 0.7]
-    stack = Stack(models, whole=name in WHOLE)
+    stack = Stack(population, whole=name in WHOLE)
     total = torch.zeros_like(stack.theta)
     norm = torch.tensor(norms).repeat_interleave(4)[:, None]
     places = picked.flatten()
@@ -211,7 +225,7 @@ def test_population_of_different_models_agrees_with_each_alone(name):
         norm=norm,
         total=total,
     )
-    for at, model in enumerate(models):
+    for at, model in enumerate(population):
         rows = picked[at]
         expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
         for slot in stack.slots:
