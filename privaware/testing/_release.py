@@ -21,8 +21,8 @@ def released_numbers(released: Any) -> np.ndarray:
     Looks into dataclasses, models, schemas, mappings, sequences, arrays, tensors, frames, and also
     into what functions close over, so that nothing leaves unseen.
 
-    >>> released_numbers({"weights": np.ones(2), "settings": (3, None)})[[1, 3, 4, 5]].tolist()
-    [3.0, 0.0, 1.0, 1.0]
+    >>> released_numbers((np.ones(2), [3, None, {7, 5}])).tolist()
+    [1.0, 1.0, 3.0, 0.0, 5.0, 7.0]
     """
     parts = list(_walk(released, set()))
     return np.concatenate(parts) if parts else np.zeros(0)
