@@ -9,8 +9,8 @@ owner and releases nothing.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -25,13 +25,14 @@ from privaware import __version__, accounting, metrics, report
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import to_json
+from privaware.folder import PARTIAL, claimed, prepare, publish, told, waiting
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import unit as protected
-from privaware.model import Model, write_file
+from privaware.model import Model
 from privaware.noise import Rng
 from privaware.plan import Plan, plan
 from privaware.schema import Schema
-from privaware.source import Confirm, Source, resolve
+from privaware.source import Confirm, Source, resolve, scoring
 
 __all__ = ["Fit", "fit", "guarantee_sentence"]
 
@@ -52,6 +53,7 @@ class Fit:
     out: str | None
     model: Model | None = field(default=None, repr=False)
     sentence: str = ""
+    assumptions: list[str] = field(default_factory=list, repr=False)
 
     def json(self) -> dict[str, Any]:
         """The fields of `privaware fit --json`."""
@@ -91,6 +93,7 @@ def fit(
     drafted one, or pay for one (`private_schema`). With `out` the model folder is written there.
     """
     say = say or (lambda words: None)
+    rng = Rng(seed)
     _expect_device(device)
     folder = None if out is None else Path(out)
     source = resolve(
@@ -106,6 +109,7 @@ def fit(
         accept=accept_schema,
         private=private_schema,
         confirm=confirm,
+        dry=dry_run,
     )
     made = plan(
         source.schema,
@@ -116,71 +120,69 @@ def fit(
         public=source.public,
         time_limit=time_limit,
     )
-    for words in made.sentences:
-        say(words)
     if dry_run:
+        _tell(made, say)
         return _result(made, seed, {"test_score": None}, 0.0, None, None)
-    _expect_new(folder)
     key = _key(source, made, epsilon, seed, folder)
-    with _the_ledger(ledger, source, folder, limit, epsilon, delta) as book:
-        return _run(source, made, book, key, folder, seed, say)
+    with claimed(folder), _the_ledger(ledger, source, folder, limit, epsilon, delta) as book:
+        return _run(source, made, book, key, folder, rng, say)
 
 
 def _run(
-    source: Source,
-    made: Plan,
-    book: Ledger,
-    key: str,
-    folder: Path | None,
-    seed: int | None,
-    say: Say,
+    source: Source, made: Plan, book: Ledger, key: str, folder: Path | None, rng: Rng, say: Say
 ) -> Fit:
-    key = _unfinished(book, key, folder)
-    if folder is not None and book.finished(key):
-        os.replace(folder / PARTIAL, folder / "model.json")
+    """Nothing is said before the input is known to be good, and nothing is charged."""
+    at = _first_open(book, key)
+    if folder is not None and at and waiting(folder) == f"{key}-{at - 1}":
+        publish(folder)
         say("the run had ended before it could be published: published now")
-        return _result(made, seed, {"test_score": None}, 0.0, str(folder), Model.load(folder))
-    what = f"fit {source.name} with {made.learner}"
-    book.ready(made.event, what=what, run=key, seed=seed)
+        return _result(made, rng.seed, {"test_score": None}, 0.0, str(folder), Model.load(folder))
+    run, what = f"{key}-{at}", f"fit {source.name} with {made.learner}"
+    book.ready(made.event, what=what, run=run, seed=rng.seed)
     rows, scored = source.rows()
-    resumed = book.find(key) is not None
-    entry = book.spend(made.event, what=what, run=key, seed=seed)
+    _tell(made, say)
+    resumed = book.find(run) is not None
+    entry = book.spend(made.event, what=what, run=run, seed=rng.seed)
     say(
         "resuming: this run was charged before"
         if resumed
         else f"charged to the ledger: entry {entry.number}"
     )
     began = time.perf_counter()
-    model = made.mechanism.run(rows, made.noise, Rng(seed))
+    model = made.mechanism.run(rows, made.noise, rng)
     seconds = time.perf_counter() - began
-    internal = _internal(model, scored)
+    internal = _internal(model, made.schema, scored)
     if folder is not None:
-        _publish(model, made, entry, seed, book, key, folder)
+        with told(folder, "the charge stays, and the same command resumes once there is room"):
+            _publish(model, made, entry, rng.seed, book, run, folder)
     else:
-        book.finish(key)
-    return _result(made, seed, internal, seconds, None if folder is None else str(folder), model)
+        book.finish(run)
+    place = None if folder is None else str(folder)
+    return _result(made, rng.seed, internal, seconds, place, model)
 
 
-def _internal(model: Model, scored: Data | None) -> dict[str, float | None]:
+def _tell(made: Plan, say: Say) -> None:
+    for words in made.sentences:
+        say(words)
+
+
+def _internal(model: Model, planned: Schema, scored: Data | None) -> dict[str, float | None]:
     if scored is None or not len(scored):
         return {"test_score": None}
+    if not planned.bounded:
+        scored = scored.against(scoring(model.schema))
     return metrics.internal(model.schema.task, scored.y, model.predictions(scored))
 
 
 def _publish(
-    model: Model, made: Plan, entry: Entry, seed: int | None, book: Ledger, key: str, folder: Path
+    model: Model, made: Plan, entry: Entry, seed: int | None, book: Ledger, run: str, folder: Path
 ) -> None:
     """Everything is on disk before the run is declared finished, and one rename makes it a model."""
-    facts = _facts(made, entry, seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    whole = model.save(folder, facts)
-    write_file(folder / "report.html", report.page(whole).encode())
-    write_file(folder / PARTIAL, json.dumps(whole, indent=1, allow_nan=False).encode())
-    book.finish(key)
-    os.replace(folder / PARTIAL, folder / "model.json")
-
-
-PARTIAL = "model.json.unpublished"
+    (folder / PARTIAL).unlink(missing_ok=True)  # another run's facts never meet these tensors
+    whole = model.save(folder, _facts(made, entry, seed))
+    prepare(folder, whole, report.page(whole))
+    book.finish(run)
+    publish(folder)
 
 
 def _facts(made: Plan, entry: Entry, seed: int | None) -> dict[str, Any]:
@@ -261,6 +263,7 @@ def _result(
         out=out,
         model=model,
         sentence=guarantee_sentence(made, seed),
+        assumptions=_assumptions(made),
     )
 
 
@@ -308,50 +311,25 @@ class _the_ledger:
         if self.source.path is not None:
             return Path(f"{str(self.source.path).rstrip('/')}.ledger")
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
             return self.folder / "run.ledger"
         self.scratch = tempfile.TemporaryDirectory()
         return Path(self.scratch.name) / "run.ledger"
 
     def _expect_same(self, book: Ledger) -> None:
         schema = self.source.schema
-        if (book.unit, book.relation) != (schema.unit, schema.relation) or book.delta != self.delta:
+        has = (book.unit, book.facts.cap, book.relation, book.delta)
+        asked = (schema.unit, schema.cap, schema.relation, self.delta)
+        if has != asked:
             raise WrongInput(
-                f"the ledger is for unit {book.unit}, {book.relation} and delta {book.delta:g}, this run for "
-                f"{schema.unit}, {schema.relation} and {self.delta:g}; one ledger holds one of each"
+                f"the ledger is for unit, cap, relation and delta {has}, this run for {asked}; "
+                "one ledger holds one of each"
             )
 
 
-def _expect_new(folder: Path | None) -> None:
-    if folder is None:
-        return
-    if (folder / "model.json").exists():
-        raise WrongInput(
-            f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out"
-        )
-    if folder.exists() and not folder.is_dir():
-        raise WrongInput(
-            f"expected --out as a folder, got the file {str(folder)!r}; choose another"
-        )
-    if folder.exists() and any(item.name not in OURS for item in folder.iterdir()):
-        raise WrongInput(
-            f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it"
-        )
-
-
-OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
-        "report.html.partial", PARTIAL, PARTIAL + ".partial"}  # fmt: skip
-"""What an interrupted run may have left in its folder."""
-
-
-def _unfinished(book: Ledger, key: str, folder: Path | None) -> str:
-    """The run this command may resume: the last one, unless it was finished and published elsewhere."""
-    at = 0
-    while book.finished(f"{key}-{at}"):
-        if folder is not None and (folder / PARTIAL).exists():
-            return f"{key}-{at}"
-        at += 1
-    return f"{key}-{at}"
+def _first_open(book: Ledger, key: str) -> int:
+    """How many runs of this command were charged and ended; the next one may be charged already."""
+    closed = {entry.run for entry in book.entries() if entry.kind == "finished"}
+    return next(at for at in itertools.count() if f"{key}-{at}" not in closed)
 
 
 def _key(source: Source, made: Plan, epsilon: float, seed: int | None, folder: Path | None) -> str:
@@ -381,8 +359,8 @@ def _expect_device(device: str) -> None:
     import torch
 
     try:
-        torch.empty(0, device=device)
+        if torch.empty(0, device=device).device.type in ("cpu", "cuda"):
+            return
     except (RuntimeError, AssertionError):
-        raise WrongInput(
-            f"expected --device as one this machine has, such as cpu, got {device!r}"
-        ) from None
+        pass
+    raise WrongInput(f"expected --device cpu, or cuda where there is one, got {device!r:.80}")

@@ -17,7 +17,7 @@ STOREYS = [
     {"descent", "model"},
     {"learn", "attack", "search"},
     {"select", "audit", "report"},
-    {"plan", "source", "verify", "predict", "catalogue"},
+    {"plan", "source", "folder", "verify", "predict", "catalogue"},
     {"fit", "train"},
     {"study", "bench", "estimators", "advise", "testing"},
     {"papers"},
