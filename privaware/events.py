@@ -15,6 +15,7 @@ privaware.errors.WrongInput: Sampled: expected rate in (0, 1], got 1.5
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -44,6 +45,9 @@ __all__ = [
 
 RELATIONS = ("add_remove", "replace_one")
 LAWS = ("negative_binomial", "logarithmic", "poisson")
+LARGEST = sys.float_info.max
+DEEPEST = 100
+"""Events nest a few levels; a file that nests more was made to exhaust its reader."""
 
 
 class Event:
@@ -74,7 +78,9 @@ class Event:
     ) -> None:
         value = getattr(self, name)
         number = (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and -LARGEST <= value <= LARGEST
         )
         inside = number and (value > low if open_low else value >= low) and value <= high
         words = (
@@ -310,9 +316,12 @@ def to_json(event: Event) -> dict[str, Any]:
     return out
 
 
-def from_json(value: Any) -> Event:
+def from_json(value: Any, depth: int = 0) -> Event:
     """The event that `to_json` described; anything else is refused with a sentence."""
-    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+    if depth > DEEPEST:
+        raise WrongInput(f"expected events nested at most {DEEPEST} levels deep, got more")
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise WrongInput(
             f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}"
         )
@@ -321,13 +330,13 @@ def from_json(value: Any) -> Event:
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
         raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)}")
     if "event" in arguments:
-        arguments["event"] = from_json(arguments["event"])
+        arguments["event"] = from_json(arguments["event"], depth + 1)
     if "events" in arguments:
         if not isinstance(arguments["events"], list):
             raise WrongInput(
                 f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}"
             )
-        arguments["events"] = tuple(from_json(part) for part in arguments["events"])
+        arguments["events"] = tuple(from_json(part, depth + 1) for part in arguments["events"])
     try:
         return cls(**arguments)
     except TypeError as problem:
