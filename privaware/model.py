@@ -109,12 +109,26 @@ class Model:
                 architecture=facts["architecture"],
                 tensors=tensors,
             )
-            made._network()
-        except (KeyError, TypeError, AttributeError) as problem:
-            raise WrongInput(
-                f"model.json is damaged: {type(problem).__name__} {problem}; restore the folder"
-            ) from None
+            made._rehearse()
+        except WrongInput:
+            raise
+        except Exception as problem:  # a wrong description can surface in any layer of a network
+            reason = " ".join(f"{type(problem).__name__} {problem}".split())
+            raise WrongInput(f"model.json is damaged: {reason:.200}; restore the folder") from None
         return made
+
+    def _rehearse(self) -> None:
+        """A made-up row goes through, or the description does not belong to the tensors."""
+        if self.schema.task == "regression":
+            _range(self.schema)
+        shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
+        row = np.zeros((1, *shapes[self.schema.form]), dtype=np.float32)
+        made = self.outputs(np.array([""], dtype=object) if self.schema.form == "text" else row)
+        expected = (1, max(len(self.schema.classes), 1))
+        if made.shape != expected:
+            raise WrongInput(
+                f"expected outputs of shape {expected} by the schema in model.json, got {made.shape}"
+            )
 
     def _network(self) -> Any:
         import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,29 @@ def predict(model: str | Path, data: Any, *, out: str | Path) -> dict[str, Any]:
 
 def _rows(model: Model, data: Any) -> Data:
     if isinstance(data, str) and data in plugins.names("datasets") and not Path(data).exists():
+        facts = datasets.schema(data)
+        if (facts.form, facts.shape, facts.columns) != (
+            model.schema.form,
+            model.schema.shape,
+            model.schema.columns,
+        ):
+            raise WrongInput(
+                f"expected rows like those the model was made for, got {data}, whose columns differ"
+            )
         return datasets.load(data).test
     return Data.of(read(data), model.schema, labelled=False)
 
 
 def _write(frame: Any, place: Path) -> None:
-    partial = place.with_name(f".{place.name}.partial")
+    """The whole file or none."""
+    partial = place.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        frame.to_csv(partial, index=False) if place.suffix.lower() == ".csv" else frame.to_parquet(
-            partial
-        )
+        if place.suffix.lower() == ".csv":
+            frame.to_csv(partial, index=False)
+        else:
+            frame.to_parquet(partial)
         partial.replace(place)
     except OSError as problem:
         raise WrongInput(f"cannot write {str(place)!r}: {problem.strerror or problem}") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from privaware.model import Model, read_facts
 __all__ = ["Verdict", "verify"]
 
 SLACK = 1e-6
-"""Relative difference that rounding may make between the claim and its recomputation."""
+"""Relative excess that rounding may make of the recomputed epsilon over the claim."""
+LOOSE = 0.01
+"""A claim that much above what its events cost was made for other events."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,11 @@ def verify(model: str | Path, *, ledger: str | Path | None = None) -> Verdict:
     try:
         bounds = accounting.bounds(event, delta)
         spent = accounting.epsilon(event, delta)
-        if spent > claim * (1 + SLACK):
+        if not claim * (1 - LOOSE) <= spent <= claim * (1 + SLACK):
             problems.append(f"the events cost epsilon {spent:.6g}, the model claims {claim:.6g}")
     except PrivawareError as problem:
         problems.append(str(problem))
+    problems += _contradictions(facts)
     if ledger is not None:
         problems += _against_ledger(Path(ledger), facts, event)
     return Verdict(
@@ -69,7 +73,7 @@ def _claim(facts: dict[str, Any]) -> tuple[float, float]:
         for name in ("epsilon", "delta")
     ]
     if not all(
-        isinstance(n, (int, float)) and not isinstance(n, bool) and 0 <= n < float("inf")
+        isinstance(n, (int, float)) and not isinstance(n, bool) and 0 <= n <= sys.float_info.max
         for n in numbers
     ):
         raise WrongInput(
@@ -88,11 +92,9 @@ def _event(facts: dict[str, Any]) -> Event:
 
 
 def _damage(folder: Path, facts: dict[str, Any]) -> list[str]:
-    try:
-        Model.load(folder)
-        content = (folder / "model.safetensors").read_bytes()
-    except WrongInput as problem:
-        return [str(problem)]
+    """What cannot be loaded at all is no model and raises; what loads may still not be what was released."""
+    Model.load(folder)
+    content = (folder / "model.safetensors").read_bytes()
     if hashlib.sha256(content).hexdigest() != facts.get("tensors"):
         return [
             "model.safetensors is not the file that was released: its hash differs from model.json"
@@ -100,16 +102,36 @@ def _damage(folder: Path, facts: dict[str, Any]) -> list[str]:
     return []
 
 
+def _contradictions(facts: dict[str, Any]) -> list[str]:
+    """Where the guarantee says something else than the schema it was made for, or than its own seed."""
+    guarantee, schema = facts["guarantee"], facts["schema"]
+    problems = [
+        f"the guarantee is for {name} {guarantee[name]!r:.80}, the schema for {schema.get(name)!r:.80}"
+        for name in ("unit", "cap", "relation")
+        if name in guarantee and guarantee[name] != schema.get(name)
+    ]
+    if guarantee.get("certified") and guarantee.get("seed") is not None:
+        problems.append("the model is called certified although its run was seeded")
+    return problems
+
+
 def _against_ledger(path: Path, facts: dict[str, Any], event: Event) -> list[str]:
     problems = Ledger.verify(path)
     if problems:
         return problems
     named = facts.get("ledger")
-    entry = Ledger.open(path).entry(str(named.get("entry"))) if isinstance(named, dict) else None
+    book = Ledger.open(path)
+    entry = book.entry(str(named.get("entry"))) if isinstance(named, dict) else None
     if entry is None:
         return ["the ledger has no entry with the hash that the model names"]
     if entry.event != event:
         return [
             f"the ledger entry {entry.number} was charged for other events than the model names"
         ]
-    return []
+    guarantee = facts["guarantee"]
+    has = {**asdict(book.facts), "seed": entry.seed}
+    return [
+        f"the ledger says {name} {has[name]!r:.80}, the model {guarantee[name]!r:.80}"
+        for name in ("delta", "unit", "cap", "relation", "seed")
+        if name in guarantee and guarantee[name] != has[name]
+    ]

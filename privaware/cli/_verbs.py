@@ -27,7 +27,9 @@ def _say(words: str) -> None:
 
 
 def _show(result: dict[str, Any], words: list[str], json: bool) -> None:
-    print(json_.dumps(result, allow_nan=False) if json else "\n".join(words), flush=True)
+    shown = json_.dumps(result, allow_nan=False) if json else "\n".join(words)
+    code = sys.stdout.encoding or "utf-8"
+    print(shown.encode(code, "backslashreplace").decode(code), flush=True)
 
 
 def _confirm(schema: Any) -> bool:
