@@ -11,10 +11,11 @@ A plan is made, shown, calibrated and charged before a row is read.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from privaware import accounting
 from privaware.data import Data
@@ -174,8 +175,23 @@ def _made(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
     known = [item.name for item in fields(make)]
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    hints = get_type_hints(make)
+    for key, value in settings.items():
+        _expect_kind(f"{name}: {key}", hints[key], value)
     made: Mechanism[Any] = make(**settings)
     return made
+
+
+def _expect_kind(what: str, hint: Any, value: Any) -> None:
+    """A plain setting has the type its field declares: a wrong one must not surface after the charge."""
+    kinds = get_args(hint) or (hint,)
+    if not set(kinds) <= {bool, int, float, str, type(None)}:
+        return
+    number = float in kinds and isinstance(value, int) and not isinstance(value, bool)
+    finite = not isinstance(value, (int, float)) or abs(value) <= sys.float_info.max
+    if not (number or type(value) in kinds) or not finite:
+        names = " or ".join("none" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise WrongInput(f"{what} is expected as {names}, got {value!r:.80}")
 
 
 def _within(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:

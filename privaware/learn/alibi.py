@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from privaware.data import Data
+from privaware.errors import WrongInput
 from privaware.events import Event, Laplace
 from privaware.learn._rows import feature_for, linear_model, rows_of, softmax
 from privaware.model import Model
@@ -43,6 +44,15 @@ class Alibi:
     lr: float = 4.0
     momentum: float = 0.9
     decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise WrongInput(f"alibi: expected steps >= 1, got {self.steps!r}")
+        if not (0 < self.lr <= 100 and 0 <= self.momentum < 1 and 0 <= self.decay <= 0.01):
+            raise WrongInput(
+                "alibi: expected lr in (0, 100], momentum in [0, 1) and decay in [0, 0.01], got "
+                f"{self.lr!r}, {self.momentum!r} and {self.decay!r}"
+            )
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)

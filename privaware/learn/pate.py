@@ -50,9 +50,12 @@ class Pate:
             raise WrongInput(
                 f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.queries}"
             )
+        if not self.ridge > 0:
+            raise WrongInput(f"pate: expected ridge > 0, got {self.ridge!r}")
         if self.public is not None and len(self.public) < self.queries:
             raise WrongInput(
-                f"pate: expected at least {self.queries} public rows to label, got {len(self.public)}; give more or lower `queries`"
+                f"pate: expected at least {self.queries} public rows to label, got {len(self.public)}; "
+                "give more or lower `queries`"
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
