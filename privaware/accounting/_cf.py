@@ -29,7 +29,7 @@ from privaware.accounting._laws import Array, Law, Normal
 from privaware.accounting._terms import Terms
 
 _FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
-_MOST = 1 << 16
+_MOST = 1 << 13
 _WORK = 3e6  # exponentials: a few tenths of a second
 _NODES = 24
 

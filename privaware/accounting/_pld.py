@@ -41,7 +41,6 @@ from privaware.accounting._terms import Terms
 
 Profile = Callable[[Array], Array]
 _TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
-_POINTS = 400_000
 
 
 class OutOfReach(Exception):
@@ -162,7 +161,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
     log_mgf = sum(count * grid.log_mgf(theta) for grid, count in grids)
     survive = terms.survive + sum(n * math.log1p(-grid.infinite) for grid, n in grids)
     powers = [_power(grid, count, theta) for grid, count in grids]
-    grid = powers[0][0] if len(powers) == 1 else _product([g for g, _ in powers], theta)
+    grid = powers[0][0] if len(powers) == 1 else _product([g for g, _ in powers], grids, theta)
     cut = sum(loss for _, loss in powers) + math.exp(-_TAIL)
     peak = log_mgf - theta * grid.losses()[0]
     # What the windows cut off above, relative to the tilted law, is counted as infinite.
@@ -237,21 +236,32 @@ def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
     return Grid(width=grid.width, low=first, probs=probs), math.exp(-_TAIL)
 
 
-def _product(grids: Sequence[Grid], theta: float) -> Grid:
-    """The convolution of tilted grids of different widths, on a common one."""
-    from scipy import signal
+def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:
+    """The convolution of tilted grids of different widths, on a common one: one transform each, in the window of the
+    sum.
+    """
+    from scipy import fft
 
-    spread = math.sqrt(sum(grid.moments()[1] for grid in grids))
-    width = max(spread / 2000, max(g.width * len(g.probs) for g in grids) / _POINTS)
-    out: Grid | None = None
-    for grid in sorted((_regrid(g, width, theta) for g in grids), key=lambda g: len(g.probs)):
-        if out is None:
-            out = grid
-            continue
-        probs = np.maximum(signal.fftconvolve(out.probs, grid.probs), 0.0)
-        out = Grid(width=width, low=out.low + grid.low, probs=probs)
-    assert out is not None
-    return out
+    spread = math.sqrt(sum(grid.moments()[1] for grid in powers))
+    low, high = _window(
+        lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread
+    )
+    low = max(low, sum(float(grid.losses()[0]) for grid in powers))
+    high = min(high, sum(float(grid.losses()[-1]) for grid in powers))
+    width = spread / 2000
+    first, size = math.floor(low / width), math.ceil((high - low) / width) + len(powers) + 2
+    if size > 1 << 24:
+        raise OutOfReach
+    length = fft.next_fast_len(size, real=True)
+    spectrum: Array = np.ones(length // 2 + 1, dtype=complex)
+    start = 0
+    for power in powers:
+        grid = _regrid(power, width, theta)
+        place = np.arange(len(grid.probs)) % length
+        spectrum *= fft.rfft(np.bincount(place, weights=grid.probs, minlength=length))
+        start += grid.low
+    wrapped = np.roll(fft.irfft(spectrum, length), start - first)
+    return Grid(width=width, low=first, probs=np.maximum(wrapped[:size], 0.0))
 
 
 def _regrid(grid: Grid, width: float, theta: float) -> Grid:
@@ -366,7 +376,23 @@ def _dots(loss: Any, width: float, profile: Callable[[Array], Array]) -> Grid:
     rise = np.diff(deltas)
     grow = math.expm1(width)
     probs = np.append(1 - deltas[0], -rise * (1 + grow) / grow) + np.append(rise / grow, 0.0)
-    return _trimmed(width, low, np.maximum(probs, 0.0), float(deltas[-1]))
+    grid = _trimmed(width, low, np.maximum(probs, 0.0), float(deltas[-1]))
+    return _balanced(grid, (1 - float(deltas[0])) * math.exp(-width * low))
+
+
+def _balanced(grid: Grid, under_q: float) -> Grid:
+    """Gives P and Q back the masses that rounding took: parts in 1e10, but a hundred million steps would see them."""
+    losses, p = grid.losses(), grid.probs
+    q = p * np.exp(-losses)
+    system = np.array([[p.sum(), p @ losses], [q.sum(), q @ losses]])
+    missing = np.array([1 - grid.infinite - system[0, 0], under_q - system[1, 0]])
+    if abs(missing).max() > 1e-6:  # not rounding: leave it to the accountants to disagree
+        return grid
+    shift, slope = np.linalg.solve(system, missing)
+    factor = 1 + shift + slope * losses
+    return Grid(
+        width=grid.width, low=grid.low, probs=np.maximum(p * factor, 0.0), infinite=grid.infinite
+    )
 
 
 def _sampled_profile(

@@ -91,7 +91,9 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
             out["rdp_classic"] = _rdp.convert(orders, curve, rest, classic=True)
     candidates = {
         "privacy_profile" if selected else "pld": out["pld"],
-        "papernot_steinke" if selected else "rdp": out["rdp"],
+        "papernot_steinke" if selected else "rdp": (
+            out["rdp"] if selected or out["pld"] is None else None
+        ),
     }
     if terms is not None:
         candidates["pure"] = _pure(terms, delta) if out["pld"] is None else None

@@ -23,10 +23,10 @@ from privaware.accounting._terms import Terms
 
 ORDERS: tuple[float, ...] = tuple(
     sorted(
-        {round(1 + 10**p, 6) for p in np.arange(-4, 0, 0.125)}
-        | {x / 10 for x in range(20, 110)}
+        {round(1 + 10**p, 6) for p in np.arange(-4, 0, 0.25)}
+        | {x / 4 for x in range(8, 44)}
         | {float(x) for x in range(11, 64)}
-        | {float(round(10**p)) for p in np.arange(1.8, 5.05, 0.05)}
+        | {float(round(10**p)) for p in np.arange(1.8, 5.05, 0.1)}
     )
 )
 TENSORFLOW_ORDERS: tuple[float, ...] = (

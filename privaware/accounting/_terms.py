@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from privaware.events import (
     leaves,
 )
 
+_BUCKETS = 128
 Leaves = Sequence[tuple[Event, int]]
 Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probabilities, failure
 
@@ -108,7 +109,7 @@ class _Total:
         self.rho = 0.0
 
     def terms(self) -> Terms:
-        laws = list(self.laws.items())
+        laws = list(_bucketed(self.laws).items())
         if self.precision:
             laws.insert(0, (Normal(mu=math.sqrt(self.precision)), 1))
         return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
@@ -160,20 +161,18 @@ class _Total:
         inner = list(leaves(leaf.event))
         if not inner:
             return
-        replace, rate = leaf.relation == "replace_one", leaf.rate
+        swap, rate = leaf.relation == "replace_one", leaf.rate
         if all(isinstance(e, Gaussian) for e, _ in inner):
             noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
             if leaf.cap is not None and leaf.rows is not None:
-                capped = Capped(
-                    noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=replace
-                )
+                capped = Capped(noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=swap)
                 self.law(capped, count)
             elif rate == 1:
-                self.precision += count * (2 if replace else 1) ** 2 / noise**2
+                self.precision += count * (2 if swap else 1) ** 2 / noise**2
             else:
-                self.law(Shifted(noise=noise, rate=rate, replace=replace), count)
+                self.law(Shifted(noise=noise, rate=rate, replace=swap), count)
             return
-        if replace or leaf.cap is not None:
+        if swap or leaf.cap is not None:
             raise WrongInput(
                 "replace_one and capped batches are priced for Gaussian releases only, "
                 f"got a sample of {leaf.event}; use Gaussian noise, or Poisson sampling under add_remove"
@@ -248,6 +247,23 @@ class _Total:
         else:
             self.law(Shifted(noise=noise, rate=leaf.rate, group=size), count)
         return True
+
+
+def _bucketed(laws: dict[Law, int]) -> dict[Law, int]:
+    """At most `_BUCKETS` noises of sampled Gaussians: those of a long schedule are rounded, downwards, to these."""
+    many = [law for law in laws if isinstance(law, Shifted)]
+    if len(many) <= _BUCKETS:
+        return laws
+    least = min(law.noise for law in many)
+    ratio = (max(law.noise for law in many) / least) ** (1 / _BUCKETS)
+    out: dict[Law, int] = {}
+    for law, count in laws.items():
+        rounded = law
+        if isinstance(law, Shifted):
+            step = math.floor(math.log(law.noise / least) / math.log(ratio) + 1e-9)
+            rounded = replace(law, noise=min(law.noise, least * ratio**step))
+        out[rounded] = out.get(rounded, 0) + count
+    return out
 
 
 def contains(event: Event, kind: type[Event]) -> bool:
