@@ -54,9 +54,13 @@ def _slack(values: Tensor) -> float:
 
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
     """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
-    sizes = squares.clamp_min(0).sqrt()
-    factors = (norm / (sizes * _slack(squares))).clamp_max(1)
-    return torch.where(torch.isfinite(squares), factors, 0)
+    sizes = squares.sqrt().mul_(_slack(squares))
+    return (norm / sizes).clamp_max_(1).nan_to_num_(0.0)
+
+
+def _whole(squares: Tensor) -> Tensor:
+    """(rows, 1) squared norms over all layers."""
+    return squares if squares.shape[1] == 1 else squares.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class flat:
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """(rows, 1) factors from (rows, layers) squared norms."""
-        return _at_most(squares.sum(1, keepdim=True), norm)
+        return _at_most(_whole(squares), norm)
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,8 @@ class automatic:
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """(rows, 1) factors."""
-        whole = squares.sum(1, keepdim=True)
-        factors = norm / ((whole.clamp_min(0).sqrt() + self.gamma) * _slack(squares))
-        return torch.where(torch.isfinite(whole), factors, 0)
+        sizes = (_whole(squares).sqrt() + self.gamma).mul_(_slack(squares))
+        return (norm / sizes).nan_to_num_(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +189,11 @@ class quantile:
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """(rows, 1) factors."""
-        return _at_most(squares.sum(1, keepdim=True), norm)
+        return _at_most(_whole(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
         """+1/2 for each row inside the bound, -1/2 for each outside."""
-        return (squares.sum(1).clamp_min(0).sqrt() <= norm).to(squares.dtype) - 0.5
+        return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
     def moved(self, norm: Tensor, share: Tensor) -> Tensor:
         """The next bound, from the noisy share of rows within this one."""

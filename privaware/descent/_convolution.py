@@ -146,7 +146,7 @@ class Convolved:
         left = torch.bmm(columns.transpose(1, 2), columns)
         right = torch.bmm(gradients.transpose(1, 2), gradients)
         slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(left.dtype).eps
-        return ((left * right).sum((1, 2)) + slack).view(self.count, -1).sum(1)
+        return ((left * right).sum((1, 2)) + slack).clamp_min_(0).view(self.count, -1).sum(1)
 
     def rows(self) -> Tensor:
         if self.kept is not None:

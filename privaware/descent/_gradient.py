@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,10 @@ def accumulate(
     `norm` is a number or one for each row; rows that are not `valid` are padding. The last column of `total` takes the
     centred count where the clip tracks a quantile. `branch=False` never looks at a value (for captured graphs).
     """
-    with torch.autocast(stack.device.type, torch.bfloat16, enabled=bf16):
+    if bf16:
+        with torch.autocast(stack.device.type, torch.bfloat16):
+            outputs, tape = stack.forward(inputs, rows)
+    else:
         outputs, tape = stack.forward(inputs, rows)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
@@ -51,8 +55,8 @@ def accumulate(
         factors = clip.factors(squares, norm)
         if valid is not None:
             factors = factors * valid[:, None]
-        good = torch.isfinite(squares).all(1)
-        if not branch or not bool(good.all()):
+        if not branch or not math.isfinite(float(squares.sum())):
+            good = torch.isfinite(squares).all(1)
             for parts in shares.values():
                 for part in parts:
                     part.clean(good)
@@ -80,7 +84,7 @@ def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer
 
 def _add(stack: Stack, shares: dict[str, list[Any]], factors: Tensor, total: Tensor) -> None:
     single = factors.shape[1] == 1
-    whole = factors[:, 0].contiguous()
+    whole = factors.view(-1) if single else factors[:, 0]
     for slot in stack.slots:
         for part in shares.get(slot.name, ()):
             weights = whole if single else factors[:, stack.groups[slot.name]].contiguous()
@@ -125,7 +129,7 @@ def clipped_sum(
         norm=float(norm),
         total=total,
     )
-    return _named(stack, total), squares[:, 0].clamp_min(0).sqrt()
+    return _named(stack, total), squares[:, 0].sqrt()
 
 
 def _named(stack: Stack, total: Tensor) -> dict[str, Tensor]:

@@ -100,7 +100,7 @@ class Outer:
         for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
             left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
             slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(a.dtype).eps
-            out.append((left * right).sum((1, 2)) + slack)
+            out.append(((left * right).sum((1, 2)) + slack).clamp_min_(0))
         return torch.cat(out)
 
     def rows(self) -> Tensor:

@@ -1,0 +1,42 @@
+"""Every published network gets the clipped sum that one backward pass a row gives.
+
+In float64: single precision makes deep networks of ReLUs take other branches for one row than for three.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import models
+from privaware.descent import cross_entropy, squared
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slow_reference import assert_agrees
+
+QUICK = 700_000
+"""Parameters above which a network is left to the slow run."""
+
+
+def cases():
+    for name, one in models.named().items():
+        heavy = one.parameters > QUICK or name.startswith("dpmlbench.resnet")
+        yield pytest.param(one, id=name, marks=[pytest.mark.slow] if heavy else [])
+
+
+@pytest.mark.parametrize("published", list(cases()))
+def test_published_network_agrees_with_one_row_at_a_time(published):
+    torch.manual_seed(0)
+    module = models.build(published.description, np.random.default_rng(1)).eval().double()
+    inputs = models.example(published.description, 3, np.random.default_rng(2))
+    inputs = inputs.double() if inputs.is_floating_point() else inputs
+    with torch.no_grad():
+        outputs = module(inputs).shape[1]
+    if outputs == 1:
+        assert_agrees(module, inputs, torch.randn(3, 1).double(), squared)
+    else:
+        assert_agrees(module, inputs, torch.randint(outputs, (3,)), cross_entropy, norm=1.0)
