@@ -7,6 +7,7 @@ add theirs as entry points of the group `privaware.learn` (and so on), each nami
 from __future__ import annotations
 
 import difflib
+from functools import lru_cache
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from privaware.errors import WrongInput
 __all__ = ["card", "find", "names"]
 
 
+@lru_cache
 def names(kind: str) -> list[str]:
     """What the folder `kind` holds, and what other packages add to it.
 
@@ -45,5 +47,6 @@ def card(kind: str, name: str) -> str:
     return import_module(f"privaware.{kind}.{name}").__doc__ or ""
 
 
+@lru_cache
 def _others(kind: str) -> dict[str, metadata.EntryPoint]:
     return {point.name: point for point in metadata.entry_points(group=f"privaware.{kind}")}

@@ -60,18 +60,20 @@ class OneHot:
         return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
 
     def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
+        """A missing or non-finite value takes the slot of its own, or nothing where there is none."""
         out = np.zeros((len(values), self._slots(column)), np.float32)
-        gone = np.isnan(values)
+        gone = ~np.isfinite(values)
         edges = self._edges(column)
         if column.kind == "number" and not len(edges):
-            assert column.low is not None
-            assert column.high is not None
-            middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
-            out[:, 0] = np.where(gone, 0.0, (np.where(gone, middle, values) - middle) / half)
-            if column.missing == "category":
-                out[gone, 1] = 1.0
-            return out
-        slot = values if column.kind == "category" else np.searchsorted(edges, values, side="right")
-        slot = np.where(gone, out.shape[1] - 1, slot).astype(np.int64)
-        out[np.arange(len(values)), slot] = 1.0
+            low, high = column.low or 0.0, column.high or 0.0
+            middle, half = (low + high) / 2, (high - low) / 2
+            inside = np.clip(np.where(gone, middle, values), low, high)
+            out[:, 0] = (inside - middle) / half
+        else:
+            known = np.where(gone, 0.0, values)
+            slot = known if column.kind == "category" else np.searchsorted(edges, known, "right")
+            slot = np.clip(slot, 0, out.shape[1] - 1).astype(np.int64)
+            out[np.arange(len(values)), slot] = ~gone
+        if column.missing == "category":
+            out[gone, -1] = 1.0
         return out

@@ -10,6 +10,7 @@ array([[0.5, 0.5, 0.5, 0.5],
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,10 +27,12 @@ class Pixels:
     norm: float = 1.0
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        rows = x.reshape(len(x), -1).astype(np.float32)
+        rows = np.nan_to_num(
+            x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32), posinf=1.0, neginf=0.0
+        )
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         return np.asarray(rows * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
         """How many entries a row has."""
-        return int(np.prod(schema.shape))
+        return math.prod(schema.shape)

@@ -1,0 +1,1 @@
+"""Long measurements, run by hand and recorded in docs/results."""
