@@ -1,0 +1,335 @@
+"""The estimators keep scikit-learn's contract and the promises of `fit`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privaware import Ledger, PrivateClassifier, PrivateRegressor, Schema
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.estimators import EXPECTED_FAILED_CHECKS
+from privaware.events import Approximate, Pure, leaves
+from privaware.schema import Column
+from privaware.testing import BrokenPromise, neighbours, replay, rows_for
+
+DELTA = 1e-5
+
+
+@parametrize_with_checks(
+    [PrivateClassifier(), PrivateRegressor()],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
+)
+def test_scikit_learn_finds_no_fault(estimator, check):
+    check(estimator)
+
+
+def measurements(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).uniform(-1, 1, size=(rows, 2))
+    return X, X[:, 0] > 0
+
+
+def square(**facts: object) -> Schema:
+    """Two declared columns in [-1, 1]."""
+    columns = tuple(Column(name=name, low=-1, high=1) for name in ("a", "b"))
+    return Schema(**{"columns": columns, "classes": ("False", "True"), "rows": 400, **facts})
+
+
+def charged(ledger: Ledger) -> list[object]:
+    """Every kind of event that the ledger was charged."""
+    spends = [entry.event for entry in ledger.entries() if entry.event is not None]
+    return [type(leaf) for event in spends for leaf, _ in leaves(event)]
+
+
+# What it costs, and what it says about it.
+
+
+def test_bounds_are_paid_for_without_a_schema_and_free_with_one(tmp_path):
+    X, y = measurements()
+    open_book = Ledger.create(tmp_path / "open.ledger", limit=1.0, delta=DELTA)
+    known_book = Ledger.create(tmp_path / "known.ledger", limit=1.0, delta=DELTA)
+    paid = PrivateClassifier(ledger=open_book).fit(X, y)
+    free = PrivateClassifier(schema=square(), ledger=known_book).fit(X, y)
+    assert Pure in charged(open_book)
+    assert Pure not in charged(known_book)
+    assert paid.epsilon_ == pytest.approx(open_book.spent(), rel=1e-6)
+    assert all(column.bounded for column in paid.model_.schema.columns)
+    assert free.model_.schema.columns == square().columns
+
+
+def test_what_the_caller_declares_by_calling_is_named_among_the_assumptions():
+    X, y = measurements()
+    said = " ".join(PrivateClassifier().fit(X, y).assumptions_)
+    assert "labels that occur in y" in said
+    assert "number of rows" in said
+    assert "number of columns, their names and types" in said
+    declared = " ".join(PrivateClassifier(schema=square()).fit(X, y).assumptions_)
+    assert "labels that occur" not in declared
+
+
+def test_a_seed_is_recorded_and_marks_the_model_as_not_for_release(tmp_path):
+    X, y = measurements()
+    book = Ledger.create(tmp_path / "book.ledger", limit=9.0, delta=DELTA)
+    seeded = PrivateClassifier(random_state=7, ledger=book).fit(X, y)
+    again = PrivateClassifier(random_state=7, ledger=book).fit(X, y)
+    drawn = PrivateClassifier(random_state=np.random.RandomState(7), ledger=book).fit(X, y)
+    free = PrivateClassifier(ledger=book).fit(X, y)
+    seeds = [entry.seed for entry in book.entries() if entry.event is not None]
+    assert seeds[:2] == [7, 7]
+    assert seeds[2] not in (None, 7)
+    assert seeds[3] is None
+    assert [m.certified_ for m in (seeded, drawn, free)] == [False, False, True]
+    assert "NOT FOR RELEASE" in seeded.guarantee_
+    assert "NOT FOR RELEASE" not in free.guarantee_
+    assert np.array_equal(seeded.predict_proba(X), again.predict_proba(X))
+    assert not np.array_equal(seeded.predict_proba(X), free.predict_proba(X))
+
+
+def test_one_ledger_adds_up_the_folds_and_stops_at_its_limit(tmp_path):
+    X, y = measurements()
+    path = tmp_path / "book.ledger"
+    Ledger.create(path, limit=1.7, delta=DELTA)
+    model = PrivateClassifier(ledger=path, schema=square())
+    with pytest.raises(BudgetExceeded):
+        cross_val_score(model, X, y, cv=5, error_score="raise")
+    assert 2 <= len(charged(Ledger.open(path))) < 5
+    assert Ledger.open(path).spent() <= 1.7
+    with pytest.raises(BudgetExceeded):
+        clone(model).fit(X, y)
+
+
+def test_a_refused_call_costs_nothing(tmp_path):
+    X, y = measurements()
+    book = Ledger.create(tmp_path / "book.ledger", limit=1.0, delta=DELTA)
+    declared = PrivateClassifier(schema=square(classes=("no", "yes")), ledger=book)
+    with pytest.raises(WrongInput, match="'perhaps' is not among the declared classes no, yes"):
+        declared.fit(X, np.where(y, "yes", "perhaps"))
+    with pytest.raises(WrongInput, match="spell the labels as the schema does"):
+        declared.fit(X, y)
+    with pytest.raises(WrongInput, match="the 2 columns of the schema, got 3"):
+        declared.fit(np.hstack([X, X[:, :1]]), np.where(y, "yes", "no"))
+    with pytest.raises(ValueError, match="contains NaN"):
+        PrivateClassifier(ledger=book).fit(np.where(X > 0.9, np.nan, X), y)
+    with pytest.raises(ValueError, match="Seed must be"):
+        PrivateClassifier(ledger=book, random_state=-1).fit(X, y)
+    assert charged(book) == []
+
+
+def test_a_delta_that_would_allow_publishing_a_row_is_refused():
+    X, y = measurements()
+    with pytest.raises(WrongInput, match="delta well below 1 / rows"):
+        PrivateClassifier(delta=1 / 400).fit(X, y)
+
+
+# What comes in.
+
+
+def people(rows: int = 600) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(1)
+    town = rng.choice(["Bonn", "Ulm", "Trier"], size=rows)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, size=rows),
+            "town": town,
+            "job": pd.Categorical(rng.choice(["cook", "smith"], size=rows)),
+            "member": rng.random(rows) < 0.5,
+        },
+        index=np.arange(rows)[::-1],
+    )
+    return frame, np.where(town == "Ulm", "yes", "no")
+
+
+def test_words_of_a_frame_become_categories_that_are_paid_for(tmp_path):
+    frame, y = people()
+    book = Ledger.create(tmp_path / "book.ledger", limit=6.0, delta=DELTA)
+    model = PrivateClassifier(epsilon=6.0, ledger=book, random_state=0).fit(frame, y)
+    assert list(model.feature_names_in_) == ["age", "town", "job", "member"]
+    assert Approximate in charged(book)
+    columns = {column.name: column for column in model.model_.schema.columns}
+    assert columns["town"].categories == ("Bonn", "Trier", "Ulm")
+    assert columns["job"].categories == ("cook", "smith")
+    assert (columns["member"].low, columns["member"].high) == (0, 1)
+    assert model.score(frame, y) > 0.9
+    elsewhere = frame.assign(town="Kiel")
+    assert set(model.predict(elsewhere)) <= {"no", "yes"}
+    assert np.array_equal(model.predict(frame), model.predict(frame.astype({"town": object})))
+
+
+def test_a_frame_is_read_by_the_names_of_a_schema():
+    X, y = measurements()
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    by_name = PrivateClassifier(schema=square(), random_state=0).fit(frame[["b", "a"]], y)
+    by_place = PrivateClassifier(schema=square(), random_state=0).fit(X, y)
+    assert np.array_equal(by_name.predict_proba(frame[["b", "a"]]), by_place.predict_proba(X))
+    with pytest.raises(WrongInput, match="the schema names 'a', 'b'"):
+        PrivateClassifier(schema=square()).fit(frame.rename(columns={"a": "c", "b": "d"}), y)
+
+
+def test_a_schema_says_what_becomes_of_missing_values():
+    X, y = measurements()
+    holes = np.where(X > 0.9, np.nan, X)
+    slots = square(columns=tuple(replace(c, missing="category") for c in square().columns))
+    model = PrivateClassifier(epsilon=4.0, schema=slots, random_state=0)
+    assert model.fit(holes, y).score(holes, y) > 0.8
+    assert get_tags(model).input_tags.allow_nan
+    for refusing in (PrivateClassifier(), PrivateClassifier(schema=square())):
+        assert not get_tags(refusing).input_tags.allow_nan
+        with pytest.raises(ValueError, match="contains NaN"):
+            refusing.fit(holes, y)
+
+
+def test_a_schema_may_come_as_its_file(tmp_path):
+    X, y = measurements()
+    (tmp_path / "facts.toml").write_text(square().toml())
+    model = PrivateClassifier(schema=tmp_path / "facts.toml", random_state=0).fit(X, y)
+    same = PrivateClassifier(schema=square(), random_state=0).fit(X, y)
+    assert np.array_equal(model.predict_proba(X), same.predict_proba(X))
+
+
+def test_a_pipeline_and_its_clone_give_the_same_model():
+    X, y = measurements()
+    flipped = FunctionTransformer(np.negative)
+    pipe = make_pipeline(flipped, PrivateClassifier(epsilon=4.0, random_state=0))
+    assert pipe.fit(X, y).score(X, y) > 0.8
+    assert np.array_equal(pipe.predict(X), clone(pipe).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("make", [PrivateClassifier, PrivateRegressor])
+def test_what_cannot_be_read_is_refused_in_words(make):
+    X, y = measurements()
+    y = y.astype(int)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        make().fit(csr_array(X), y)
+    with pytest.raises(WrongInput, match="'when': expected numbers, truth values, text"):
+        make().fit(pd.DataFrame({"when": pd.date_range("2020-01-01", periods=400)}), y)
+    facts = {"classes": ("0", "1")}, {"low": 0, "high": 1}
+    own, other = facts if make is PrivateClassifier else facts[::-1]
+    images = make(schema=Schema(form="image", shape=(1, 2, 2), **own))
+    with pytest.raises(WrongInput, match=r"use privaware\.fit"):
+        images.fit(X, y)
+    mistaken = make(schema=Schema(columns=square().columns, **other))
+    with pytest.raises(WrongInput, match="give another schema"):
+        mistaken.fit(X, y)
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([-1, 1], ("-1", "1")),
+        ([1.0, 2.0], ("1", "2")),
+        ([False, True], ("False", "True")),
+        (["a b", "ü"], ("a b", "ü")),
+    ],
+)
+def test_labels_are_spelt_in_the_schema_and_come_back_as_they_were(labels, words):
+    X, y = measurements()
+    given = np.array(labels)[y.astype(int)]
+    model = PrivateClassifier(epsilon=4.0, random_state=0).fit(X, given)
+    assert model.model_.schema.classes == words
+    assert model.predict(X).dtype == given.dtype
+    assert model.score(X, given) > 0.8
+
+
+def test_declared_classes_need_not_occur_and_are_sorted_for_scikit_learn():
+    X, y = measurements()
+    facts = square(classes=("10", "9", "2"))
+    model = PrivateClassifier(epsilon=4.0, schema=facts, random_state=0)
+    model.fit(X, np.where(y, 10, 2))
+    assert model.classes_.tolist() == [2, 9, 10]
+    chances = model.predict_proba(X)
+    assert np.array_equal(model.predict(X), model.classes_[chances.argmax(axis=1)])
+    assert chances[y, 2].mean() > chances[y, 1].mean()
+    assert chances[~y, 0].mean() > chances[~y, 2].mean()
+
+
+def test_one_class_trains_only_where_more_are_declared():
+    X, _ = measurements()
+    with pytest.raises(ValueError, match="only one class is present"):
+        PrivateClassifier().fit(X, np.ones(400, dtype=bool))
+    model = PrivateClassifier(schema=square(), random_state=0).fit(X, np.ones(400, dtype=bool))
+    assert model.classes_.tolist() == [False, True]
+    assert model.predict(X).all()
+
+
+def test_labels_that_only_differ_in_spaces_are_refused():
+    X, y = measurements()
+    with pytest.raises(WrongInput, match="spaces around them"):
+        PrivateClassifier().fit(X, np.where(y, "yes", " yes"))
+
+
+def test_a_regression_stays_within_the_range_that_was_released_or_declared():
+    X, _ = measurements()
+    y = 50 * X[:, 0]
+    paid = PrivateRegressor(random_state=0).fit(X, y)
+    facts = Schema(columns=square().columns, low=-20, high=20, rows=400)
+    free = PrivateRegressor(schema=facts, random_state=0).fit(X, y)
+    assert (free.model_.schema.low, free.model_.schema.high) == (-20, 20)
+    for model in (paid, free):
+        made = model.predict(100 * X)
+        assert model.model_.schema.low <= made.min() < made.max() <= model.model_.schema.high
+
+
+# What leaves. A mechanism whose release is everything a fitted estimator carries.
+
+
+class Fitted:
+    """Runs an estimator with the given generator, and releases all its attributes."""
+
+    def __init__(self, estimator, patch):
+        self.estimator, self.patch = estimator, patch
+
+    def run(self, data, noise, rng):
+        self.patch.setattr(import_module("privaware.fit"), "Rng", lambda seed: rng)
+        return vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
+
+
+class WithMeans(PrivateRegressor):
+    """The planted leak: exact column means, kept on the estimator."""
+
+    def fit(self, X, y):
+        self.means_ = np.nanmean(X, axis=0)
+        return super().fit(X, y)
+
+
+def two_columns(*, bounded: bool) -> Schema:
+    columns = tuple(replace(column, missing="category") for column in square().columns)
+    facts = Schema(columns=columns, rows=60, low=-1, high=1)
+    return facts if bounded else facts.bare()
+
+
+@pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
+@pytest.mark.parametrize("learner", ["linear", "mean"])
+def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, bounded, learner):
+    facts = two_columns(bounded=bounded)
+    mechanism = Fitted(PrivateRegressor(schema=facts, learner=learner), monkeypatch)
+    data = rows_for(two_columns(bounded=True), 60)
+    for _, neighbour in [*neighbours(data, "row")][::3]:
+        assert replay(mechanism, data, neighbour, noise=1.0).moved
+
+
+def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monkeypatch):
+    data = rows_for(square(rows=60), 60)
+    changed = replace(data, x=np.vstack([data.x[:-1], [[1.0, -1.0]]]))
+    mechanism = Fitted(PrivateClassifier(learner="majority"), monkeypatch)
+    assert replay(mechanism, data, changed, noise=1.0).moved
+
+
+@pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
+def test_a_planted_column_mean_is_seen(monkeypatch, bounded):
+    data = rows_for(two_columns(bounded=True), 60)
+    mechanism = Fitted(WithMeans(schema=two_columns(bounded=bounded), learner="mean"), monkeypatch)
+    with pytest.raises(BrokenPromise, match="the release differs on neighbouring rows"):
+        replay(mechanism, data, data.take(np.arange(59)), noise=1.0)
