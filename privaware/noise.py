@@ -81,13 +81,14 @@ class Rng:
         )
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
-        """The index of a large score, by report-noisy-max: epsilon-DP for scores that each move by `sensitivity`."""
+        """The index of a large score: the largest after exponential noise.
+
+        It is epsilon-DP for scores that each move by at most `sensitivity`.
+        """
         scale = 2 * sensitivity / epsilon
         if self.seed is not None:
-            return int(
-                np.argmax(exact + self._streams["noise"].gumbel(scale=scale, size=len(exact)))
-            )
-        return int(_opendp_noisy_max(scale)([float(score) for score in exact]))
+            return int(np.argmax(exact + self._streams["noise"].exponential(scale, len(exact))))
+        return int(_opendp_noisy_max(scale)(np.ascontiguousarray(exact, dtype=float)))
 
     def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
         """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""

@@ -1,4 +1,4 @@
-"""Images (or any arrays) flattened to rows of bounded norm.
+"""Images with values in [0, 1], flattened to rows of bounded norm.
 
 Privacy: free. It uses one row at a time.
 Use when: a linear model on small images is wanted as a first look.
@@ -27,9 +27,8 @@ class Pixels:
     norm: float = 1.0
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        rows = np.nan_to_num(
-            x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32), posinf=1.0, neginf=0.0
-        )
+        flat = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32)
+        rows = np.clip(np.nan_to_num(flat, posinf=1.0, neginf=0.0), 0.0, 1.0)
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         return np.asarray(rows * (self.norm / np.maximum(length, np.float32(1e-12))))
 

@@ -1,0 +1,111 @@
+"""Noise has the promised law, comes from the operating system, and shows no low-order bits."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from privaware import noise
+from privaware.errors import WrongInput
+from privaware.noise import Rng, lattice
+
+DRAWS = 40_000
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["array", "tensor"])
+@pytest.mark.parametrize("scale", [0.01, 3.0, 1000.0])
+def test_gaussian_noise_has_deviation_noise_times_sensitivity(make: object, scale: float) -> None:
+    drawn = np.asarray(Rng().gaussian(make(DRAWS), noise=2.0, sensitivity=scale / 2))  # type: ignore[operator]
+    assert stats.kstest(drawn / scale, "norm").pvalue > 1e-6
+
+
+def test_laplace_noise_has_scale_noise_times_sensitivity() -> None:
+    drawn = Rng().laplace(np.zeros(DRAWS), noise=2.0, sensitivity=3.0)
+    assert stats.kstest(drawn / 6.0, "laplace").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
+def test_single_numbers_follow_the_same_laws(seed: int | None) -> None:
+    rng = Rng(seed)
+    normal = [rng.gaussian(1.0, noise=2.0, sensitivity=1.5) for _ in range(2000)]
+    heavy = [rng.laplace(1.0, noise=2.0, sensitivity=1.5) for _ in range(2000)]
+    assert stats.kstest((np.array(normal) - 1) / 3, "norm").pvalue > 1e-6
+    assert stats.kstest((np.array(heavy) - 1) / 3, "laplace").pvalue > 1e-6
+
+
+def test_randomised_response_keeps_the_truth_as_often_as_it_says() -> None:
+    said = Rng().respond(np.full(DRAWS, 3), epsilon=1.0, classes=10)
+    keep = math.e / (math.e + 9)
+    counts = np.bincount(said, minlength=10)
+    expected = np.where(np.arange(10) == 3, keep, (1 - keep) / 9) * DRAWS
+    assert stats.chisquare(counts, expected).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
+def test_choosing_is_as_private_as_it_says(seed: int | None) -> None:
+    rng = Rng(seed)
+    lower = sum(
+        rng.choose(np.array([0.0, 1.5]), epsilon=2.0, sensitivity=1.0) == 0 for _ in range(4000)
+    )
+    assert stats.binomtest(lower, 4000, math.exp(-1.5) / 2).pvalue > 1e-6
+
+
+def test_p20_the_key_is_256_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    honest = noise.secrets.randbits
+    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: asked.append(bits) or honest(bits))
+    Rng()
+    assert asked == [256, 256, 256]
+    Rng(seed=1)
+    assert asked == [256, 256, 256]
+
+
+@pytest.mark.parametrize("scale", [0.3, 7.0])
+def test_p25_released_values_lie_on_a_lattice_that_no_row_can_move(scale: float) -> None:
+    exact = np.random.default_rng(0).normal(size=5000) * 10
+    step = float(lattice(scale))
+    assert math.log2(step) == int(math.log2(step))
+    for released in (
+        Rng().gaussian(exact, noise=scale, sensitivity=1.0),
+        Rng().laplace(exact, noise=scale, sensitivity=1.0),
+        Rng().gaussian(torch.from_numpy(exact), noise=scale, sensitivity=1.0).numpy(),
+    ):
+        assert np.array_equal(released / step, np.round(released / step))
+
+
+def test_p26_streams_are_separate_and_runs_differ() -> None:
+    first, second = Rng(seed=4), Rng(seed=4)
+    first.poisson(1000, 0.5)
+    first.initial.random(10)
+    zeros = np.zeros(5)
+    assert np.array_equal(
+        first.gaussian(zeros, noise=1.0, sensitivity=1.0),
+        second.gaussian(zeros, noise=1.0, sensitivity=1.0),
+    )
+    assert not np.array_equal(Rng().poisson(64, 0.5), Rng().poisson(64, 0.5))
+
+
+def test_a_restored_generator_goes_on_where_it_was() -> None:
+    rng = Rng(seed=9)
+    rng.torch("noise")
+    copy = Rng.restore(json.loads(json.dumps(rng.state())))
+    assert np.array_equal(rng.poisson(50, 0.3), copy.poisson(50, 0.3))
+    draws = [torch.rand(3, generator=each.torch("noise")) for each in (rng, copy)]
+    assert torch.equal(*draws)
+
+
+def test_a_seed_marks_the_result_as_not_for_release() -> None:
+    assert Rng().certified
+    assert not Rng(seed=0).certified
+    with pytest.raises(WrongInput, match="expected seed"):
+        Rng(seed=-1)
+
+
+def test_adding_a_row_leaves_the_parts_of_the_others() -> None:
+    fewer, more = Rng(seed=2).shards(99, (1, 2, 3)), Rng(seed=2).shards(100, (1, 2, 3))
+    assert np.array_equal(fewer, more[:99])
