@@ -82,7 +82,7 @@ class Stack:
 
         first = modules[0]
         self.models = len(modules)
-        self.device = torch.device(device)
+        self.device = torch.empty(0, device=device).device  # with its number: it names generators
         self.module = copy.deepcopy(first).to(self.device)
         self.names = {id(p): n for n, p in self.module.named_parameters()}
         named = dict(self.module.named_parameters())

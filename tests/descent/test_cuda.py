@@ -1,0 +1,162 @@
+"""A captured step is the eager step."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from privaware.descent import (
+    Checkpoint,
+    Descent,
+    FullBatch,
+    Poisson,
+    adam,
+    cosine,
+    ema,
+    flat,
+    momentum,
+    per_layer,
+    quantile,
+    sgd,
+    squared,
+)
+from privaware.descent._capture import Captured
+from privaware.descent._run import Run
+from privaware.noise import Rng
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+ROWS = 64
+
+
+def images():
+    made = torch.Generator().manual_seed(0)
+    return torch.randn(ROWS, 1, 8, 8, generator=made), torch.randint(3, (ROWS,), generator=made)
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(144, 9),
+        nn.Linear(9, 3),
+    )
+
+
+def flat_of(module):
+    return torch.cat([p.detach().cpu().flatten() for p in module.parameters()])
+
+
+class Eager(Rng):
+    """Another type than Rng: the engine then runs eagerly, as for a recorder."""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("clip", [flat(0.5), per_layer(0.5), quantile(norm=0.5, count_noise=9.0)])
+@pytest.mark.parametrize("update", [momentum(0.3), adam(0.01)])
+@pytest.mark.parametrize("device", ["cuda"])
+def test_captured_without_noise_is_eager(count, clip, update, device):
+    x, y = images()
+    descent = Descent(
+        steps=6,
+        sampler=FullBatch(),
+        clip=clip,
+        update=update,
+        average=ema(0.5),
+        lr_schedule=cosine(),
+    )
+    models = [net(seed) for seed in range(count)]
+    both = [
+        descent.run_population(models, x, y, noise=[0.0] * count, rows=ROWS, rng=rng, device=device)
+        for rng in (Rng(1), Eager(1))
+    ]
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(flat_of(one), flat_of(other), rtol=1e-3, atol=1e-5)
+        assert not torch.allclose(flat_of(one), flat_of(models[0]))
+
+
+@pytest.mark.parametrize("overflow", [0.0, 1e-10])
+@pytest.mark.parametrize("count", [1, 3])
+def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
+    x = torch.ones(200, 4)
+    wide = nn.Linear(4, 5000)
+    nn.init.zeros_(wide.weight)
+    nn.init.zeros_(wide.bias)
+    descent = Descent(
+        steps=1,
+        sampler=Poisson(rate=0.25),
+        clip=flat(0.5),
+        update=sgd(1.0),
+        loss=squared,
+        overflow=overflow,
+    )
+    goal = torch.full((200, 5000), 1e-9)
+    trained = descent.run_population(
+        [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda"
+    )
+    moved = torch.stack([flat_of(one) for one in trained]) * 50
+    assert moved.std(1).tolist() == pytest.approx([1.0] * count, rel=0.03)
+    run = Run(
+        descent, [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda"
+    )
+    graphs = Captured(run)
+    if overflow:
+        sizes = []
+        for _ in range(300):
+            sizes.append(sum(valid.sum() for _, valid in graphs._batches()) / count)
+        sizes = torch.stack(sizes)
+        assert float(sizes.mean()) == pytest.approx(50, rel=0.05)
+        assert float(sizes.std()) == pytest.approx(math.sqrt(200 * 0.25 * 0.75 / count), rel=0.2)
+
+
+@pytest.mark.parametrize("overflow", [0.0, 1e-10])
+def test_captured_steps_differ_and_resume_bit_for_bit(tmp_path, overflow):
+    x, y = images()
+    descent = Descent(
+        steps=12, sampler=Poisson(rate=0.4), clip=flat(0.5), update=momentum(0.1), overflow=overflow
+    )
+    settings = {"noise": 1.0, "rows": ROWS, "device": "cuda"}
+    whole = descent.run(net(), x, y, rng=Rng(3), **settings)
+    again = descent.run(net(), x, y, rng=Rng(3), **settings)
+    torch.testing.assert_close(flat_of(whole), flat_of(again), rtol=1e-4, atol=1e-5)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(step, steps, left):
+        if step == 8:
+            raise Stopped
+
+    path = Checkpoint(tmp_path / "run", every=3)
+    with pytest.raises(Stopped):
+        descent.run(net(), x, y, rng=Rng(3), progress=stop, checkpoint=path, **settings)
+    resumed = descent.run(net(), x, y, rng=Rng(9), checkpoint=path, **settings)
+    torch.testing.assert_close(flat_of(resumed), flat_of(whole), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_shorter_precision_trains(precision):
+    x, y = images()
+    base = {"steps": 10, "sampler": FullBatch(), "clip": flat(1.0), "update": sgd(0.5)}
+    found, expected = (
+        flat_of(
+            Descent(**base, precision=way).run(
+                net(), x, y, noise=0.0, rows=ROWS, rng=Rng(1), device="cuda"
+            )
+        )
+        for way in (precision, "float32")
+    )
+    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.02)
+
+
+def test_a_row_that_is_not_finite_adds_nothing_in_a_graph():
+    x, y = images()
+    x[3] = math.inf
+    descent = Descent(steps=3, sampler=FullBatch(), clip=flat(0.5), update=sgd(0.5))
+    trained = descent.run(net(), x, y, noise=1.0, rows=ROWS, rng=Rng(1), device="cuda")
+    assert torch.isfinite(flat_of(trained)).all()
