@@ -310,13 +310,16 @@ def two_columns(*, bounded: bool) -> Schema:
     return facts if bounded else facts.bare()
 
 
-@pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
-@pytest.mark.parametrize("learner", ["linear", "mean"])
-def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, bounded, learner):
+@pytest.mark.parametrize(
+    ("learner", "bounded"),
+    [("linear", True), ("linear", False), ("mean", True)],
+    ids=["linear", "bounds then linear", "mean"],
+)
+def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, learner, bounded):
     facts = two_columns(bounded=bounded)
     mechanism = Fitted(PrivateRegressor(schema=facts, learner=learner), monkeypatch)
     data = rows_for(two_columns(bounded=True), 60)
-    for _, neighbour in [*neighbours(data, "row")][::3]:
+    for _, neighbour in [*neighbours(data, "row")][::4]:
         assert replay(mechanism, data, neighbour, noise=1.0).moved
 
 
@@ -330,6 +333,8 @@ def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monk
 @pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
 def test_a_planted_column_mean_is_seen(monkeypatch, bounded):
     data = rows_for(two_columns(bounded=True), 60)
-    mechanism = Fitted(WithMeans(schema=two_columns(bounded=bounded), learner="mean"), monkeypatch)
+    mechanism = Fitted(
+        WithMeans(schema=two_columns(bounded=bounded), learner="linear"), monkeypatch
+    )
     with pytest.raises(BrokenPromise, match="the release differs on neighbouring rows"):
         replay(mechanism, data, data.take(np.arange(59)), noise=1.0)
