@@ -59,9 +59,9 @@ class Captured:
         ]
         average = descent.average
         weight = [0.0 if average is None else average.weight(step, descent.steps) for step in steps]
-        made = [run.total.new_tensor(table) for table in (noise, inner, lr)]
-        self.noise, self.inner, self.lr = (table[:, :, None] for table in made)
-        self.weight = run.total.new_tensor(weight)
+        last = [[value, step / descent.steps] for step, value in enumerate(weight)]
+        rows = zip(noise, inner, lr, last, strict=True)
+        self.table = run.total.new_tensor([[*a, *b, *c, *d] for a, b, c, d in rows])
 
     def _width(self) -> int:
         run, descent = self.run, self.run.descent
@@ -77,9 +77,9 @@ class Captured:
 
     def now(self) -> Now:
         """The public numbers of the step that the device's own counter points at."""
-        tables = (self.noise, self.inner, self.lr, self.weight)
-        noise, inner, lr, weight = (table.index_select(0, self.at)[0] for table in tables)
-        return Now(noise, inner, lr, weight, self.at[0] / self.run.descent.steps)
+        row = self.table.index_select(0, self.at)[0]
+        noise, inner, lr = row[:-2].view(3, -1, 1)
+        return Now(noise, inner, lr, row[-2], row[-1])
 
     def _whole(self) -> None:
         self.run.body(self.now(), self._batches(), branch=False)

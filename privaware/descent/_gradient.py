@@ -56,7 +56,7 @@ def accumulate(
         if valid is not None:
             factors = factors * valid[:, None]
         if not branch or not math.isfinite(float(squares.sum())):
-            good = torch.isfinite(squares).all(1)
+            good = factors[:, 0] != 0  # a factor of zero marks padding, or a row that is not finite
             for parts in shares.values():
                 for part in parts:
                     part.clean(good)

@@ -138,29 +138,80 @@ class Descent:
         Each model is a release of its own: what the population costs is what all of them cost together.
         """
         from privaware.descent._probe import refuse_kinds
-        from privaware.descent._run import Run
-        from privaware.descent._widths import Widened
+        from privaware.descent._widths import together
 
-        at = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+        settings = _Settings(rows, rng, device)
+        given = [list(noise), lr and list(lr), norm and list(norm)]
         with _seeded(rng, device), _precision(self.precision):
             built = [one if isinstance(one, nn.Module) else one() for one in modules]
             for module in built:
                 refuse_kinds(module)
-            wide = Widened(built)
-            run = Run(
-                self,
-                wide.modules,
-                inputs,
-                targets,
-                noise=noise,
-                rows=rows,
-                rng=rng,
-                lr=lr,
-                norm=norm,
-                device=device,
-                mask=wide.mask,
-            )
-            return wide.narrowed(run.to_end(progress, at))
+            out: dict[int, nn.Module] = {}
+            groups = together(built, device)
+            for turn, group in enumerate(groups):
+                picked = [values and [values[at] for at in group] for values in given]
+                heard = _part_of(progress, turn, len(groups))
+                path = _own_path(checkpoint, turn, len(groups))
+                own = [built[at] for at in group]
+                trained = self._run_stack(own, inputs, targets, picked, settings, heard, path)
+                out |= dict(zip(group, trained, strict=True))
+        return [out[at] for at in range(len(built))]
+
+    def _run_stack(
+        self,
+        modules: list[nn.Module],
+        inputs: Any,
+        targets: Any,
+        picked: list[Any],
+        settings: _Settings,
+        progress: Progress | None,
+        checkpoint: Checkpoint | None,
+    ) -> list[nn.Module]:
+        """Models that fit one stack, from start to end."""
+        from privaware.descent._run import Run
+        from privaware.descent._widths import Widened
+
+        wide = Widened(modules)
+        run = Run(
+            self,
+            wide.modules,
+            inputs,
+            targets,
+            noise=picked[0],
+            rows=settings.rows,
+            rng=settings.rng,
+            lr=picked[1],
+            norm=picked[2],
+            device=settings.device,
+            mask=wide.mask,
+        )
+        return wide.narrowed(run.to_end(progress, checkpoint))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What all models of a call share."""
+
+    rows: int
+    rng: Rng
+    device: str
+
+
+def _part_of(progress: Progress | None, turn: int, turns: int) -> Progress | None:
+    """Progress over several stacks, one after another."""
+    if progress is None or turns == 1:
+        return progress
+    return lambda step, steps, left: progress(
+        turn * steps + step, turns * steps, left * (turns - turn)
+    )
+
+
+def _own_path(checkpoint: Checkpoint | str | None, turn: int, turns: int) -> Checkpoint | None:
+    """Each stack has a file of its own."""
+    if checkpoint is None:
+        return None
+    at = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+    return at if turns == 1 else Checkpoint(f"{at.path}.{turn}", at.every)
 
 
 @contextlib.contextmanager

@@ -122,10 +122,8 @@ class Outer:
         add_product(scaled.transpose(1, 2), inputs, out)
 
     def clean(self, good: Tensor) -> None:
-        self.inputs, self.gradients = (
-            keep_rows(self.inputs, good),
-            keep_rows(self.gradients, good),
-        )
+        self.inputs = keep_rows(self.inputs, good)
+        self.gradients = keep_rows(self.gradients, good)
         self.kept = None if self.kept is None else keep_rows(self.kept, good)
 
 

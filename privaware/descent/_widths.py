@@ -7,12 +7,16 @@ gradients are zero in every norm and sum, and the mask keeps the noise off it: e
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Widened"]
+__all__ = ["Widened", "together"]
+
+WASTE = 1.5
+"""Padded over real parameters up to which one stack beats several on a CPU."""
 
 PASSES = (
     nn.ReLU,
@@ -55,6 +59,26 @@ class Widened:
                     place.copy_(values[tuple(slice(0, n) for n in place.shape)])
             out.append(made)
         return out
+
+
+def together(modules: Sequence[nn.Module], device: str) -> list[list[int]]:
+    """Which modules are stepped in one stack: those of one shape, or of several if padding them is worth it.
+
+    On a GPU small models wait for launches, not for arithmetic, so padding is always worth it there.
+    """
+    shapes = [tuple(tuple(p.shape) for p in module.parameters()) for module in modules]
+    everyone = list(range(len(modules)))
+    if len(set(shapes)) == 1:
+        return [everyone]
+    if _alike(list(modules)):
+        real = sum(p.numel() for module in modules for p in module.parameters())
+        widest = [
+            [max(sizes) for sizes in zip(*them, strict=True)] for them in zip(*shapes, strict=True)
+        ]
+        padded = len(modules) * sum(math.prod(shape) for shape in widest)
+        if not str(device).startswith("cpu") or padded <= WASTE * real:
+            return [everyone]
+    return [[at for at in everyone if shapes[at] == shape] for shape in dict.fromkeys(shapes)]
 
 
 def _leaves(module: nn.Module) -> list[nn.Module]:

@@ -431,6 +431,32 @@ def test_different_widths_in_one_stack_are_trained_as_if_alone():
     assert int((exact[0] != 0).sum()) <= flat_of(models[0]).numel()
 
 
+def test_models_that_do_not_fit_one_stack_are_trained_one_stack_after_another():
+    x, y = rows()
+    models = [
+        net(),
+        nn.Linear(4, 3),
+        net(seed=1),
+        nn.Sequential(nn.Linear(4, 99), nn.ReLU(), nn.Linear(99, 3)),
+    ]
+    descent = recipe(sampler=FullBatch(), steps=3)
+    heard = []
+    trained = descent.run_population(
+        models,
+        x,
+        y,
+        noise=[0.0] * 4,
+        lr=[0.1, 0.2, 0.3, 0.4],
+        rows=ROWS,
+        rng=Rng(0),
+        progress=lambda *facts: heard.append(facts[:2]),
+    )
+    for model, one, lr in zip(models, trained, (0.1, 0.2, 0.3, 0.4), strict=True):
+        alone = train(recipe(sampler=FullBatch(), steps=3, update=sgd(lr)), noise=0.0, module=model)
+        torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
+    assert heard[-1] == (9, 9)
+
+
 def test_p24_a_row_does_not_see_its_neighbours():
     x, y = rows(6)
     changed = x.clone()
