@@ -16,7 +16,7 @@ from privaware.descent._shares import KEEP, Rows, add_weighted, keep_rows, squar
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
 
-__all__ = ["Convolved", "convolution", "standardised"]
+__all__ = ["Convolved", "Geometry", "convolution", "convolve", "sum_copies"]
 
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -188,7 +188,7 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
     def forward(inputs: Tensor) -> Tensor:
         inputs = geometry.prepared(inputs)
-        output = _convolve(inputs, weight, bias, geometry)
+        output = convolve(inputs, weight, bias, geometry)
         version, kept, rows = inputs._version, inputs.detach(), stack.rows
 
         def make(gradient: Tensor) -> list[tuple[str, Any]]:
@@ -200,7 +200,7 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
                 shares.append((weight_name, share))
             if bias_name is not None:
                 places = gradient.flatten(2).sum(2)
-                shares.append((bias_name, Rows(_by_row(places, rows))))
+                shares.append((bias_name, Rows(sum_copies(places, rows))))
             return shares
 
         if weight_name is None and bias_name is None:
@@ -211,92 +211,13 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
     return forward
 
 
-def _by_row(values: Tensor, rows: int) -> Tensor:
+def sum_copies(values: Tensor, rows: int) -> Tensor:
     """(n, channels) summed over the copies of each row."""
     return values if len(values) == rows else values.view(rows, -1, *values.shape[1:]).sum(1)
 
 
-class Standardised:
-    """What a kernel adds whose filters are centred and scaled before they slide: the same linear map for every row."""
-
-    at = None
-
-    def __init__(self, inner: Convolved, centred: Tensor, size: Tensor) -> None:
-        self.inner, self.centred, self.size = inner, centred, size
-
-    def _back(self, gradients: Tensor) -> Tensor:
-        """Gradients (models, any, *shape) by the used filters, as gradients by the filters before."""
-        places = tuple(range(3, gradients.ndim))
-        count = math.prod(gradients.shape[3:])
-        centred, size = self.centred[:, None], self.size[:, None]
-        along = (gradients * centred).sum(places, keepdim=True)
-        part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
-        return part - part.mean(places, keepdim=True)
-
-    def rows(self) -> Tensor:
-        plain = self.inner.rows()
-        return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
-
-    def squares(self) -> Tensor:
-        each = max(1, KEEP // self.inner.weight[0].numel()) * len(self.centred)
-        if self.inner.count <= each:
-            self.inner.kept = self.inner.rows()
-            return square_sums(self.rows())
-        models = len(self.centred)
-        out = []
-        for at in range(models):
-            own = slice(at * self.inner.count // models, (at + 1) * self.inner.count // models)
-            for start in range(own.start, own.stop, each):
-                part = self.inner.part(start, min(start + each, own.stop))
-                one = Standardised(part, self.centred[at : at + 1], self.size[at : at + 1])
-                out.append(square_sums(one.rows()))
-        return torch.cat(out)
-
-    def add(self, weights: Tensor, out: Tensor) -> None:
-        plain = torch.zeros_like(out)
-        self.inner.add(weights, plain)
-        out.add_(self._back(plain[:, None])[:, 0])
-
-    def clean(self, good: Tensor) -> None:
-        self.inner.clean(good)
-
-
-def standardised(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
-    """The weight-standardised convolution of `privaware.models`."""
-    from privaware.descent._layers import rows_first, unchanged
-
-    geometry = Geometry.of(layer.weight.shape[2:], layer.stride, layer.padding)
-    weight_name, weight = stack.of(layer.weight)
-    bias_name, bias = stack.of(layer.bias)
-    assert weight is not None
-
-    def forward(inputs: Tensor) -> Tensor:
-        rows_first(inputs, stack.rows)
-        centred = weight - weight.mean((2, 3, 4), keepdim=True)
-        count = weight[0, 0].numel()
-        squares = centred.square().sum((2, 3, 4), keepdim=True) / max(count - 1, 1)
-        size = torch.sqrt(squares * count + 1e-4)
-        used = centred / size
-        output = _convolve(inputs, used, bias, geometry)
-        version, kept, rows = inputs._version, inputs.detach(), stack.rows
-
-        def make(gradient: Tensor) -> list[tuple[str, Any]]:
-            unchanged(inputs, version)
-            gradient = gradient.to(stack.dtype)
-            shares: list[tuple[str, Any]] = []
-            if weight_name is not None:
-                inner = Convolved(kept.to(stack.dtype), gradient, geometry, used, rows)
-                shares.append((weight_name, Standardised(inner, centred, size)))
-            if bias_name is not None:
-                shares.append((bias_name, Rows(_by_row(gradient.flatten(2).sum(2), rows))))
-            return shares
-
-        return stack.record(output, make)
-
-    return forward
-
-
-def _convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+    """A convolution with each model's own parameters."""
     models = max(len(weight), 1 if bias is None else len(bias))
     if models == 1:
         return geometry.apply(inputs, weight[0], None if bias is None else bias[0], geometry.groups)

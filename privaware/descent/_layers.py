@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from privaware import models
 from privaware.descent._attention import attention, has_rule
-from privaware.descent._convolution import convolution, standardised
+from privaware.descent._convolution import convolution
 from privaware.descent._general import general
 from privaware.descent._normalising import channels, embedding, features
 from privaware.descent._recurrent import one_bias, recurrent
 from privaware.descent._shares import Outer, Rows
+from privaware.descent._standardised import standardised
 from privaware.errors import Refused
 
 if TYPE_CHECKING:

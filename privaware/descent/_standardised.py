@@ -1,0 +1,98 @@
+"""The rule of convolutions with standardised filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from privaware.descent._convolution import Convolved, Geometry, convolve, sum_copies
+from privaware.descent._shares import KEEP, Rows, square_sums
+
+if TYPE_CHECKING:
+    from privaware.descent._stack import Stack
+
+__all__ = ["Standardised", "standardised"]
+
+
+class Standardised:
+    """What a kernel adds whose filters are centred and scaled before they slide: the same linear map for every row."""
+
+    at = None
+
+    def __init__(self, inner: Convolved, centred: Tensor, size: Tensor) -> None:
+        self.inner, self.centred, self.size = inner, centred, size
+
+    def _back(self, gradients: Tensor) -> Tensor:
+        """Gradients (models, any, *shape) by the used filters, as gradients by the filters before."""
+        places = tuple(range(3, gradients.ndim))
+        count = math.prod(gradients.shape[3:])
+        centred, size = self.centred[:, None], self.size[:, None]
+        along = (gradients * centred).sum(places, keepdim=True)
+        part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
+        return part - part.mean(places, keepdim=True)
+
+    def rows(self) -> Tensor:
+        plain = self.inner.rows()
+        return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
+
+    def squares(self) -> Tensor:
+        each = max(1, KEEP // self.inner.weight[0].numel()) * len(self.centred)
+        if self.inner.count <= each:
+            self.inner.kept = self.inner.rows()
+            return square_sums(self.rows())
+        models = len(self.centred)
+        out = []
+        for at in range(models):
+            own = slice(at * self.inner.count // models, (at + 1) * self.inner.count // models)
+            for start in range(own.start, own.stop, each):
+                part = self.inner.part(start, min(start + each, own.stop))
+                one = Standardised(part, self.centred[at : at + 1], self.size[at : at + 1])
+                out.append(square_sums(one.rows()))
+        return torch.cat(out)
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        plain = torch.zeros_like(out)
+        self.inner.add(weights, plain)
+        out.add_(self._back(plain[:, None])[:, 0])
+
+    def clean(self, good: Tensor) -> None:
+        self.inner.clean(good)
+
+
+def standardised(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
+    """The weight-standardised convolution of `privaware.models`."""
+    from privaware.descent._layers import rows_first, unchanged
+
+    geometry = Geometry.of(layer.weight.shape[2:], layer.stride, layer.padding)
+    weight_name, weight = stack.of(layer.weight)
+    bias_name, bias = stack.of(layer.bias)
+    assert weight is not None
+
+    def forward(inputs: Tensor) -> Tensor:
+        rows_first(inputs, stack.rows)
+        centred = weight - weight.mean((2, 3, 4), keepdim=True)
+        count = weight[0, 0].numel()
+        squares = centred.square().sum((2, 3, 4), keepdim=True) / max(count - 1, 1)
+        size = torch.sqrt(squares * count + 1e-4)
+        used = centred / size
+        output = convolve(inputs, used, bias, geometry)
+        version, kept, rows = inputs._version, inputs.detach(), stack.rows
+
+        def make(gradient: Tensor) -> list[tuple[str, Any]]:
+            unchanged(inputs, version)
+            gradient = gradient.to(stack.dtype)
+            shares: list[tuple[str, Any]] = []
+            if weight_name is not None:
+                inner = Convolved(kept.to(stack.dtype), gradient, geometry, used, rows)
+                shares.append((weight_name, Standardised(inner, centred, size)))
+            if bias_name is not None:
+                shares.append((bias_name, Rows(sum_copies(gradient.flatten(2).sum(2), rows))))
+            return shares
+
+        return stack.record(output, make)
+
+    return forward
