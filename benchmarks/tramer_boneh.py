@@ -2,8 +2,9 @@
 
     python -m benchmarks.tramer_boneh --device cuda --only mnist fashion_mnist --out results.json
 
-Settings are those of their Table 13: clipping norm 0.1, momentum 0.9, learning rate base x B / 512. The noise is what their
-code computed for the classic epsilon of 3 (2.36 to 2.37 by our accountant). Batches are Poisson samples.
+Settings are those of their Table 13: clipping norm 0.1, momentum 0.9, learning rate base x B / 512.
+The noise is what their code computed for the classic epsilon of 3 (2.36 to 2.37 by our accountant).
+Batches are Poisson samples.
 """
 
 from __future__ import annotations
