@@ -25,7 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting._laws import Array, Law, Normal
+from privaware.accounting._laws import Array, Capped, Law, Normal, Shifted
 from privaware.accounting._terms import Terms
 
 _FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
@@ -45,7 +45,7 @@ def epsilon(terms: Terms, delta: float) -> float:
     if not terms.laws:
         return 0.0
     rest = (delta - terms.failure) / (1 - terms.failure)
-    return max(_one(terms, rest, direction) for direction in terms.directions())
+    return min(max(_one(terms, rest, direction) for direction in terms.directions()), terms.pure())
 
 
 def delta(terms: Terms, epsilon: float) -> float:
@@ -100,7 +100,15 @@ def guess(terms: Terms, delta: float) -> float:
     return math.sqrt(2 * math.log(1 / delta) / max(variance, 1e-12))
 
 
+def _rare(terms: Terms) -> bool:
+    """Whether a row is hardly ever sampled in the whole composition: then bulk and tail are worlds apart."""
+    hits = [n * getattr(law, "rate", 1.0) * getattr(law, "group", 1) for law, n in terms.laws]
+    return any(isinstance(law, (Shifted, Capped)) for law, _ in terms.laws) and sum(hits) < 0.05
+
+
 def _one(terms: Terms, delta: float, direction: str) -> float:
+    if _rare(terms):
+        return _Lattice(terms, delta, direction).epsilon(delta)
     try:
         return _on_line(terms, delta, direction)
     except _TooSlow:
@@ -136,6 +144,8 @@ def _saddle_at(curve: Callable[[float], float], epsilon: float, near: float) -> 
 
 
 def _one_delta(terms: Terms, epsilon: float, direction: str) -> float:
+    if _rare(terms):
+        return _Lattice(terms, 1e-12, direction).delta(epsilon)
     try:
         t = _saddle_at(real_curve(terms, direction), epsilon, guess(terms, 1e-5))
         return Line(terms, direction, t, epsilon).delta(epsilon)
@@ -156,12 +166,14 @@ class _Lattice:
         high, order = min(((curve(float(t)) - aside) / float(t), float(t)) for t in orders)
         high = min(high, sum(n * float(losses[-1]) for losses, _, n in parts))
         low = max(aside, sum(n * float(losses[0]) for losses, _, n in parts))
-        size = 1 << 20
+        size = 1 << 19
         self.width = (high - low) / (size - 2 * sum(n for _, _, n in parts) - 2)
         if self.width <= 0:
             raise _TooSlow
         # Tilted, so that rounding errors stay small beside the tail, but not so far that the ends matter again.
         self.theta = min(order / 2, 500 / (high - low))
+        while curve(self.theta) > 3:  # nor so far that undoing it blows up the errors near 0
+            self.theta /= 2
         self.log_scale = 0.0
         spectrum: Array = np.ones(size // 2 + 1, dtype=complex)
         start = 0

@@ -119,7 +119,7 @@ class Shifted(Law):
         from scipy import special
 
         s = self.noise
-        x = np.linspace(-9 * s - self.group * self.replace, 9 * s + self.group, 200_001)
+        x = np.linspace(-9 * s - self.group * self.replace, 9 * s + self.group, 100_001)
         middle = (x[1:] + x[:-1]) / 2
         weights = _binomial(self.group, self.rate)
         if direction == "add" and not self.replace:

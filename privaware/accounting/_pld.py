@@ -40,6 +40,7 @@ from privaware.accounting._laws import (
 from privaware.accounting._terms import Terms
 
 Profile = Callable[[Array], Array]
+_POINTS = 1 << 21
 _TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
 
 
@@ -184,7 +185,7 @@ def _widths(terms: Terms) -> list[float]:
     out = []
     for (law, count), spread in zip(terms.laws, spreads):
         scale = math.sqrt(max(spread**2, share / count))
-        width = scale * min(0.04, 0.02 * math.sqrt(count))
+        width = max(scale * min(0.04, 0.02 * math.sqrt(count)), _largest(law) / _POINTS)
         top = law.pure()
         # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)
@@ -198,7 +199,9 @@ def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> floa
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
 
     guess = _cf.guess(terms, delta)
-    return _cf.saddle(curve, lambda t, k: _cf.bound_on_epsilon(t, k, delta), guess)
+    best = _cf.saddle(curve, lambda t, k: _cf.bound_on_epsilon(t, k, delta), guess)
+    # Bounded losses alone send the saddle to infinity; there a tilt finer than the grid says nothing more.
+    return min(best, 2 / min(grid.width for grid, _ in grids))
 
 
 def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
@@ -242,7 +245,9 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
     """
     from scipy import fft
 
-    spread = math.sqrt(sum(grid.moments()[1] for grid in powers))
+    span = sum(grid.width * len(grid.probs) for grid in powers)
+    # A few bounded losses, tilted far, may all sit at their largest value: no spread at all.
+    spread = max(math.sqrt(sum(grid.moments()[1] for grid in powers)), span / 200)
     low, high = _window(
         lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread
     )
@@ -345,16 +350,17 @@ def _discretise(law: Law, direction: str, width: float) -> Grid:
 
 def reachable(terms: Terms) -> bool:
     """Whether the losses of single steps fit into floating point, known without building anything."""
-    for law, _ in terms.laws:
-        largest = 2 * law.spread() if isinstance(law, Normal) else law.pure()
-        if isinstance(law, (Shifted, Capped)):
-            group = getattr(law, "group", 1) * (2 if law.replace or isinstance(law, Capped) else 1)
-            largest = group * (group + 10 * law.noise) / law.noise**2
-        elif isinstance(law, Normal):
-            largest = law.mu * (law.mu / 2 + 10)
-        if largest > 690:
-            return False
-    return True
+    return all(_largest(law) <= 690 for law, _ in terms.laws)
+
+
+def _largest(law: Law) -> float:
+    """A loss beyond which the law has no mass to speak of."""
+    if isinstance(law, Normal):
+        return law.mu * (law.mu / 2 + 10)
+    if isinstance(law, (Shifted, Capped)):
+        group = getattr(law, "group", 1) * (2 if law.replace or isinstance(law, Capped) else 1)
+        return float(group * (group + 10 * law.noise) / law.noise**2)
+    return law.pure()
 
 
 def _reachable(largest: float) -> None:

@@ -80,8 +80,12 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
     selected = any(contains(leaf, Selected) for leaf, _ in way)
     terms = _terms_or_none(way) if not _only_curves(way) else None
     if terms is not None and _composable(terms):
-        out["pld"], out["cf"] = _distributions(way, terms, delta)
-        agree(out["pld"], out["cf"])
+        try:
+            out["pld"], out["cf"] = _distributions(way, terms, delta)
+        except _pld.OutOfReach:
+            terms = None
+        else:
+            agree(out["pld"], out["cf"])
     if full or selected or out["pld"] is None:
         failure = _failure(way)
         if failure < delta:
