@@ -140,6 +140,7 @@ def _run(
     run, what = f"{key}-{at}", f"fit {source.name} with {made.learner}"
     book.ready(made.event, what=what, run=run, seed=rng.seed)
     rows, scored = source.rows()
+    rows = rows.keep(tuple(column.name for column in made.schema.used))
     _tell(made, say)
     resumed = book.find(run) is not None
     entry = book.spend(made.event, what=what, run=run, seed=rng.seed)

@@ -99,6 +99,8 @@ def plan(
             f'{name} protects labels only, but the schema says unit = "row"; '
             'say unit = "label" (--unit label) if that is what you want'
         )
+    if not getattr(make, "columns", True):
+        schema = schema.keep(())
     own = {**_within(make, schema, time_limit), **(settings or {})}
     if getattr(make, "needs_public", False):
         if public is None:

@@ -8,7 +8,7 @@ import pytest
 
 from privaware import accounting
 from privaware.errors import BudgetExceeded, WrongInput
-from privaware.events import Gaussian, Group
+from privaware.events import Gaussian, Group, leaves
 from privaware.ledger import Ledger
 from privaware.plan import plan
 from privaware.schema import Column, Schema
@@ -84,3 +84,12 @@ def test_p14_p38_every_release_on_one_data_set_adds_up(tmp_path) -> None:  # typ
     assert book.spent() == pytest.approx(accounting.epsilon(both, 1e-5), rel=1e-6)
     with pytest.raises(BudgetExceeded):
         book.spend(Gaussian(noise=2.0), what="one too many")
+
+
+def test_a_constant_pays_for_no_column() -> None:
+    bare = replace(TABLE, columns=(Column(name="a"), Column(name="b")))
+    made = plan(bare, epsilon=1.0, delta=1e-5, learner="majority")
+    assert [what for what, _ in made.parts] == ["train majority"]
+    number = replace(bare, classes=())
+    [(_, bounds), _] = plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
+    assert sum(count for _, count in leaves(bounds)) == 2

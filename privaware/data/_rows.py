@@ -48,7 +48,9 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Some of the columns of a table, by name."""
+        """Some of the columns of a table, by name; images and text have nothing to leave out."""
+        if self.schema.form != "table":
+            return self
         known = [column.name for column in self.schema.used]
         if unknown := [name for name in names if name not in known]:
             raise WrongInput(f"expected columns among {some(known)}, got {some(unknown)}")
@@ -90,7 +92,8 @@ class Data:
         import pandas as pd
 
         names = [column.name for column in self.schema.used]
-        frame = pd.DataFrame({name: self.x[:, at] for at, name in enumerate(names)})
+        columns = {name: self.x[:, at] for at, name in enumerate(names)}
+        frame = pd.DataFrame(columns, index=range(len(self)))
         coded = type(self).of(Raw(frame=frame), schema, labelled=False)
         y = (
             self.y

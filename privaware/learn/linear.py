@@ -100,7 +100,7 @@ class Linear:
             return self.lr
         width = feature_for(schema, self.bins).width(schema) * max(len(schema.classes), 1)
         spread = noise * self.norm * math.sqrt(width * self.steps) / (self.rate * schema.rows)
-        return float(np.clip(LR / spread, 0.01, 64.0))
+        return float(np.clip(LR / spread, 0.01, 64.0 if schema.classes else STABLE))
 
     def _descent(self, schema: Schema, noise: float) -> Any:
         from privaware import descent
@@ -122,6 +122,10 @@ class Linear:
             return torch.from_numpy(data.y)
         return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])
 
+
+STABLE = 0.9
+"""The longest step of the squared loss: rows with their constant have squared length at most 2, so
+descent with momentum beta is stable below (1 + beta), and half of that leaves room."""
 
 LR = 2.0
 """Step times spread of the noise: one constant for all data, fixed on three public benchmark sets."""

@@ -29,6 +29,7 @@ __all__ = ["Majority"]
 class Majority:
     """No settings: the price is one histogram of the classes."""
 
+    columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -41,5 +42,8 @@ class Majority:
         value = np.log(counts / counts.sum()).astype(np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": classes}
         return Model(
-            schema=data.schema, features=(), architecture=architecture, tensors={"value": value}
+            schema=data.schema.keep(()),
+            features=(),
+            architecture=architecture,
+            tensors={"value": value},
         )

@@ -30,6 +30,7 @@ __all__ = ["Mean"]
 class Mean:
     """No settings: the price is one sum."""
 
+    columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -41,5 +42,8 @@ class Mean:
         value = np.array([np.clip(mean, -1, 1)], dtype=np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": 1}
         return Model(
-            schema=data.schema, features=(), architecture=architecture, tensors={"value": value}
+            schema=data.schema.keep(()),
+            features=(),
+            architecture=architecture,
+            tensors={"value": value},
         )

@@ -57,6 +57,14 @@ def test_linear_regression_meets_least_squares_where_noise_is_small() -> None:
     assert np.abs(model.predictions(data) - truth).max() < 0.05
 
 
+def test_linear_regression_stays_stable_however_many_rows_there_are() -> None:
+    schema = replace(TABLE, classes=(), low=-3.0, high=3.0, rows=4000)
+    data = rows_for(schema, 4000, seed=1)
+    truth = data.x @ np.array([2.0, -0.5])
+    model = Linear().run(replace(data, y=truth), 4.0, Rng(seed=0))
+    assert np.abs(model.predictions(data) - truth).mean() < 0.2
+
+
 def test_constants_are_the_noisy_shares_and_the_noisy_mean() -> None:
     data = separable()
     shares = Majority().run(data, QUIET, Rng(seed=0)).probabilities(data)[0]
