@@ -71,7 +71,7 @@ class Event:
     def _expect(self, name: str, words: str, good: bool) -> None:
         if not good:
             value = getattr(self, name)
-            raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r}")
+            raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r:.120}")
 
     def _expect_number(
         self, name: str, low: float, *, open_low: bool = True, high: float = math.inf
@@ -92,7 +92,7 @@ class Event:
 
     def _expect_event(self, value: Any) -> None:
         if not isinstance(value, Event):
-            raise WrongInput(f"{type(self).__name__}: expected an event inside, got {value!r}")
+            raise WrongInput(f"{type(self).__name__}: expected an event inside, got {value!r:.120}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +328,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
     cls = _KINDS[value["kind"]]
     arguments = {name: item for name, item in value.items() if name != "kind"}
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
-        raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)}")
+        raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)!s:.120}")
     if "event" in arguments:
         arguments["event"] = from_json(arguments["event"], depth + 1)
     if "events" in arguments:
@@ -340,7 +340,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
     try:
         return cls(**arguments)
     except TypeError as problem:
-        raise WrongInput(f"{value['kind']}: {problem}") from None
+        raise WrongInput(f"{value['kind']}: {problem!s:.200}") from None
 
 
 def _parts(event: Event) -> tuple[Event, ...]:

@@ -292,6 +292,13 @@ def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         raise WrongInput(f"{said(place)}: expected a ledger of version {VERSION}, got {version}")
+    whole = (
+        db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+    )
+    if (
+        os.stat(place).st_size < whole
+    ):  # SQLite itself would notice only where it needs what is gone
+        raise WrongInput(f"{said(place)} is damaged: its end is cut off; put back a copy of it")
     found = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     if sorted(map(repr, found)) != sorted(repr((sql,)) for sql in TABLES):
         raise WrongInput(f"{said(place)} was changed: its tables and guards are not a ledger's")
