@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from privaware.descent._shares import KEEP, Rows, add_weighted, keep_rows, square_sums
+from privaware.descent._shares import Rows, add_weighted, keep_rows, room, square_sums
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -104,11 +104,11 @@ class Convolved:
         size = self.weight[0].numel()
         height = self.weight.shape[1]
         ghost = 2 * places * (height + size // height) * self.geometry.groups < size
-        if not ghost and self.count * size <= KEEP:
+        if not ghost and self.count * size <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
         most = places * places * 2 if ghost else size
-        return self._chunked(max(1, KEEP // most), ghost)
+        return self._chunked(max(1, room(self.inputs.device) // most), ghost)
 
     def part(self, start: int, stop: int) -> Convolved:
         """The same for some of the rows."""

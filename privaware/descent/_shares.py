@@ -6,6 +6,7 @@ model-major: a population of P models with B rows each is P * B rows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -17,8 +18,13 @@ from privaware.errors import Refused
 
 __all__ = ["Outer", "Rows", "Share", "Tokens", "merged"]
 
-KEEP = 2**26
-"""Numbers (not bytes) of materialised per-row gradients of one layer that may be kept between norm and sum."""
+
+@functools.cache
+def room(device: torch.device) -> int:
+    """How many numbers of one layer's per-row gradients may be kept between norm and sum: 1/64 of a GPU's memory."""
+    if device.type != "cuda":
+        return 2**26
+    return int(torch.cuda.get_device_properties(device).total_memory) // 256
 
 
 class Share(Protocol):
@@ -86,17 +92,17 @@ class Outer:
         height = self.gradients.shape[2]
         if positions * (width + height) < width * height:
             return self._from_grams()
-        if rows * width * height <= KEEP:
+        if rows * width * height <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
-        each = max(1, KEEP // (width * height))
+        each = max(1, room(self.inputs.device) // (width * height))
         pairs = zip(self.inputs.split(each), self.gradients.split(each), strict=True)
         return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
 
     def _from_grams(self) -> Tensor:
         """Raised by the rounding of the two products, so that a norm is never taken for smaller than it is."""
         out = []
-        each = max(1, KEEP // self.inputs.shape[1] ** 2)
+        each = max(1, room(self.inputs.device) // self.inputs.shape[1] ** 2)
         for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
             left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
             slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(a.dtype).eps

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from privaware.descent._convolution import Convolved, Geometry, convolve, sum_copies
-from privaware.descent._shares import KEEP, Rows, square_sums
+from privaware.descent._shares import Rows, room, square_sums
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -40,7 +40,7 @@ class Standardised:
         return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
 
     def squares(self) -> Tensor:
-        each = max(1, KEEP // self.inner.weight[0].numel()) * len(self.centred)
+        each = max(1, room(self.centred.device) // self.inner.weight[0].numel())
         if self.inner.count <= each:
             self.inner.kept = self.inner.rows()
             return square_sums(self.rows())

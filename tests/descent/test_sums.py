@@ -234,6 +234,48 @@ def test_population_of_different_models_agrees_with_each_alone(name):
             )
 
 
+SHORT = {
+    "convolution": lambda: (
+        headed(nn.Conv2d(2, 4, 3, groups=2), nn.Conv2d(4, 3, 2), like=torch.zeros(1, 2, 6, 6)),
+        torch.randn(ROWS, 2, 6, 6),
+    ),
+    "wide convolution": lambda: (
+        headed(nn.Conv2d(2, 30, 3, 3), nn.Conv2d(30, 20, 1), like=torch.zeros(1, 2, 6, 6)),
+        torch.randn(ROWS, 2, 6, 6),
+    ),
+    "standardised convolution": NAMED["standardised convolution"],
+    "wide on a short sequence": NAMED["wide on a short sequence"],
+    "time folded": NAMED["time folded"],
+    "lstm": NAMED["lstm"],
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("population", [1, 2])
+def test_little_room_changes_nothing(name, population, monkeypatch):
+    torch.manual_seed(5)
+    module, inputs = SHORT[name]()
+    goals = labels()
+    found = []
+    for room in (2**26, 50):
+        for place in ("_shares", "_convolution", "_standardised"):
+            monkeypatch.setattr(f"privaware.descent.{place}.room", lambda device, room=room: room)
+        stack = Stack([module] * population)
+        total = torch.zeros_like(stack.theta)
+        squares = accumulate(
+            stack,
+            cross_entropy,
+            (torch.cat([inputs] * population),),
+            torch.cat([goals] * population),
+            rows=ROWS * population,
+            clip=flat(0.3),
+            norm=0.3,
+            total=total,
+        )
+        found.append((squares, total))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
 @few
 @given(st.integers(1, 9), st.integers(1, 6), st.booleans(), seeds)
 def test_linear_layers(rows, width, bias, seed):
