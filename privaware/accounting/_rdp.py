@@ -34,6 +34,7 @@ TENSORFLOW_ORDERS: tuple[float, ...] = (
     *(float(x) for x in range(5, 64)),
     *(128.0, 256.0, 512.0),
 )
+_CHUNK = 128
 OPACUS_ORDERS: tuple[float, ...] = (
     *(1 + x / 10 for x in range(1, 100)),
     *(float(x) for x in range(12, 64)),
@@ -68,21 +69,26 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
     """The divergences of a composition, the larger direction of the whole."""
     totals = [
-        sum((n * _law(law, direction, orders) for law, n in terms.laws), np.zeros(len(orders)))
+        sum((n * _either(law, direction, orders) for law, n in terms.laws), np.zeros(len(orders)))
         for direction in (terms.directions() or ("remove",))
     ]
     return np.max(totals, axis=0) + terms.rho * np.asarray(orders)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=256)
+def _either(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
+    # The remove direction of a sampled Gaussian is the larger one at every order (Mironov, Talwar and Zhang 2019).
+    return _law(law, "remove" if law.symmetric or _has_series(law) else direction, orders)
+
+
+def _has_series(law: Law) -> bool:
+    return isinstance(law, Shifted) and law.group == 1 and not law.replace
+
+
+@lru_cache(maxsize=1024)
 def _law(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
     if isinstance(law, Normal):
         return law.mu**2 / 2 * np.asarray(orders)
-    series = isinstance(law, Shifted) and law.group == 1 and not law.replace
-    if (
-        series
-    ):  # the remove direction is the larger one at every order (Mironov, Talwar and Zhang 2019)
-        direction = "remove"
+    series = _has_series(law)
     values = []
     for a in orders:
         if series and a <= 256:
@@ -111,14 +117,21 @@ def sampled_gaussian(rate: float, noise: float, order: float) -> float:
 def _whole(rate: float, noise: float, order: int) -> float:
     from scipy import special
 
-    i = np.arange(order + 1)
-    terms = special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
-    terms += i * math.log(rate) + (order - i) * math.log1p(-rate)
+    i, choose = _choose(order)
+    terms = choose + i * math.log(rate) + (order - i) * math.log1p(-rate)
     # The terms without the exponential sum to 1: leaving that 1 out keeps the digits of tiny divergences.
-    grow = (i.astype(float) ** 2 - i) / (2 * noise**2)
+    grow = (i * i - i) / (2 * noise**2)
     if float(grow[-1]) < 30:
         return float(np.log1p(np.exp(terms) @ np.expm1(grow)))
     return float(special.logsumexp(terms + grow))
+
+
+@lru_cache(maxsize=512)
+def _choose(order: int) -> tuple[Array, Array]:
+    from scipy import special
+
+    i = np.arange(order + 1, dtype=float)
+    return i, special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
 
 
 def _fractional(rate: float, noise: float, order: float) -> float:
@@ -129,18 +142,14 @@ def _fractional(rate: float, noise: float, order: float) -> float:
 
     split = 0.5 + noise**2 * math.log(1 / rate - 1)
     top, total = -math.inf, 0.0
-    for start in range(0, 100_000, 500):
-        i = np.arange(start, start + 500, dtype=float)
-        j = order - i
-        size = _log_binomial(order, i)
-        sign = _sign_binomial(order, i)
+    for start in range(0, 100_000, _CHUNK):
+        i, size, sign = _binomials(order, start)
         pieces = []
-        for n, cut in ((i, split), (j, None)):
+        for n, reach in ((i, (split - i) / noise), (order - i, (order - i - split) / noise)):
             power = n * math.log(rate) + (order - n) * math.log1p(-rate)
-            reach = (n - split) / noise if cut is None else (split - n) / noise
             pieces.append(size + power + (n * n - n) / (2 * noise**2) + special.log_ndtr(reach))
-        level = max(top, float(np.max(pieces)))
-        batch = sum(float(np.sum(sign * np.exp(piece - level))) for piece in pieces)
+        level = max(top, float(pieces[0].max()), float(pieces[1].max()))
+        batch = sum(float(sign @ np.exp(piece - level)) for piece in pieces)
         total = total * (math.exp(top - level) if math.isfinite(top) else 0.0) + batch
         top = level
         if max(float(piece[-1]) for piece in pieces) < top - 40:
@@ -148,18 +157,16 @@ def _fractional(rate: float, noise: float, order: float) -> float:
     return top + math.log(total)
 
 
-def _log_binomial(order: float, i: Array) -> Array:
+@lru_cache(maxsize=4096)
+def _binomials(order: float, start: int) -> tuple[Array, Array, Array]:
+    """i, ln|C(order, i)| and its sign, which alternates beyond the order; the same for every law."""
     from scipy import special
 
-    return np.asarray(  # gammaln gives ln|Gamma|, also left of zero
-        special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
-    )
-
-
-def _sign_binomial(order: float, i: Array) -> Array:
-    """Beyond the order the generalised binomial coefficients alternate."""
+    i = np.arange(start, start + _CHUNK, dtype=float)
+    # gammaln gives ln|Gamma|, also left of zero
+    size = special.gammaln(order + 1) - special.gammaln(i + 1) - special.gammaln(order - i + 1)
     beyond = np.maximum(i - math.floor(order) - 1, 0)
-    return np.where(beyond % 2 == 0, 1.0, -1.0)
+    return i, size, np.where(beyond % 2 == 0, 1.0, -1.0)
 
 
 def delta(orders: Sequence[float], curve: Array, epsilon: float) -> float:

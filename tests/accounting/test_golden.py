@@ -41,10 +41,14 @@ def cases() -> list[Any]:
         if (event := event_of(row)) is not None:
             columns = {k: v for k, v in row.items() if k.endswith("_conversion") or k == "pld_eps"}
             if any(v is not None for v in columns.values()):
-                seen.setdefault(
-                    repr((event, delta_of(row), columns)), pytest.param(row, id=row["id"])
-                )
+                seen.setdefault(repr((event, delta_of(row), columns)), parameter(row))
     return list(seen.values())
+
+
+def parameter(row: dict[str, Any]) -> Any:
+    """Schedules of ninety noises take seconds each, so most of them wait for `make slow`."""
+    long = "adpalloc" in row["id"] and not row["id"].endswith("eps1")
+    return pytest.param(row, id=row["id"], marks=[pytest.mark.slow] if long else [])
 
 
 def delta_of(row: dict[str, Any]) -> float:
