@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,16 @@ from privaware.schema import Schema
 
 
 def feature_for(schema: Schema, bins: int = 0) -> Any:
-    """One-hot rows for tables, pixels for images, hashed n-grams for text: all of length at most 1."""
+    """One-hot rows for tables, pixels for images, hashed n-grams for text: all of length at most 1.
+
+    Noise grows with the width of a row, so text gets about one slot for every sixteen declared rows.
+    """
     if schema.form == "image":
         return Pixels()
-    return Hashed() if schema.form == "text" else OneHot(bins=bins)
+    if schema.form == "text":
+        slots = 2 ** round(math.log2(schema.rows / 16)) if schema.rows > 16 else 64
+        return Hashed(slots=min(max(slots, 64), 4096), words=1, letters=3)
+    return OneHot(bins=bins)
 
 
 def rows_of(data: Data, feature: Any) -> np.ndarray:
