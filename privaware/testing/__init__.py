@@ -27,6 +27,7 @@ from privaware.testing._price import spent
 from privaware.testing._release import released_numbers
 from privaware.testing._replay import Replay, record, replay
 from privaware.testing._rows import example, extremes, neighbours, rows_for
+from privaware.testing._selector import check_selector
 from privaware.testing._tape import BrokenPromise, Recorder, Replayer
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Replayer",
     "canary_game",
     "check_mechanism",
+    "check_selector",
     "example",
     "extremes",
     "neighbours",

@@ -1,0 +1,69 @@
+"""What a selector must keep beyond the contract of every mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.mechanism import Mechanism
+from privaware.schema import Schema
+from privaware.testing._check import check_mechanism
+from privaware.testing._replay import record
+from privaware.testing._rows import example, rows_for
+from privaware.testing._tape import BrokenPromise
+
+SIZES = (0, 1, 24)
+
+
+def check_selector(
+    selector: Mechanism[Any],
+    *,
+    schema: Schema | None = None,
+    data: Data | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    games: int = 200,
+) -> float:
+    """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
+
+    Checked are everything that `check_mechanism` checks, and that what comes out are names of columns:
+    a tuple of at least one, none twice, all among those a learner sees and in their order, no more than
+    the setting `columns` allows, and never an ignored column or the target.
+
+    >>> from privaware.select.random import Random
+    >>> check_selector(Random(columns=2))
+    0.0
+    """
+    schema = schema or (data.schema if data is not None else example())
+    level = accounting.calibrate(lambda noise: selector.cost(schema, noise), epsilon, delta)
+    noise = max(level, 1e-6)
+    name = type(selector).__name__
+    if getattr(selector, "selects", False) is not True:
+        raise BrokenPromise(f"{name}: expected the class attribute selects = True, got none")
+    for rows in SIZES:
+        some = data if data is not None and rows else rows_for(schema, rows)
+        for seed in range(3):
+            problem = _wrong(selector, schema, record(selector, some, noise, seed=seed).released)
+            if problem:
+                raise BrokenPromise(f"{name}: {problem}")
+    return check_mechanism(
+        selector, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games
+    )
+
+
+def _wrong(selector: Mechanism[Any], schema: Schema, released: Any) -> str:
+    known = [column.name for column in schema.used]
+    if not isinstance(released, tuple) or not all(isinstance(name, str) for name in released):
+        return f"expected a tuple of column names, got {released!r:.120}"
+    if unknown := [name for name in released if name not in known]:
+        return f"{unknown[0]!r} is not a column that a learner sees"
+    places = [known.index(name) for name in released]
+    if len(places) == 0 or list(np.unique(places)) != places:
+        return f"expected at least one column, each once and in the schema's order, got {released}"
+    most = getattr(selector, "columns", None)
+    if isinstance(most, int) and len(released) > most:
+        return f"expected at most {most} columns, got {len(released)}"
+    return ""
