@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, Refused, WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian, Laplace, Pure, Unproven, leaves

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from privaware.errors import WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger

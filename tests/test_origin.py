@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
 from privaware import origin
 from privaware.errors import WrongInput
 from privaware.origin import File, locate, present

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+
 from privaware import datasets
 from privaware.datasets import Dataset
 

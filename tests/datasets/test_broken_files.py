@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from privaware import datasets, plugins
 from privaware.datasets import purchase100
 from privaware.errors import WrongInput

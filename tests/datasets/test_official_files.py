@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from privaware import datasets
 from privaware.datasets import Dataset
 

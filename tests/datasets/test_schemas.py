@@ -6,6 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
 from privaware import datasets, plugins
 from privaware.errors import WrongInput
 from privaware.schema import Schema

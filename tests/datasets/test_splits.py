@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from privaware import datasets, plugins
 from privaware.data import Data
 from privaware.datasets import Dataset, Source, halves, order, parts

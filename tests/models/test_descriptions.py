@@ -13,10 +13,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+
 from privaware import plugins
 from privaware.errors import WrongInput
 from privaware.models import ACTIVATIONS, POOLINGS, Description, build, count, parse
-from torch import nn
 
 CELL = [5, 1, 5, 6, 1, 0, 5, 0, 0, 3, 5, 5, 6, 1, 6]
 SMALLEST: dict[str, dict[str, Any]] = {

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
 from privaware.models import build, count
 from privaware.models.dpnas import OPERATIONS
-from torch import nn
 
 
 def network(cell: list[Any], **more: Any) -> nn.Module:

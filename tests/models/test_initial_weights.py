@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from privaware.models import build, named
 from privaware.noise import Rng
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privaware.models import LSTM, Constant, StandardisedConv2d, build
-from privaware.models._layers import Tempered
 from torch import nn
 from torch.nn import functional
+
+from privaware.models import LSTM, Constant, StandardisedConv2d, build
+from privaware.models._layers import Tempered
 
 SIZES = st.integers(1, 5)
 

@@ -6,9 +6,10 @@ import json
 
 import pytest
 import torch
+from torch import nn
+
 from privaware import models
 from privaware.models import build, count, example, named, parse
-from torch import nn
 
 TABLE = named()
 LARGE = 5_000_000

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from privaware import report
 from privaware.errors import WrongInput
 from privaware.events import (
