@@ -8,13 +8,8 @@ owner and releases nothing.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
-import tempfile
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from privaware import __version__, accounting, metrics, report
+from privaware.charge import Say, charged, command_key, first_open, ledger_of, plain, tell
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import to_json
@@ -35,8 +31,6 @@ from privaware.schema import Schema
 from privaware.source import Confirm, Source, resolve, scoring
 
 __all__ = ["Fit", "fit", "guarantee_sentence"]
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +115,10 @@ def fit(
         time_limit=time_limit,
     )
     if dry_run:
-        _tell(made, say)
+        tell(made, say)
         return _result(made, seed, {"test_score": None}, 0.0, None, None)
-    key = _key(source, made, epsilon, seed, folder)
-    with claimed(folder), _the_ledger(ledger, source, folder, limit, epsilon, delta) as book:
+    key = command_key("fit", source, made, epsilon, seed, folder)
+    with claimed(folder), ledger_of(ledger, source, folder, limit, epsilon, delta) as book:
         return _run(source, made, book, key, folder, rng, say)
 
 
@@ -132,39 +126,22 @@ def _run(
     source: Source, made: Plan, book: Ledger, key: str, folder: Path | None, rng: Rng, say: Say
 ) -> Fit:
     """Nothing is said before the input is known to be good, and nothing is charged."""
-    at = _first_open(book, key)
+    at = first_open(book, key)
     if folder is not None and at and waiting(folder) == f"{key}-{at - 1}":
         publish(folder)
         say("the run had ended before it could be published: published now")
         return _result(made, rng.seed, {"test_score": None}, 0.0, str(folder), Model.load(folder))
-    run, what = f"{key}-{at}", f"fit {source.name} with {made.learner}"
-    book.ready(made.event, what=what, run=run, seed=rng.seed)
-    rows, scored = source.rows()
-    rows = rows.keep(tuple(column.name for column in made.schema.used))
-    _tell(made, say)
-    resumed = book.find(run) is not None
-    entry = book.spend(made.event, what=what, run=run, seed=rng.seed)
-    say(
-        "resuming: this run was charged before"
-        if resumed
-        else f"charged to the ledger: entry {entry.number}"
-    )
-    began = time.perf_counter()
-    model = made.mechanism.run(rows, made.noise, rng)
-    seconds = time.perf_counter() - began
-    internal = _internal(model, made.schema, scored)
+    run = f"{key}-{at}"
+    done = charged(source, made, book, run, f"fit {source.name} with {made.learner}", rng, say)
+    model, scored = done.released, done.scored
+    internal = _internal(model, source.schema, scored)
     if folder is not None:
         with told(folder, "the charge stays, and the same command resumes once there is room"):
-            _publish(model, made, entry, rng.seed, book, run, folder)
+            _publish(model, made, done.entry, rng.seed, book, run, folder)
     else:
         book.finish(run)
     place = None if folder is None else str(folder)
-    return _result(made, rng.seed, internal, seconds, place, model)
-
-
-def _tell(made: Plan, say: Say) -> None:
-    for words in made.sentences:
-        say(words)
+    return _result(made, rng.seed, internal, done.seconds, place, model)
 
 
 def _internal(model: Model, planned: Schema, scored: Data | None) -> dict[str, float | None]:
@@ -196,7 +173,7 @@ def _facts(made: Plan, entry: Entry, seed: int | None) -> dict[str, Any]:
         "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "learner": made.learner,
-        "settings": _plain(made.settings),
+        "settings": plain(made.settings),
         "plan": made.sentences,
         "guarantee": {
             "epsilon": made.epsilon,
@@ -266,94 +243,6 @@ def _result(
         sentence=guarantee_sentence(made, seed),
         assumptions=_assumptions(made),
     )
-
-
-# The ledger and the folder.
-
-
-class _the_ledger:
-    """The ledger of this data set: the one given, beside the file, inside the folder, or for this call only."""
-
-    def __init__(
-        self,
-        given: Any,
-        source: Source,
-        folder: Path | None,
-        limit: float | None,
-        epsilon: float,
-        delta: float,
-    ) -> None:
-        self.given, self.source, self.folder = given, source, folder
-        self.limit, self.epsilon, self.delta = limit, epsilon, delta
-        self.scratch: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Ledger:
-        if isinstance(self.given, Ledger):
-            self._expect_same(self.given)
-            return self.given
-        schema = self.source.schema
-        return Ledger.open_or_create(
-            self._place(),
-            limit=self.limit,
-            delta=self.delta,
-            new_limit=self.epsilon,
-            unit=schema.unit,
-            relation=schema.relation,
-            cap=schema.cap,
-        )
-
-    def __exit__(self, *problem: object) -> None:
-        if self.scratch is not None:
-            self.scratch.cleanup()
-
-    def _place(self) -> Path:
-        if self.given is not None:
-            return Path(self.given)
-        if self.source.path is not None:
-            return Path(f"{str(self.source.path).rstrip('/')}.ledger")
-        if self.folder is not None:
-            return self.folder / "run.ledger"
-        self.scratch = tempfile.TemporaryDirectory()
-        return Path(self.scratch.name) / "run.ledger"
-
-    def _expect_same(self, book: Ledger) -> None:
-        schema = self.source.schema
-        has = (book.unit, book.facts.cap, book.relation, book.delta)
-        asked = (schema.unit, schema.cap, schema.relation, self.delta)
-        if has != asked:
-            raise WrongInput(
-                f"the ledger is for unit, cap, relation and delta {has}, this run for {asked}; "
-                "one ledger holds one of each"
-            )
-
-
-def _first_open(book: Ledger, key: str) -> int:
-    """How many runs of this command were charged and ended; the next one may be charged already."""
-    closed = {entry.run for entry in book.entries() if entry.kind == "finished"}
-    return next(at for at in itertools.count() if f"{key}-{at}" not in closed)
-
-
-def _key(source: Source, made: Plan, epsilon: float, seed: int | None, folder: Path | None) -> str:
-    """One name for one command: the same data, settings and folder resume, anything else is a new run."""
-    where = "memory" if source.path is None else str(source.path.resolve())
-    facts = {
-        "data": source.name if source.builtin else where,
-        "schema": made.schema.json(),
-        "learner": made.learner,
-        "settings": _plain(made.settings),
-        "epsilon": epsilon,
-        "delta": made.delta,
-        "seed": seed,
-        "out": time.time_ns() if folder is None else str(folder.resolve()),
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: asdict(value) if hasattr(value, "__dataclass_fields__") else value
-        for key, value in settings.items()
-    }
 
 
 def _expect_device(device: str) -> None:

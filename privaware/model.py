@@ -53,6 +53,8 @@ class Model:
         with torch.no_grad():
             for at in range(0, max(len(x), 1), ROWS_AT_ONCE):
                 rows = features.apply(self.features, x[at : at + ROWS_AT_ONCE], self.schema)
+                if rows.dtype == object:  # words that no feature reads: a constant ignores its rows
+                    rows = np.zeros((len(rows), 1), dtype=np.float32)
                 made.append(network(torch.from_numpy(np.ascontiguousarray(rows))).numpy())
         return np.concatenate(made).astype(float)
 

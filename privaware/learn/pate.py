@@ -35,31 +35,38 @@ __all__ = ["Pate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pate:
-    """`public` are rows without labels; the first `queries` of them are put to the vote."""
+    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     needs_public: ClassVar[bool] = True
 
     teachers: int = 50
-    queries: int = 200
+    queries: int | None = None
     ridge: float = 0.1
     public: Data | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.teachers < 2 or self.queries < 1:
+        if self.teachers < 2 or self.asked < 1:
             raise WrongInput(
-                f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.queries}"
+                f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.asked}"
             )
         if not self.ridge > 0:
             raise WrongInput(f"pate: expected ridge > 0, got {self.ridge!r}")
-        if self.public is not None and len(self.public) < self.queries:
+        if self.public is not None and len(self.public) < self.asked:
             raise WrongInput(
-                f"pate: expected at least {self.queries} public rows to label, got {len(self.public)}; "
+                f"pate: expected at least {self.asked} public rows to label, got {len(self.public)}; "
                 "give more or lower `queries`"
             )
 
+    @property
+    def asked(self) -> int:
+        """How many public rows are put to the vote: a public number."""
+        if self.queries is not None:
+            return self.queries
+        return QUERIES if self.public is None else min(QUERIES, len(self.public))
+
     def cost(self, schema: Schema, noise: float) -> Event:
-        return self.queries * Gaussian(noise=noise)
+        return self.asked * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         if self.public is None:
@@ -68,14 +75,14 @@ class Pate:
             )
         classes = len(data.schema.classes)
         feature = feature_for(data.schema)
-        pool = rows_of(self.public.take(np.arange(self.queries)), feature)
+        pool = rows_of(self.public.take(np.arange(self.asked)), feature)
         shard = rng.shards(len(data), (1.0,) * self.teachers)
         rows = rows_of(data, feature)
-        exact_votes = np.zeros((self.queries, classes))
+        exact_votes = np.zeros((self.asked, classes))
         for teacher in range(self.teachers):
             mine = shard == teacher
             weight, bias = self._ridge(rows[mine], data.y[mine], classes)
-            exact_votes[np.arange(self.queries), (pool @ weight.T + bias).argmax(axis=1)] += 1
+            exact_votes[np.arange(self.asked), (pool @ weight.T + bias).argmax(axis=1)] += 1
         noisy = [rng.gaussian(votes, noise=noise, sensitivity=np.sqrt(2)) for votes in exact_votes]
         weight, bias = self._ridge(pool, np.argmax(noisy, axis=1), classes)
         return linear_model(data.schema, feature, weight, bias)
@@ -95,3 +102,7 @@ class Pate:
         else:
             theta = wide.T @ np.linalg.solve(wide @ wide.T + self.ridge * np.eye(len(wide)), goal)
         return theta[:-1].T, theta[-1]
+
+
+QUERIES = 200
+"""Beyond it, each further label is bought with more noise on all of them."""

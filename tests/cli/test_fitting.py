@@ -197,6 +197,27 @@ def test_pate_takes_public_rows(run: Run, people: Path, tmp_path: Path) -> None:
     assert "pool" not in Path("m/model.json").read_text()
 
 
+@pytest.mark.parametrize("name", ["digits", "wisconsin"])
+def test_built_in_data_bring_their_own_public_rows(run: Run, name: str) -> None:
+    made = run("fit", name, "--learner", "pate", "--epsilon", 8, "--out", "m", "--json").json
+    assert made["internal"]["test_score"] is not None
+
+
+@pytest.mark.parametrize("learner", ["linear", "majority"])
+@pytest.mark.parametrize("way", ["--accept-schema", "--private-schema"])
+def test_text_is_learnt_scored_and_predicted(run: Run, learner: str, way: str) -> None:
+    draw = np.random.default_rng(6)
+    words = ["win", "cash", "hello", "friend", "tomorrow", "now", "free", "call", "dinner", "later"]
+    text = [" ".join(draw.choice(words, 6)) for _ in range(400)]
+    label = ["spam" if "win" in words else "ham" for words in text]
+    pd.DataFrame({"text": text, "kind": label}).to_csv("d.csv", index=False)
+    call = ("--target", "kind", way, "--learner", learner, "--test", "d.csv", "--epsilon", 8)
+    made = run("fit", "d.csv", *call, "--out", "m", "--json").json
+    assert made["internal"]["test_score"] > (0.8 if learner == "linear" else 0.2)
+    assert run("predict", "m", "d.csv", "--out", "p.csv", "--json").json["rows"] == 400
+    assert run("verify", "m", "--ledger", "d.csv.ledger").code == 0
+
+
 # Schemas
 
 
@@ -204,11 +225,11 @@ def test_a_private_schema_is_paid_for_and_can_be_scored(
     run: Run, people: Path, tmp_path: Path
 ) -> None:
     test = write_people(tmp_path / "test.csv", rows=100, seed=5)
-    call = ("--private-schema", "--epsilon", 4, "--learner", "majority", "--test", test)
+    call = ("--private-schema", "--epsilon", 4, "--learner", "linear", "--test", test)
     made = run("fit", people, "--target", "y", *call, "--out", "m", "--json").json
     assert made["internal"]["test_score"] is not None
     facts = json.loads(Path("m/model.json").read_text())
-    assert [part["what"] for part in facts["events"]] == ["release bounds", "train majority"]
+    assert [part["what"] for part in facts["events"]] == ["release bounds", "train linear"]
     assumed = " ".join(facts["guarantee"]["assumptions"])
     assert "range of age" not in assumed
     assert "categories of town" not in assumed

@@ -109,7 +109,7 @@ def test_pate_teaches_its_student_where_the_vote_is_clear() -> None:
 
 def test_pate_refuses_too_few_public_rows_before_anything_runs() -> None:
     with pytest.raises(WrongInput, match="at least 200 public rows"):
-        Pate(public=rows_for(TABLE, 10))
+        Pate(queries=200, public=rows_for(TABLE, 10))
 
 
 def test_wisconsin_is_learned_at_epsilon_one() -> None:
