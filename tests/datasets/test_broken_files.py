@@ -75,7 +75,9 @@ def test_a_table_that_is_not_the_published_one_is_refused(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"rubbish", gzip.compress(b""), gzip.compress(b"\0\0\x08\x03\0\0")]
+    "body",
+    [b"", b"rubbish", gzip.compress(b""), gzip.compress(b"\0\0\x08\x03\0\0")],
+    ids=["empty", "rubbish", "empty gzip", "cut gzip"],
 )
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_rubbish_in_place_of_any_file_is_one_sentence(given: Path, name: str, body: bytes) -> None:
