@@ -20,16 +20,43 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from privaware.errors import WrongInput
 
-__all__ = ["Rng"]
+__all__ = ["Perturbed", "Rng"]
 
 LATTICE = 2.0**-12
 """Spacing of released values over their noise scale (rounded down to a power of two)."""
+
+
+SMEAR = 1000.0
+"""Final noise over that of the vector: it hides that minimisers are exact to a tolerance only."""
+
+
+class Perturbed(Protocol):
+    """What `Rng.perturb` asks of a set of problems, one line of every array for each.
+
+    `solve` maps random vectors to what is released, one to one, with an error of length at most
+    `slack` (because it stops at a gradient of length `tolerance`); `implied` goes back: the vectors
+    that lead to these values, and the log of the volume that the way back stretches there.
+    """
+
+    @property
+    def masks(self) -> np.ndarray: ...
+
+    @property
+    def tolerance(self) -> np.ndarray: ...
+
+    @property
+    def slack(self) -> np.ndarray: ...
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray: ...
+
+    def implied(self, released: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Rng:
@@ -97,6 +124,37 @@ class Rng:
         other = (exact + stream.integers(1, classes, size=exact.shape)) % classes
         return np.where(stream.random(exact.shape) < keep, exact, other)
 
+    def perturb(
+        self, problem: Perturbed, *, law: str, noise: np.ndarray, sensitivity: np.ndarray,
+        volume: np.ndarray, price: tuple[Any, ...],
+    ) -> np.ndarray:  # fmt: skip
+        """What `problem` makes of random vectors of scale noise * sensitivity, one for each line.
+
+        The law is "gaussian", or "gamma": density proportional to exp(-length / scale). One row moves
+        the vector implied by any release by at most `sensitivity` and its log volume by at most
+        `volume`; `price` names the event of each line, which the caller proves. What `solve` leaves
+        inexact is hidden by the same law at a thousandth of its cost (approximate minima).
+        """
+        vectors = (noise * sensitivity)[:, None] * self._vectors(law, problem.masks)
+        exact = problem.solve(vectors)
+        hiding = (2 * SMEAR * noise * problem.slack)[:, None]
+        return self._on_lattice(exact, self._vectors(law, problem.masks), hiding)
+
+    def iterate(
+        self, start: np.ndarray, maps: Sequence[Callable[[np.ndarray], np.ndarray]], *,
+        noise: float, sensitivity: float, tail: int = 0,
+    ) -> np.ndarray:  # fmt: skip
+        """The last of a chain: each of `maps` in turn, plus Gaussian noise of deviation noise * sensitivity.
+
+        No map may move two points apart, and one row may change one map, by at most `sensitivity`
+        anywhere. `tail` more draws of noise follow. Only the end is seen.
+        """
+        at, scale = start, noise * sensitivity
+        for move in maps:
+            at = move(at) + scale * self._streams["noise"].standard_normal(start.shape)
+        draw = math.sqrt(tail) * self._streams["noise"].standard_normal(start.shape)
+        return self._on_lattice(at, draw, scale)
+
     # What decides which rows take part.
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
@@ -147,6 +205,15 @@ class Rng:
             made.set_state(torch.tensor(inner, dtype=torch.uint8))
             rng._torch[(stream, device)] = made
         return rng
+
+    def _vectors(self, law: str, masks: np.ndarray) -> np.ndarray:
+        """Standard vectors on the columns of each mask."""
+        stream = self._streams["noise"]
+        draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
+        if law == "gaussian":
+            return draw
+        length = np.maximum(np.linalg.norm(draw, axis=1), 1e-300)
+        return draw * (stream.gamma(np.maximum(masks.sum(axis=1), 1)) / length)[:, None]
 
     def _scalar(self, kind: str, exact: float, scale: float) -> float:
         if self.seed is not None:

@@ -8,7 +8,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from privaware.events import NOTHING, Event, Gaussian, Laplace, Pure, RandomisedResponse, Sampled
+from privaware.events import (
+    NOTHING,
+    ZCDP,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    RandomisedResponse,
+    Sampled,
+)
 from privaware.testing._tape import Call, levels
 
 
@@ -73,6 +82,10 @@ def _events(call: Call) -> list[Event]:
     """One event for each separate noise of a call."""
     if call.kind == "choose":
         return [Pure(epsilon=float(call.public["epsilon"]))]
+    if call.kind == "perturb":
+        return list(call.public["price"])
+    if call.kind == "iterate":  # Feldman et al. 2018, for a row that only the last step sees
+        return [ZCDP(rho=0.5 / ((1 + call.public["tail"]) * float(call.public["noise"]) ** 2))]
     if call.kind == "respond":
         each = max(1, int(np.prod(call.exact.shape[1:])))
         response = RandomisedResponse(

@@ -10,6 +10,13 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
+from privaware.testing._implied import (
+    Certified,
+    chain_ratio,
+    noted,
+    perturbed_ratio,
+    widest_stretch,
+)
 from privaware.testing._rows import Edit
 
 MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
@@ -55,6 +62,31 @@ class Recorder(Rng):
 
     def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
         return np.asarray(self._release("respond", exact, epsilon=epsilon, classes=classes))
+
+    def perturb(self, problem: Any, **public: Any) -> np.ndarray:
+        certified = Certified(problem)
+        returned = Rng.perturb(self, certified, **public)
+        if certified.worst > 1.01:
+            raise BrokenPromise(
+                f"not the exact minimiser: call {len(self.calls) + 1} (perturb) stops at {certified.worst:.3g} "
+                "times the tolerance it declares"
+            )
+        self.calls.append(self._implied(problem, returned, public))
+        return returned.copy()
+
+    def iterate(self, start: Any, maps: Any, **public: Any) -> np.ndarray:
+        seen: list[np.ndarray] = []
+        returned = Rng.iterate(self, start, [noted(move, seen) for move in maps], **public)
+        self.calls.append(_call("iterate", np.array(seen), returned, public))
+        _expect_sound(self.calls[-1], len(self.calls) - 1)
+        return returned.copy()
+
+    def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
+        """The vectors behind a release and, in the last column, the log of the volume there."""
+        vectors, volume = problem.implied(returned)
+        call = _call("perturb", np.column_stack([vectors, volume]), returned, public)
+        _expect_sound(call, len(self.calls))
+        return call
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
         mask = self._force(super().poisson(rows, rate), rate)
@@ -114,6 +146,42 @@ class Replayer(Recorder):
         parts = self._fitted(before.exact, rows, own)
         self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
+
+    def perturb(self, problem: Any, **public: Any) -> np.ndarray:
+        before = self._next("perturb", public)
+        now = self._implied(problem, before.returned, public)
+        self._compare(before, now, perturbed_ratio(before.exact, now.exact, public))
+        return before.returned.copy()
+
+    def iterate(self, start: Any, maps: Any, **public: Any) -> np.ndarray:
+        before = self._next("iterate", public)
+        points = before.exact[:, 0]
+        if len(points) != len(maps):
+            raise BrokenPromise(
+                f"control flow depends on the rows: call {len(self.calls) + 1} (iterate) has {len(points)} "
+                f"maps on the data and {len(maps)} on the neighbour"
+            )
+        moved = np.array([move(point) for move, point in zip(maps, points, strict=True)])
+        if (stretch := widest_stretch(maps, points, moved)) > 1 + 1e-9:
+            raise BrokenPromise(
+                f"call {len(self.calls) + 1} (iterate) moves two points apart, to {stretch:.4g} times their distance: "
+                "later noise hides nothing"
+            )
+        now = _call("iterate", np.stack([points, moved], axis=1), before.returned, public)
+        self._compare(
+            before, now, chain_ratio(before.exact, now.exact, float(public["sensitivity"]))
+        )
+        return before.returned.copy()
+
+    def _compare(self, before: Call, now: Call, ratio: float) -> None:
+        at = len(self.calls)
+        self.ratios[at] = ratio
+        if ratio > 1:
+            raise BrokenPromise(
+                f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves what is implied by the "
+                f"release by {ratio:.4g} times what was declared"
+            )
+        self.calls.append(now)
 
     def finish(self) -> None:
         """Every recorded call must have been made again."""

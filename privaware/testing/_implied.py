@@ -1,0 +1,81 @@
+"""What a release says about the noise behind it: for perturbed problems, and for chains of which the end is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from privaware.noise import Perturbed
+
+Map = Callable[[np.ndarray], np.ndarray]
+
+
+class Certified:
+    """A problem whose answers are held against the tolerance it declares; `worst` is their ratio."""
+
+    def __init__(self, problem: Perturbed) -> None:
+        self.problem, self.worst = problem, 0.0
+        self.masks, self.tolerance, self.slack = problem.masks, problem.tolerance, problem.slack
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
+        found = self.problem.solve(vectors)
+        apart = np.linalg.norm(self.implied(found)[0] - vectors, axis=1)
+        self.worst = float(np.max(apart / self.tolerance, initial=0.0))
+        return found
+
+    def implied(self, released: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.problem.implied(released)
+
+
+def perturbed_ratio(was: np.ndarray, now: np.ndarray, public: dict[str, Any]) -> float:
+    """How far one row moved what a release implies, over what was declared.
+
+    `was` and `now` are implied vectors with the log volume as last column. Compared are the vectors'
+    distance with the sensitivity, the volumes with theirs, and, for the gamma law, the exact privacy loss
+    at the release with the epsilon of its price; a Gaussian price may not claim more noise than there is.
+    """
+    blur = 1e-9 * (1 + np.abs(was).max(axis=1))
+    apart = np.linalg.norm(now[:, :-1] - was[:, :-1], axis=1) - blur
+    volume = was[:, -1] - now[:, -1]
+    ratios = [apart / public["sensitivity"], (np.abs(volume) - blur) / public["volume"]]
+    scale = public["noise"] * public["sensitivity"]
+    longer = np.linalg.norm(now[:, :-1], axis=1) - np.linalg.norm(was[:, :-1], axis=1)
+    loss = np.abs(longer / scale + volume) - blur / scale
+    for at, event in enumerate(public["price"]):
+        if public["law"] == "gamma":
+            ratios.append(loss[[at]] / getattr(event, "epsilon", 1e-300))
+        elif getattr(event, "noise", 0.0) > public["noise"][at]:
+            ratios.append(np.array([event.noise / public["noise"][at]]))
+    return float(max(np.max(ratio, initial=0.0) for ratio in ratios))
+
+
+def noted(move: Map, seen: list[np.ndarray]) -> Map:
+    """The same map, which notes where it was used and where that led."""
+
+    def watched(at: np.ndarray) -> np.ndarray:
+        moved = move(at)
+        seen.append(np.stack([at, moved]))
+        return moved
+
+    return watched
+
+
+def chain_ratio(was: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
+    """How many maps the row moved, if more than the one it may, or how far, over the sensitivity."""
+    apart = np.linalg.norm((now[:, 1] - was[:, 1]).reshape(len(now), -1), axis=1)
+    blur = 1e-9 * (sensitivity + np.abs(was).max(initial=0.0))
+    moved = int((apart > blur).sum())
+    return float(moved) if moved > 1 else float(np.max(apart - blur, initial=0.0)) / sensitivity
+
+
+def widest_stretch(maps: Sequence[Map], points: np.ndarray, moved: np.ndarray) -> float:
+    """The largest distance of two images over that of their points, each map tried on the next one's point."""
+    worst = 0.0
+    for here, move in enumerate(maps):
+        other = points[(here + 1) % len(maps)]
+        apart = float(np.linalg.norm(other - points[here]))
+        image = float(np.linalg.norm(move(other) - moved[here]))
+        worst = max(worst, (image - 1e-12) / max(apart, 1e-300))
+    return worst
