@@ -118,7 +118,11 @@ def fit(
         tell(made, say)
         return _result(made, seed, {"test_score": None}, 0.0, None, None)
     key = command_key("fit", source, made, epsilon, seed, folder)
-    with claimed(folder), ledger_of(ledger, source, folder, limit, epsilon, delta) as book:
+    place = ledger.path if isinstance(ledger, Ledger) else ledger and Path(ledger)
+    with (
+        claimed(folder, place or None),
+        ledger_of(ledger, source, folder, limit, epsilon, delta) as book,
+    ):
         return _run(source, made, book, key, folder, rng, say)
 
 

@@ -22,18 +22,18 @@ __all__ = ["claimed", "prepare", "publish", "told", "waiting"]
 
 PARTIAL = "model.json.unpublished"
 OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
-        "report.html.partial", PARTIAL, PARTIAL + ".partial"}  # fmt: skip
+        "report.html.partial", PARTIAL, PARTIAL + ".partial", "selection.json.partial"}  # fmt: skip
 """What an interrupted run may have left in its folder."""
 DRAFT = ".ledger-"
 """How the name of a ledger begins that was never completed."""
 
 
 @contextmanager
-def claimed(folder: Path | None) -> Iterator[None]:
+def claimed(folder: Path | None, ledger: Path | None = None) -> Iterator[None]:
     """The folder for this process alone, until the block or the process ends; refused if it is in use.
 
     Two processes with the same command would otherwise mix their tensors and release two models for
-    one charge. A folder that was made here and got nothing is taken away again.
+    one charge. A folder that was made here and got nothing is taken away again; the `ledger` may lie in it.
     """
     if folder is None:
         yield
@@ -43,7 +43,7 @@ def claimed(folder: Path | None) -> Iterator[None]:
         handle = _held(folder)
     try:
         with told(folder, "choose another --out"):
-            _expect_new(folder)
+            _expect_new(folder, ledger)
         yield
     finally:
         if made:
@@ -120,13 +120,16 @@ def _held(folder: Path) -> int | None:
         os.close(handle)  # its last holder took the folder away in between: make it anew
 
 
-def _expect_new(folder: Path) -> None:
+def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / "model.json").exists():
         raise WrongInput(
             f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out"
         )
+    ours = set(OURS)
+    if ledger is not None and ledger.parent.resolve() == folder.resolve():
+        ours |= {ledger.name, f"{ledger.name}-journal"}
     names = [item.name for item in folder.iterdir()]
-    if any(name not in OURS and not name.startswith(DRAFT) for name in names):
+    if any(name not in ours and not name.startswith(DRAFT) for name in names):
         raise WrongInput(
             f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it"
         )

@@ -236,6 +236,14 @@ def test_a_private_schema_is_paid_for_and_can_be_scored(
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
 
 
+def test_a_private_constant_pays_for_no_bounds(run: Run, people: Path) -> None:
+    call = ("--target", "y", "--private-schema", "--learner", "majority", "--test", people)
+    made = run("fit", people, *call, "--out", "m", "--json").json
+    assert made["internal"]["test_score"] is not None
+    assert len(json.loads(Path("m/model.json").read_text())["events"]) == 1
+    assert run("predict", "m", people, "--out", "p.csv", "--json").json["rows"] == 300
+
+
 def test_without_a_schema_or_a_terminal_the_ways_out_are_named(run: Run, people: Path) -> None:
     done = run("fit", people, "--target", "y", "--out", "m")
     assert done.code == 2
@@ -363,6 +371,21 @@ def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
     assert "resuming" in done.err
     assert len(spends(Path("people.csv.ledger"))) == 1
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
+
+
+def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    with monkeypatch.context() as broken:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        broken.setattr(Model, "save", stop)
+        assert run(*call, "--ledger", "m/own.ledger").code == 130
+    assert run(*call, "--ledger", "m/own.ledger").code == 0
+    assert len(spends(Path("m/own.ledger"))) == 1
 
 
 def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
