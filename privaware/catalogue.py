@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from privaware.errors import WrongInput
-from privaware.plugins import card, names
+from privaware.plugins import card, find, names
 
 __all__ = ["catalogue"]
 
 FOLDERS = {
     "learners": "learn",
     "selectors": "select",
+    "transformations": "select",
     "strategies": "search",
     "attacks": "attack",
     "models": "models",
@@ -36,7 +37,15 @@ def _listed(kind: str) -> list[dict[str, Any]]:
     if kind == "spaces":
         return []
     folder = FOLDERS[kind]
-    return [{"name": name, "what": _first_sentence(card(folder, name))} for name in names(folder)]
+    known = names(folder)
+    if folder == "select":
+        known = [name for name in known if _chooses(name) == (kind == "selectors")]
+    return [{"name": name, "what": _first_sentence(card(folder, name))} for name in known]
+
+
+def _chooses(name: str) -> bool:
+    """Whether a paid transformation is a selector: one that releases names of columns."""
+    return bool(getattr(find("select", name), "selects", False))
 
 
 def _first_sentence(words: str) -> str:

@@ -22,11 +22,11 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Group, Laplace, Sampled, leaves
 from privaware.mechanism import Mechanism, Then, unit
-from privaware.plugins import find
+from privaware.plugins import find, names
 from privaware.schema import Schema
 from privaware.select.bounds import Bounds
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "plan", "selection"]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit reckons with on one processor."""
@@ -108,7 +108,56 @@ def plan(
                 f"{name} needs public rows to work with, got none; give them with --public FILE"
             )
         own["public"] = public
-    mechanism: Mechanism[Any] = _made(name, make, own)
+    return _priced(
+        name,
+        _made(name, make, own),
+        schema,
+        epsilon,
+        delta,
+        doing="train",
+        own=own,
+        reasons=reasons,
+    )
+
+
+def selection(
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    method: str,
+    settings: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Choosing columns by one method, calibrated to (epsilon, delta)."""
+    _check_budget(schema, epsilon, delta)
+    make = find("select", method)
+    if not getattr(make, "selects", False):
+        known = [
+            name for name in names("select") if getattr(find("select", name), "selects", False)
+        ]
+        raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(known)}")
+    if schema.form != "table":
+        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
+    own = dict(settings or {})
+    return _priced(
+        method, _made(method, make, own), schema, epsilon, delta,
+        doing="choose columns with", own=own, reasons=[f"{method}, as asked"],
+    )  # fmt: skip
+
+
+def _priced(
+    name: str,
+    mechanism: Mechanism[Any],
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    *,
+    doing: str,
+    own: Mapping[str, Any],
+    reasons: list[str],
+) -> Plan:
+    """The mechanism with what it needs first, and the noise that brings all of it to (epsilon, delta)."""
+    what = f"{doing} {name}"
     if not schema.bounded:
         bounds = Bounds()
         mechanism = Then(
@@ -116,7 +165,7 @@ def plan(
         )
         reasons.append("bounds that are not declared are paid for first")
     noise = accounting.calibrate(
-        lambda noise: _total(_parts(name, mechanism, schema, noise)), epsilon, delta
+        lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta
     )
     return Plan(
         learner=name,
@@ -124,7 +173,7 @@ def plan(
         schema=schema,
         noise=noise,
         delta=delta,
-        parts=_parts(name, mechanism, schema, noise),
+        parts=_parts(what, mechanism, schema, noise),
         settings={key: value for key, value in own.items() if key != "public"},
         reasons=tuple(reasons),
     )
@@ -213,16 +262,17 @@ def _within(make: Any, schema: Schema, time_limit: float | None) -> dict[str, An
 
 
 def _parts(
-    name: str, mechanism: Mechanism[Any], schema: Schema, noise: float
+    what: str, mechanism: Mechanism[Any], schema: Schema, noise: float
 ) -> tuple[tuple[str, Event], ...]:
     if isinstance(mechanism, Then):
         parts = [("release bounds", mechanism.first.cost(schema, noise * mechanism.share))]
-        parts += [(f"train {name}", mechanism.second.cost(mechanism.outline(schema), noise))]
+        parts += [(what, mechanism.second.cost(mechanism.outline(schema), noise))]
     else:
-        parts = [(f"train {name}", mechanism.cost(schema, noise))]
+        parts = [(what, mechanism.cost(schema, noise))]
     size = _rows_moved(mechanism, schema)
     return tuple(
-        (what, event if size == 1 else Group(event=event, size=size)) for what, event in parts
+        (doing, event if size == 1 or event == NOTHING else Group(event=event, size=size))
+        for doing, event in parts
     )
 
 
@@ -249,4 +299,4 @@ def _words(event: Event) -> str:
         scale = f", noise {inner.noise:.4g}" if isinstance(inner, (Gaussian, Laplace)) else ""
         said.append(f"{count} x {kind}{scale}{on}")
     grouped = f", for {event.size} rows at once" if isinstance(event, Group) else ""
-    return " and ".join(said) + grouped
+    return (" and ".join(said) or "free, no row is looked at") + grouped

@@ -58,3 +58,9 @@ DRY_RUN = Annotated[
     bool, _option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")
 ]
 FOLDER = Annotated[Path | None, _option("The model folder to make. Default: DATA-model.")]
+
+METHOD = Annotated[str, _option("One of `privaware list selectors`.")]
+COLUMNS = Annotated[int | None, _option("How many columns to keep, at most.")]
+POPULATION = Annotated[int | None, _option("For genetic searches: sets in a generation.")]
+GENERATIONS = Annotated[int | None, _option("For genetic searches: how many generations.")]
+SELECTION = Annotated[Path | None, _option("A folder to make, with the choice in selection.json.")]

@@ -95,6 +95,46 @@ def fit(
     _show(made.json(), words, json)
 
 
+@app.command(
+    epilog="Example: privaware select people.csv --target income --method cfs_greedy --epsilon 1 --accept-schema"
+)
+def select(
+    data: o.DATA,
+    target: o.TARGET = None,
+    method: o.METHOD = "cfs_greedy",
+    epsilon: o.EPSILON = 1.0,
+    delta: o.DELTA = 1e-5,
+    columns: o.COLUMNS = None,
+    population: o.POPULATION = None,
+    generations: o.GENERATIONS = None,
+    set_: o.SET = None,
+    schema: o.SCHEMA = None,
+    accept_schema: o.ACCEPT = False,
+    private_schema: o.PRIVATE = False,
+    unit: o.UNIT = None,
+    cap: o.CAP = 1,
+    task: o.TASK = None,
+    ledger: o.LEDGER = None,
+    limit: o.LIMIT = None,
+    dry_run: o.DRY_RUN = False,
+    out: o.SELECTION = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Choose columns worth their noise; the choice itself is charged."""
+    from privaware.choose import select as run
+
+    sizes = {"columns": columns, "population": population, "generations": generations}
+    settings = {**_settings(set_), **{k: v for k, v in sizes.items() if v is not None}}
+    made = run(
+        data, target=target, method=method, epsilon=epsilon, delta=delta, settings=settings, schema=schema,
+        accept_schema=accept_schema, private_schema=private_schema, unit=unit, cap=cap, task=task, ledger=ledger,
+        limit=limit, dry_run=dry_run, out=out, seed=seed, say=_say, confirm=_confirm,
+    )  # fmt: skip
+    shown = list(made.columns or ())
+    _show(made.json(), [*shown, f"epsilon {made.epsilon:.4g} at delta {made.delta:g}"], json)
+
+
 def _settings(pairs: list[str] | None) -> dict[str, Any]:
     from privaware.errors import WrongInput
 

@@ -61,16 +61,21 @@ class Tables:
 
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
     """How many slots each column has, and at last the target."""
-    if schema.form != "table" or not schema.used:
-        raise WrongInput(
-            f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
-            f"with {len(schema.used)} columns"
-        )
+    expect_table(schema)
     encode = OneHot(bins=bins)
     return (
         *(encode.width(schema.keep((column.name,))) for column in schema.used),
         len(schema.classes) or bins,
     )
+
+
+def expect_table(schema: Schema) -> None:
+    """Columns to choose from."""
+    if schema.form != "table" or not schema.used:
+        raise WrongInput(
+            f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
+            f"with {len(schema.used)} columns"
+        )
 
 
 def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:

@@ -94,23 +94,24 @@ class Worth:
         price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
         kept = worthy(
             _positive(moments), outputs, owner, penalty=penalty, price=price,
-            most=limit(self.columns, schema),
+            most=limit(self.columns, schema), blur=noise * math.sqrt(2),
         )  # fmt: skip
         return chosen(schema, kept)
 
 
 def worthy(
     moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, *,
-    penalty: float, price: float, most: int,
+    penalty: float, price: float, most: int, blur: float = 0.0,
 ) -> np.ndarray:  # fmt: skip
     """Which columns are worth their noise; `owner` says which column an entry belongs to, `price`
-    what the noise on one column's weights adds to the squared error.
+    what the noise on one column's weights adds to the squared error, and `blur` how noisy the moments
+    with the target are: what such noise alone would seem to explain is not counted.
 
     At most an eighth of the columns go at a time, the worst of those that fail; one stays in any case.
     """
     kept = np.ones(int(owner.max()) + 1, dtype=bool)
     while kept.sum() > 1:
-        surplus = _explained(moments, with_target, owner, kept, penalty) - price
+        surplus = explained(moments, with_target, owner, kept, penalty, blur) - price
         failing = np.flatnonzero(kept & ((surplus <= 0) | (kept.sum() > most)))
         if not len(failing):
             break
@@ -120,18 +121,24 @@ def worthy(
     return kept
 
 
-def _explained(
-    moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, kept: np.ndarray, penalty: float
+def explained(
+    moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, kept: np.ndarray,
+    penalty: float, blur: float,
 ) -> np.ndarray:  # fmt: skip
     """What leaving each column out adds to the squared error."""
     inside = np.flatnonzero(kept[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]
-    weights = np.linalg.solve(square + penalty * np.eye(len(inside)), cross)
+    inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))
+    weights = inverse @ cross
     left_over = cross - square @ weights  # sum of c x
     own = owner[inside]
-    together = own[:, None] == own[None, :]
-    explained = (weights * (2 * left_over + np.where(together, square, 0.0) @ weights)).sum(axis=1)
-    return np.bincount(own, explained, minlength=len(kept))
+    together = np.where(own[:, None] == own[None, :], square, 0.0)
+    gained = (weights * (2 * left_over + together @ weights)).sum(axis=1)
+    # Noise alone makes weights of covariance blur^2 inverse^2, one such set an output.
+    spread = blur**2 * inverse @ inverse
+    by_noise = 2 * penalty * np.diagonal(spread) + (together * spread).sum(axis=1)
+    gained -= cross.shape[1] * by_noise
+    return np.bincount(own, gained, minlength=len(kept))
 
 
 def _positive(moments: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from privaware.select._genetic import Evolution
 from privaware.select._merit import best_first, merits
 from privaware.select._tables import release, uncertainties
 from privaware.select.top import dependence
-from privaware.select.worth import worthy
+from privaware.select.worth import explained, worthy
 
 ODDS = 1e-7
 """Noise that is as good as none."""
@@ -217,3 +217,19 @@ def test_column_is_dropped_exactly_when_squared_error_falls(seed: int, spread: f
     assert kept.all() == (both < min(without))
     if not kept.all():
         assert not kept[int(np.argmin(without))]
+
+
+def test_what_noise_alone_explains_is_not_counted() -> None:
+    """Targets that are pure noise: on average no column explains anything."""
+    rng = np.random.default_rng(0)
+    x = np.eye(3)[rng.integers(3, size=(60, 4))].reshape(60, 12) / 2
+    owner, kept = np.repeat(np.arange(4), 3), np.ones(4, dtype=bool)
+    found = np.array(
+        [
+            explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 2.0)
+            for _ in range(4000)
+        ]
+    )
+    plain = explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 0.0)
+    assert (plain > 0).all()
+    assert (np.abs(found.mean(axis=0)) < 5 * found.std(axis=0) / np.sqrt(4000)).all()
