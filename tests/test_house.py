@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"errors"},
+    {"errors", "_kernels"},
     {"events", "schema", "plugins"},
     {"noise", "accounting", "origin"},
     {"data"},
-    {"mechanism", "ledger", "metrics", "models", "features", "datasets"},
+    {"mechanism", "ledger", "metrics", "models", "datasets"},
+    {"features"},
     {"descent", "model"},
     {"learn", "attack", "search"},
     {"select", "audit", "report"},

@@ -1,0 +1,157 @@
+"""Learning without rows: a network learns to recognise two views of one synthetic image among thousands.
+
+Paper: Chen et al. 2020, A Simple Framework for Contrastive Learning of Visual Representations, arXiv:2002.05709.
+
+A step depends on the seed, its number and the network before it only, so training that was interrupted goes on exactly
+where it was. `progress` runs from 0 to 1 over the whole schedule and decides the step size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.errors import WrongInput
+from privaware.features._depths import SIDE, channels_at, trunk
+from privaware.features._synthetic import Images, generator_for
+from privaware.features._views import DRAWS, view
+from privaware.models import build
+
+__all__ = ["Pretraining", "Recipe", "contrast"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides the weights, next to the length of the schedule."""
+
+    seed: int
+    images: int = 800_000
+    size: int = 48
+    generators: int = 64
+    each: int = 32
+    depth: int = 16
+    width: int = 4
+    batch: int = 2048
+    temperature: float = 0.2
+    lr: float = 1.5e-3
+    decay: float = 1e-4
+    warmup: int = 200
+
+    @property
+    def source(self) -> Images:
+        """Where the images come from."""
+        return Images(seed=self.seed, size=self.size, generators=self.generators, each=self.each)
+
+
+def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The loss of telling each view's partner from all other views, given projections (rows, numbers) of both."""
+    both = functional.normalize(torch.cat([first, second]).float(), dim=1)
+    likeness = both @ both.T / temperature
+    likeness = likeness.masked_fill(
+        torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4
+    )
+    partner = torch.arange(len(both), device=both.device).roll(len(first))
+    return functional.cross_entropy(likeness, partner)
+
+
+class Pretraining:
+    """A network in training, on one device; `compiled` is a mode of torch.compile, or nothing for none."""
+
+    def __init__(self, recipe: Recipe, device: Any = "cpu", compiled: str = "") -> None:
+        self.recipe, self.device = recipe, torch.device(device)
+        rng = np.random.default_rng([recipe.seed, 0])
+        widest = channels_at(recipe.depth, recipe.width)[-1]
+        described = {"name": "fcn", "inputs": widest, "hidden": [512], "outputs": 128}
+        self.network = trunk(recipe.depth, recipe.width, rng).to(self.device)
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.head = build({**described, "activation": "relu", "dropout": 0.0}, rng).to(self.device)
+        self.both = nn.ModuleDict({"network": self.network, "head": self.head})
+        fused = self.device.type == "cuda"
+        self.optimiser = torch.optim.AdamW(
+            self.both.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused
+        )
+        self.step_number, self.progress, self.seconds = 0, 0.0, 0.0
+        self.note = ""
+        self._loss: Callable[[Tensor, Tensor], Tensor] = (
+            torch.compile(self._eager, mode=compiled) if compiled else self._eager
+        )
+        self._pool: Tensor | None = None
+
+    def prepare(self) -> None:
+        """Makes the images, the same for the same seed."""
+        self._pool = self.recipe.source.make(self.recipe.images, self.device)
+
+    def step(self, progress: float) -> Tensor:
+        """One update at this point of the schedule; its loss is returned without waiting for it."""
+        if self._pool is None:
+            self.prepare()
+        assert self._pool is not None
+        g = generator_for(self.recipe.seed, "step", self.step_number, self.device)
+        rows = torch.randint(len(self._pool), (self.recipe.batch,), device=self.device, generator=g)
+        draws = torch.rand(2 * self.recipe.batch, DRAWS, device=self.device, generator=g)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._lr(progress)
+        loss = self._measured(self._pool[rows], draws)
+        self.optimiser.step()
+        self.step_number, self.progress = self.step_number + 1, progress
+        return loss.detach()
+
+    def _lr(self, progress: float) -> float:
+        warm = min(1.0, (self.step_number + 1) / self.recipe.warmup)
+        return self.recipe.lr * warm * (0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0)))
+
+    def _measured(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Loss and gradients, compiled where that was asked for: if the compiler fails, plainly from then on."""
+        try:
+            return self._backward(images, draws)
+        except Exception as problem:  # whatever a compiler raises, training can go on without it
+            if self._loss == self._eager:
+                raise
+            reason = " ".join(f"{type(problem).__name__}: {problem}".split())
+            self.note = f"not compiled, which is slower: {reason:.300}"
+            self._loss = self._eager
+            return self._backward(images, draws)
+
+    def _backward(self, images: Tensor, draws: Tensor) -> Tensor:
+        self.optimiser.zero_grad()
+        loss = self._loss(images, draws)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def _eager(self, images: Tensor, draws: Tensor) -> Tensor:
+        pixels = images.to(torch.float32) / 255
+        views = view(torch.cat([pixels, pixels]), draws, SIDE)
+        views = views.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            projected = self.head(self.network(views))
+        first, second = projected.float().chunk(2)
+        return contrast(first, second, self.recipe.temperature)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on."""
+        return {
+            "recipe": asdict(self.recipe),
+            "both": self.both.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step_number,
+            "progress": self.progress,
+            "seconds": self.seconds,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Goes back to where `state` was taken; one of another recipe is refused."""
+        if state["recipe"] != asdict(self.recipe):
+            raise WrongInput(
+                f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file"
+            )
+        self.both.load_state_dict(state["both"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step_number, self.progress = state["step"], state["progress"]
+        self.seconds = state["seconds"]
