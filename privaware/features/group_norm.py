@@ -1,0 +1,54 @@
+"""Group normalisation without parameters: channels in groups, each of mean 0 and variance 1 in its row.
+
+The channels of a row (for scattering, colours times maps) are split into `groups` neighbours; every
+group is shifted and scaled by its own mean and deviation over channels and places.
+
+Paper: Wu and He 2018, Group Normalization, arXiv:1803.08494; on scattering features Tramer and Boneh
+2021, arXiv:2011.11660, section 2.2 (9, 27 or 81 groups).
+Privacy: free. Its statistics are of one row, never of several.
+Use when: features of images are on very different scales and nothing may be paid for normalisation.
+
+>>> GroupNorm(groups=1)(np.array([[[[1.0, 3.0]]]], np.float32)).round(2)
+array([[[[-1.,  1.]]]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["GroupNorm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNorm:
+    """`groups` must divide the channels; `tiny` is added to the variance."""
+
+    groups: int = 27
+    tiny: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.groups, int) or self.groups < 1:
+            raise WrongInput(f"group_norm: expected groups >= 1, got {self.groups!r}")
+        if not 0 < self.tiny <= 1:
+            raise WrongInput(f"group_norm: expected tiny in (0, 1], got {self.tiny!r}")
+
+    def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
+        """Rows (N, ..., height, width); everything between is channels. The shape stays."""
+        channels = math.prod(x.shape[1:-2])
+        if x.ndim < 3 or channels % self.groups:
+            raise WrongInput(
+                f"group_norm: expected rows of channels x height x width with a number of channels "
+                f"that {self.groups} divides, got shape {x.shape}; choose other groups"
+            )
+        size = math.prod(x.shape[1:]) // self.groups
+        parts = x.reshape(len(x), self.groups, size).astype(np.float32)
+        parts -= parts.mean(axis=2, keepdims=True)
+        variance = np.square(parts).mean(axis=2, keepdims=True)
+        parts /= np.sqrt(variance + np.float32(self.tiny))
+        return parts.reshape(x.shape)

@@ -1,0 +1,48 @@
+"""Max pooling: the largest value of each window, so that images have fewer entries.
+
+Paper: used to shrink inputs before private training by Bao, Bauer and Bindschaedler, section V-B.
+Privacy: free. It uses one row at a time.
+Use when: images are large for the budget: fewer inputs mean fewer noisy weights.
+
+>>> MaxPool(size=2)(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
+array([[[[ 5.,  7.],
+         [13., 15.]]]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["MaxPool"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPool:
+    """Windows of `size` x `size` pixels side by side; pixels left over at the far edges are dropped."""
+
+    size: int = 2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 1:
+            raise WrongInput(f"max_pool: expected size >= 1, got {self.size!r}")
+
+    def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
+        """(N, ..., H, W) becomes (N, ..., H / size, W / size), rounded down."""
+        if x.ndim < 3 or min(x.shape[-2:]) < self.size:
+            raise WrongInput(
+                f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}"
+            )
+        height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
+        kept = x[..., : height * self.size, : width * self.size]
+        windows = kept.reshape(*x.shape[:-2], height, self.size, width, self.size)
+        return np.asarray(windows.max(axis=(-3, -1)))
+
+    def width(self, schema: Schema) -> int:
+        """How many entries a row has, laid flat."""
+        channels, height, width = schema.shape
+        return channels * (height // self.size) * (width // self.size)
