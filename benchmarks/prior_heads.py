@@ -1,13 +1,14 @@
 """Private linear heads on frozen features: the accuracies of docs/results/prior.md.
 
-    python -m benchmarks.prior_heads --data FOLDER --weights FOLDER/prior.safetensors --out FOLDER/heads.json
-    python -m benchmarks.prior_heads --data FOLDER --weights FOLDER/prior.safetensors --explore
+    python -m benchmarks.prior_heads --weights FOLDER/prior.safetensors --out FOLDER/heads.json
+    python -m benchmarks.prior_heads --weights FOLDER/prior.safetensors --explore
 
 Full-batch private gradient descent: every step sums the rows' clipped gradients, adds Gaussian noise and divides by
 the number of rows. T such releases cost exactly what one with noise smaller by the root of T costs, so the noise has a
 closed form; delta is 1e-5, one row is added or removed. Seeds, budgets and step sizes are trained as one population.
 The recorded step size follows from rows, width and noise alone. With --explore the last fifth of the training rows is
-held out and everything is scored on it: choices are made there, never on test rows.
+held out and everything is scored on it: choices are made there, never on test rows. Data are looked for in
+$PRIVAWARE_DATA.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from scipy.special import ndtr
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.gpu_data import load
+from privaware import datasets
 from privaware.errors import WrongInput
 from privaware.features._depths import prepared
 from privaware.features._pretrain import Recipe
@@ -152,8 +153,8 @@ Feature = Callable[[Tensor], Tensor]
 
 
 def in_chunks(make: Feature, images: Tensor, rows: int = 2048) -> Tensor:
-    """Features of images of bytes, all kept on the device."""
-    return torch.cat([make(some.float() / 255) for some in images.split(rows)])
+    """Features of all images, kept on the device."""
+    return torch.cat([make(some) for some in images.split(rows)])
 
 
 def kinds(given: argparse.Namespace, name: str, device: str) -> Iterator[tuple[str, Feature]]:
@@ -176,15 +177,19 @@ def kinds(given: argparse.Namespace, name: str, device: str) -> Iterator[tuple[s
         except WrongInput as problem:
             print(f"{name}, {kind}: left out, {problem}", flush=True)
     if given.explore:
-        yield "prior, whole covariance", whole(plain, device)
+        yield "prior, whole covariance", whole(plain, device, given.synthetic)
         with TemporaryDirectory() as folder:
-            yield f"prior, normed {not plain.normed}", other(plain, device, Path(folder)).on(device)
+            yield (
+                f"prior, normed {not plain.normed}",
+                other(plain, device, given.synthetic, Path(folder)).on(device),
+            )
 
 
-def whole(prior: Prior, device: str, rows: int = 24_576) -> Feature:
+def whole(prior: Prior, device: str, rows: int) -> Feature:
     """The prior whitened by the whole covariance of all its columns: what the stored blocks stand for."""
     bare = replace(prior, whiten=0.0).columns(device)
-    found = in_chunks(lambda some: bare(prepared(some)), source(prior).make(rows, device, APART))
+    made = source(prior).make(rows, device, APART)
+    found = in_chunks(lambda some: bare(prepared(some.float() / 255)), made)
     mean, scale = found.mean(0), found.std(0) + 1e-4
     found = (found - mean) / scale
     covariance = sum(some.T.double() @ some.double() for some in found.split(4096))
@@ -206,13 +211,13 @@ def stored(prior: Prior) -> Stored:
     return read(prior.weights or SHIPPED)
 
 
-def other(prior: Prior, device: str, folder: Path) -> Prior:
+def other(prior: Prior, device: str, rows: int, folder: Path) -> Prior:
     """The same network with the other kind of maps, and statistics of its own."""
     had = read(prior.weights or SHIPPED, device)
     statistics = measure(
         had.network,
         source(prior),
-        rows=24_576,
+        rows=rows,
         first=APART,
         device=device,
         depths=prior.depths,
@@ -228,7 +233,6 @@ def main() -> None:
     made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    made.add_argument("--data", type=Path, required=True)
     made.add_argument("--weights")
     made.add_argument("--out", type=Path)
     made.add_argument("--explore", action="store_true")
@@ -238,6 +242,9 @@ def main() -> None:
     made.add_argument("--norm", type=float, default=Head().norm)
     made.add_argument("--steps", type=int, default=Head().steps)
     made.add_argument("--seeds", type=int, default=Head().seeds)
+    made.add_argument(
+        "--synthetic", type=int, default=24_576, help="images behind statistics made here"
+    )
     made.add_argument("--rows", type=int, help="fewer training rows, for a quick look")
     given = made.parse_args()
     torch.set_float32_matmul_precision("high")
@@ -252,10 +259,13 @@ def main() -> None:
 def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """Every feature on one data set; a line is printed as soon as it is known."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    found = datasets.load(name)
     images, labels, test, test_labels = (
-        torch.from_numpy(part).to(device) for part in load(name, given.data)
+        torch.from_numpy(part).to(device)
+        for part in (found.train.x, found.train.y, found.test.x, found.test.y)
     )
     images, labels = images[: given.rows], labels[: given.rows]
+    test, test_labels = test[: given.rows], test_labels[: given.rows]
     if given.explore:
         cut = len(images) * 4 // 5
         images, test, labels, test_labels = images[:cut], images[cut:], labels[:cut], labels[cut:]
@@ -269,11 +279,11 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
         except WrongInput as problem:
             print(f"{name}, {kind}: left out, {problem}", flush=True)
             continue
-        found = scores(head, parts, given.epsilons, factors)
+        by_epsilon = scores(head, parts, given.epsilons, factors)
         width = parts[0].shape[1]
         lines.append({"data": name, "feature": kind, "width": width, "part": "held out" if given.explore else "test",
                       "head": asdict(head), "lr": {e: head.lr(e, len(images), width) for e in given.epsilons},
-                      "scores": found, "seconds": time.perf_counter() - began})  # fmt: skip
+                      "scores": by_epsilon, "seconds": time.perf_counter() - began})  # fmt: skip
         show(lines[-1])
         del parts
     return lines
