@@ -1,11 +1,12 @@
 """Bounds and categories bought from the budget, where only names, kinds and rows are declared.
 
 Each number column without bounds (and a regression target without them) gets a low and a high
-quantile, chosen by noisy maximum among public candidates: every two-digit number from 1e-12 to
-1e12, either sign, and zero. Each category column without categories gets those that are common
-enough: counts with Laplace noise, of which only the ones above a threshold are shown. How far into
-the tails the quantiles reach follows from public numbers only (noise and declared rows): at least
-one row in a hundred is cut on each side, and more where the noise would drown so few.
+quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
+1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
+categories gets those that are common enough: counts with Laplace noise, of which only the ones above
+a threshold are shown. How far into the tails the quantiles reach follows from public numbers only
+(noise and declared rows): at least one row in a hundred is cut on each side, and more where the
+noise would drown so few.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
     quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
@@ -182,13 +183,14 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
 
     Zero weighs as much as a decade of candidates: counts, amounts and flags start there.
     """
-    sizes = [
-        float(f"{digits}e{power}") for power in range(-13, 11) for digits in range(10, 100)
-    ] + [1e12]
-    positive = np.array(sizes)
-    weight = 0.5 ** np.abs(np.log10(positive))
+    sizes, shares = [], []
+    for power in range(-12, 12):
+        digits = range(100, 1000) if -3 <= power < 6 else range(100, 1000, 10)
+        sizes += [float(f"{each}e{power - 2}") for each in digits]
+        shares += [0.5 ** abs(power) / len(digits)] * len(digits)
+    positive, weight = np.array([*sizes, 1e12]), np.array([*shares, shares[-1]])
     grid = np.concatenate([-positive[::-1], [0.0], positive])
-    weights = np.concatenate([weight[::-1], [90.0], weight])
+    weights = np.concatenate([weight[::-1], [1.0], weight])
     return grid, np.log(weights / weights.sum())
 
 
