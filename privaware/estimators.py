@@ -266,6 +266,8 @@ def _named(X: Any, checked: np.ndarray, estimator: Any, schema: Schema) -> pd.Da
         frame = pd.DataFrame(checked) if plain else X.reset_index(drop=True)
         return frame.set_axis([str(name) for name in X.columns], axis=1)
     names = [column.name for column in schema.columns]
+    if not names:  # a constant looks at no column
+        return pd.DataFrame(index=range(len(checked)))
     if len(names) != checked.shape[1]:
         raise WrongInput(
             f"expected X with the {len(names)} columns of the schema, got {checked.shape[1]}; "
