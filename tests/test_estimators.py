@@ -326,7 +326,7 @@ def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, l
 def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monkeypatch):
     data = rows_for(square(rows=60), 60)
     changed = replace(data, x=np.vstack([data.x[:-1], [[1.0, -1.0]]]))
-    mechanism = Fitted(PrivateClassifier(learner="majority"), monkeypatch)
+    mechanism = Fitted(PrivateClassifier(learner="linear"), monkeypatch)
     assert replay(mechanism, data, changed, noise=1.0).moved
 
 
