@@ -27,7 +27,7 @@ class Evolution:
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
         """The fittest set of all generations. It is given released scores, so it costs nothing."""
-        here = self._first(width, rng)
+        here = self.first(width, rng)
         best, top = here[0], -np.inf
         for left in reversed(range(self.generations)):
             scores = fitness(here)
@@ -41,7 +41,7 @@ class Evolution:
     def _parents(self) -> int:
         return min(self.population, max(2, round(self.keep * self.population)))
 
-    def _first(self, width: int, rng: np.random.Generator) -> np.ndarray:
+    def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
         """Sets of every size alike."""
         sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
         return _ranks(rng.random((self.population, width))) < sizes

@@ -64,7 +64,7 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
     expect_table(schema)
     encode = OneHot(bins=bins)
     return (
-        *(encode.width(schema.keep((column.name,))) for column in schema.used),
+        *(encode.width(Schema(columns=(column,))) for column in schema.used),
         len(schema.classes) or bins,
     )
 

@@ -13,8 +13,12 @@ Privacy: (epsilon, delta) for one row added or removed. At most `models` sets ar
     first part (with more than two classes, one problem a class at that share of it), and one
     Gaussian(noise) to those of the second, of whose count of right answers one row moves at most 1. A
     row is in one part, by a draw of its own, so the dearer part is the price.
+    Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
+    average (logarithmic law), is drawn alike, and only the best is shown. That is private selection, at
+    about twice the price of a single model, whatever their number.
 Use when: columns are many, rows are tens of thousands, and a linear model follows. For small data the
-    price of hundreds of models leaves nothing to see by: `cfs_greedy` is paid for once.
+    price of hundreds of models leaves nothing to see by: draw at random (`adaptive=False`), or take
+    `cfs_greedy`, which is paid for once.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -26,14 +30,14 @@ Use when: columns are many, rows are tens of thousands, and a linear model follo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Disjoint, Event, Gaussian, Pure
+from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
 from privaware.features.onehot import OneHot
 from privaware.learn.objective import fit_many
 from privaware.noise import Rng
@@ -42,6 +46,9 @@ from privaware.select._genetic import Evolution, expect_rates, expect_search
 from privaware.select._tables import chosen, expect_counts, expect_table, limit
 
 __all__ = ["Pafs"]
+
+AT_ONCE = 4096
+"""Sets tried side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +61,7 @@ class Pafs:
     population: int = 600
     generations: int = 10
     models: int | None = None
+    adaptive: bool = True
     held_out: float = 0.3
     keep: float = 0.2
     crossover: float = 0.7
@@ -70,8 +78,11 @@ class Pafs:
 
     def cost(self, schema: Schema, noise: float) -> Event:
         problems, models = _problems(schema), self.tried(schema)
-        train = (models * problems) * Pure(epsilon=1 / (noise * problems))
-        return Disjoint(events=(train, models * Gaussian(noise=noise)))
+        train: Event = problems * Pure(epsilon=1 / (noise * problems))
+        if not self.adaptive:
+            once = Disjoint(events=(train, Laplace(noise=noise)))
+            return Selected(event=once, law="logarithmic", mean=_mean(models))
+        return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
     def tried(self, schema: Schema) -> int:
         """How many sets are paid for."""
@@ -82,17 +93,25 @@ class Pafs:
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         train, held = data.split(rng, (1 - self.held_out, self.held_out))
-        trials = _Trials(train, held, noise, rng, self.tried(data.schema))
-        search = Evolution(
+        models = self.tried(data.schema)
+        trials = _Trials(train, held, noise, rng, models)
+        search = self._search(data.schema)
+        width = len(data.schema.used)
+        if self.adaptive:
+            best = search.search(width, trials.fitness, rng.initial)
+        else:
+            best = trials.best(search, width, _draw(_mean(models), rng.initial))
+        return chosen(data.schema, best)
+
+    def _search(self, schema: Schema) -> Evolution:
+        return Evolution(
             population=self.population,
             generations=self.generations,
             keep=self.keep,
             crossover=self.crossover,
             mutation=self.mutation,
-            most=limit(self.columns, data.schema),
+            most=limit(self.columns, schema),
         )
-        best = search.search(len(data.schema.used), trials.fitness, rng.initial)
-        return chosen(data.schema, best)
 
 
 class _Trials:
@@ -104,7 +123,7 @@ class _Trials:
         self.rows, self.held_rows = _encoded(train), _encoded(held)
         self.labels, self.held_labels = _labels(train), _labels(held)
         encode = OneHot()
-        widths = [encode.width(schema.keep((column.name,))) for column in schema.used]
+        widths = [encode.width(Schema(columns=(column,))) for column in schema.used]
         self.owner = np.repeat(np.arange(len(widths)), widths)
         self.scores: dict[bytes, float] = {}
 
@@ -119,7 +138,18 @@ class _Trials:
             self.scores |= {keys[at]: float(score) for at, score in zip(fresh, tried, strict=True)}
         return np.array([self.scores.get(key, -np.inf) for key in keys])
 
-    def _tried(self, masks: np.ndarray) -> np.ndarray:
+    def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
+        """The best of `count` sets drawn alike; nothing is remembered, so each is a trial of its own."""
+        top, found = -np.inf, np.ones(width, dtype=bool)
+        for at in range(0, count, AT_ONCE):
+            some = replace(search, population=min(AT_ONCE, count - at))
+            masks = some.first(width, self.rng.initial)
+            scores = self._tried(masks, pure=True)
+            if scores.max() > top:
+                top, found = float(scores.max()), masks[int(scores.argmax())]
+        return found
+
+    def _tried(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
         problems, sets = len(self.labels), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
         weights = fit_many(
@@ -134,7 +164,28 @@ class _Trials:
             right = margins.argmax(axis=0) == self.held_labels.argmax(axis=0)
         exact_right = right.sum(axis=1).astype(float)
         one = np.ones(sets)
-        return np.asarray(self.rng.gaussian(exact_right, noise=self.noise * one, sensitivity=one))
+        hide: Any = self.rng.laplace if pure else self.rng.gaussian
+        return np.asarray(hide(exact_right, noise=self.noise * one, sensitivity=one))
+
+
+def _mean(models: int) -> float:
+    """Of the logarithmic law, which has at least one."""
+    return max(float(models), 2.0)
+
+
+def _draw(mean: float, rng: np.random.Generator) -> int:
+    """A number from the logarithmic law with this mean: k has odds (1 - g)^k / k.
+
+    >>> drawn = [_draw(20.0, np.random.default_rng(seed)) for seed in range(4000)]
+    >>> bool(abs(np.mean(drawn) - 20) < 3), min(drawn)
+    (True, 1)
+    """
+    low, high = 1e-12, 1 - 1e-9
+    while high / low > 1 + 1e-12:
+        middle = math.sqrt(low * high)
+        falls = (1 / middle - 1) / math.log(1 / middle) > mean
+        low, high = (middle, high) if falls else (low, middle)
+    return int(rng.logseries(1 - low))
 
 
 def _problems(schema: Schema) -> int:

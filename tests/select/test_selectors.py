@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware import plugins
+from privaware import accounting, plugins
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian, Pure
@@ -46,6 +46,7 @@ SELECTORS: dict[str, tuple[Any, Schema]] = {
     "cfs_ga, two": (CfsGa(columns=2, **SMALL), MANY),
     "pafs": (Pafs(population=4, generations=2), TABLE),
     "pafs, few models": (Pafs(columns=2, population=4, generations=3, models=5), TABLE),
+    "pafs, drawn alike": (Pafs(models=6, adaptive=False), TABLE),
     "pafs, three classes": (Pafs(columns=2, population=3, generations=1), MANY),
     "pafs, numbers": (Pafs(columns=2, population=3, generations=1), NUMBER),
     "top": (Top(columns=3), MANY),
@@ -291,3 +292,9 @@ def test_search_by_private_models_finds_the_column_that_says_most() -> None:
     for seed in range(3):
         picked = Pafs(columns=1, population=10, generations=3).run(data, 3.0, Rng(seed=seed))
         assert picked[0] in {"strong", "copy"}
+
+
+def test_drawing_alike_costs_twice_one_model_whatever_their_number() -> None:
+    for models in (10, 200):
+        event = Pafs(models=models, adaptive=False).cost(informative(40).schema, 2.0)
+        assert accounting.epsilon(event, 1e-5) == pytest.approx(1.0, rel=1e-3)
