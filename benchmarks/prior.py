@@ -101,9 +101,10 @@ def settle(device: str) -> None:
 def train(training: Pretraining, given: argparse.Namespace) -> None:
     """Steps until the schedule or the time is at its end, with a checkpoint every minute."""
     batch, until = training.recipe.batch, min(given.until, 1.0)
-    loss = training.step(
-        training.progress
-    )  # the compiler's work is outside the clock of the schedule
+    here = training.progress
+    if given.total_images:
+        here = training.step_number * batch / given.total_images
+    loss = training.step(here)  # the compiler's work is outside the clock of the schedule
     say(f"first step, loss {loss.item():.4f}", training.note)
     start, end = time.perf_counter(), BEGAN + given.seconds - given.reserve
     before, origin = training.seconds, training.progress
