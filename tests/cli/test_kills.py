@@ -64,7 +64,8 @@ def killed_then_resumed(
     dead = forks.run([run | {"kill": kill}])[0]
     assert dead["code"] in (-signal.SIGKILL, 0), dead["err"]
     path, model = folder / book, folder / "m"
-    charged = len(charges(path)) if path.exists() else 0
+    begun = path.exists()
+    charged = len(charges(path)) if begun else 0
     published = (model / "model.json").exists()
     assert charged <= 1
     assert (
@@ -84,7 +85,7 @@ def killed_then_resumed(
     assert left == {"model.json", "model.safetensors", "report.html"}
     stage = ("too late" if dead["code"] == 0 else "published" if published
              else "closed" if "published now" in again["err"] else "charged" if charged
-             else "a ledger" if path.exists() else "nothing")  # fmt: skip
+             else "a ledger" if begun else "nothing")  # fmt: skip
     return stage, again["seconds"]
 
 
