@@ -20,7 +20,17 @@ from typing import Any, get_args, get_type_hints
 from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Gaussian, Group, Laplace, Sampled, leaves
+from privaware.events import (
+    NOTHING,
+    Disjoint,
+    Event,
+    Gaussian,
+    Group,
+    Laplace,
+    Sampled,
+    Selected,
+    leaves,
+)
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.plugins import find, names
 from privaware.schema import Schema
@@ -293,6 +303,12 @@ def _total(parts: tuple[tuple[str, Event], ...]) -> Event:
 def _words(event: Event) -> str:
     said = []
     for leaf, count in leaves(event.event if isinstance(event, Group) else event):
+        if isinstance(leaf, Disjoint):
+            said.append("on disjoint parts, " + " or ".join(_words(part) for part in leaf.events))
+            continue
+        if isinstance(leaf, Selected):
+            said.append(f"the best of about {leaf.mean:g} times ({_words(leaf.event)})")
+            continue
         inner = leaf.event if isinstance(leaf, Sampled) else leaf
         on = f" on samples at rate {leaf.rate:g}" if isinstance(leaf, Sampled) else ""
         kind = type(inner).__name__
