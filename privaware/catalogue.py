@@ -24,8 +24,8 @@ FOLDERS = {
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Names and one line each, for one kind or for all.
 
-    >>> [thing["name"] for thing in catalogue("learners")["learners"]][:2]
-    ['alibi', 'linear']
+    >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
+    True
     """
     kinds = [*FOLDERS, "spaces"]
     if kind is not None and kind not in kinds:

@@ -7,10 +7,15 @@ from dataclasses import replace
 import pytest
 
 from privaware import plugins
+from privaware.learn.adassp import Adassp
 from privaware.learn.alibi import Alibi
+from privaware.learn.iteration import Iteration
 from privaware.learn.linear import Linear
 from privaware.learn.majority import Majority
 from privaware.learn.mean import Mean
+from privaware.learn.newton import Newton
+from privaware.learn.objective import Objective
+from privaware.learn.output import Output
 from privaware.learn.pate import Pate
 from privaware.schema import Column, Schema
 from privaware.testing import check_mechanism, rows_for
@@ -25,7 +30,7 @@ NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 
-GAMES = {"linear": 40}
+GAMES = {"linear": 40, "objective": 120, "output": 120}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -37,6 +42,22 @@ LEARNERS = {
     "mean": (Mean(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),
     "pate": (Pate(teachers=4, queries=12, public=POOL), TABLE),
+    "objective": (Objective(), TABLE),
+    "objective, pure": (Objective(law="gamma"), TABLE),
+    "objective, published": (Objective(law="gamma", analysis="chaudhuri"), TABLE),
+    "objective, Redberg": (Objective(analysis="redberg"), TABLE),
+    "objective, Kifer": (Objective(analysis="kifer"), TABLE),
+    "objective, regression": (Objective(), NUMBER),
+    "objective, three classes": (Objective(law="gamma"), replace(TABLE, classes=("a", "b", "c"))),
+    "output": (Output(), TABLE),
+    "output, pure": (Output(law="gamma"), NUMBER),
+    "newton": (Newton(steps=3), TABLE),
+    "newton, regression": (Newton(steps=3), NUMBER),
+    "adassp": (Adassp(), NUMBER),
+    "adassp, images": (Adassp(), IMAGE),
+    "iteration": (Iteration(), TABLE),
+    "iteration, three classes": (Iteration(), replace(TABLE, classes=("a", "b", "c"))),
+    "iteration, regression": (Iteration(), NUMBER),
 }
 
 
