@@ -70,7 +70,9 @@ def normalised(x: np.ndarray, data: str, device: str) -> torch.Tensor:
     return (torch.from_numpy(x).to(device) - mean) / deviation
 
 
-def run(case: Case, seeds: int, device: str, epochs: float | None) -> dict[str, Any]:
+def run(
+    case: Case, seeds: int, device: str, epochs: float | None, precision: str = "float32"
+) -> dict[str, Any]:
     loaded = datasets.load(case.data)
     rows = len(loaded.train)
     steps = int((epochs or case.epochs) * (rows // case.batch))
@@ -91,6 +93,8 @@ def run(case: Case, seeds: int, device: str, epochs: float | None) -> dict[str, 
         sampler=Poisson(rate=case.batch / rows),
         clip=flat(0.1),
         update=momentum(case.base_lr * case.batch / 512, 0.9),
+        precision=precision,
+        overflow=1e-10,
     )
     began = time.perf_counter()
     noise, rng = [case.noise] * seeds, Rng(seed=0)
@@ -110,6 +114,7 @@ def run(case: Case, seeds: int, device: str, epochs: float | None) -> dict[str, 
         "network": case.network,
         "parameters": sum(p.numel() for p in networks[0].parameters()),
         "steps": steps,
+        "precision": precision,
         "scores": scores,
         "mean": float(np.mean(scores)),
         "spread": float(np.std(scores, ddof=1)) if seeds > 1 else 0.0,
@@ -125,6 +130,7 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--epochs", type=float, help="fewer, for a quick look")
+    arguments.add_argument("--precision", default="float32")
     arguments.add_argument("--only", nargs="*", default=None)
     arguments.add_argument("--out", type=Path)
     given = arguments.parse_args()
@@ -132,7 +138,7 @@ def main() -> None:
     for case in CASES:
         if given.only and case.data not in given.only:
             continue
-        results.append(run(case, given.seeds, given.device, given.epochs))
+        results.append(run(case, given.seeds, given.device, given.epochs, given.precision))
         one = results[-1]
         score = (
             f"{100 * one['mean']:.2f} ± {100 * one['spread']:.2f} (published {one['published']})"

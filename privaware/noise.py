@@ -234,6 +234,8 @@ class Rng:
     def _gaussian_tensor(self, exact: Any, scale: Any) -> Any:
         import torch
 
+        from privaware import _kernels
+
         if exact.device.type == "cpu":
             kind = np.float64 if exact.dtype == torch.float64 else np.float32
             draw = torch.from_numpy(
@@ -244,6 +246,8 @@ class Rng:
             draw = torch.randn(
                 exact.shape, generator=generator, device=exact.device, dtype=exact.dtype
             )
+            if _kernels.rows_of_one_scale(exact, scale):
+                return _kernels.noisy(exact, draw, scale, LATTICE)
         step = lattice(scale)
         return torch.round((exact + scale * draw) / step) * step
 

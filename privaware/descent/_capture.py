@@ -99,7 +99,7 @@ class Captured:
         run = self.run
         if self.full:
             if run.models == 1 and run.physical >= self.width:
-                return [(None, None)]
+                return [(slice(None), None)]
             places = torch.arange(self.width, device=self.places.device).expand(run.models, -1)
             valid = torch.ones_like(places, dtype=run.stack.dtype)
         else:

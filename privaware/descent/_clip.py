@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from privaware import _kernels
 from privaware.errors import WrongInput
 
 __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
@@ -54,6 +55,9 @@ def _slack(values: Tensor) -> float:
 
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
     """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
+    each = isinstance(norm, float) or norm.shape == squares.shape
+    if each and squares.shape[1] == 1 and squares.is_contiguous() and _kernels.fits(squares):
+        return _kernels.factors(squares, norm, _slack(squares))
     sizes = squares.sqrt().mul_(_slack(squares))
     return (norm / sizes).clamp_max_(1).nan_to_num_(0.0)
 

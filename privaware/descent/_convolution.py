@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from privaware.descent._shares import Rows, add_weighted, keep_rows, room, square_sums
+from privaware.descent._shares import (
+    Rows,
+    add_weighted,
+    keep_rows,
+    room,
+    square_sums,
+    zero_own_rows,
+)
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -168,13 +175,13 @@ class Convolved:
             place.add_(self.geometry.weight_gradient(gradient, inputs, self.weight[0]))
 
     def clean(self, good: Tensor) -> None:
+        if self.kept is not None:
+            self.kept = zero_own_rows(self.kept, good)
+            return
         copies = len(self.inputs) // self.count
         spread = good.repeat_interleave(copies) if copies > 1 else good
-        self.inputs, self.gradients = (
-            keep_rows(self.inputs, spread),
-            keep_rows(self.gradients, spread),
-        )
-        self.kept = None if self.kept is None else keep_rows(self.kept, good)
+        self.inputs = keep_rows(self.inputs, spread)
+        self.gradients = keep_rows(self.gradients, spread)
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from privaware.descent._clip import Clip, flat, quantile
-from privaware.descent._losses import row_losses
+from privaware.descent._losses import output_gradient, row_losses
 from privaware.descent._probe import proven, refuse_kinds
 from privaware.descent._shares import merged
 from privaware.descent._stack import Stack
@@ -48,18 +48,20 @@ def accumulate(
         outputs, tape = stack.forward(inputs, rows)
     with torch.enable_grad():
         outputs = outputs.float() if bf16 else outputs
-        losses = row_losses(loss, outputs, targets, tape.hidden, rows)
-    shares = {name: merged(parts) for name, parts in tape.shares(losses).items()}
+        seeds = output_gradient(loss, outputs, targets, rows)
+        if seeds is None:
+            outputs = row_losses(loss, outputs, targets, tape.hidden, rows).sum()
+    shares = {name: merged(parts) for name, parts in tape.shares(outputs, seeds).items()}
     with torch.no_grad():
         squares = _squares(stack, shares, rows, per_layer=hasattr(clip, "shares"))
         factors = clip.factors(squares, norm)
-        if valid is not None:
-            factors = factors * valid[:, None]
         if not branch or not math.isfinite(float(squares.sum())):
-            good = factors[:, 0] != 0  # a factor of zero marks padding, or a row that is not finite
+            good = factors[:, 0] != 0  # a factor of zero marks a row that is not finite
             for parts in shares.values():
                 for part in parts:
                     part.clean(good)
+        if valid is not None:
+            factors = factors * valid[:, None]
         _add(stack, shares, factors, total)
         if isinstance(clip, quantile):
             inside = clip.within(squares, norm[:, 0])
@@ -75,6 +77,8 @@ def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer
     for name, parts in shares.items():
         for part in parts:
             at, value = columns[name], part.squares()
+            if value is None:
+                continue
             found[at] = value if found[at] is None else found[at] + value
     zero = torch.zeros(rows, dtype=stack.dtype, device=stack.device)
     if width == 1:

@@ -15,7 +15,7 @@ from privaware.descent._convolution import convolution
 from privaware.descent._general import general
 from privaware.descent._normalising import channels, embedding, features
 from privaware.descent._recurrent import one_bias, recurrent
-from privaware.descent._shares import Outer, Rows
+from privaware.descent._shares import Beside, Outer, Rows
 from privaware.descent._standardised import standardised
 from privaware.errors import Refused
 
@@ -114,20 +114,20 @@ def recorded_linear(
         rows = stack.rows
         a = by_row(kept, rows).to(stack.dtype)
         g = by_row(gradient, rows).to(stack.dtype)
-        outer, shares = Outer(a, g, at), []
+        outer, shares = Outer(a, g, at, stack.wash(a)), []
         if weight_name is not None:
             shares.append((weight_name, outer))
         if bias_name is not None:
-            shares.append((bias_name, _bias(outer, bias_at)))
+            shares.append((bias_name, _bias(outer, weight_name is not None, bias_at)))
         return shares
 
     return stack.record(output, make)
 
 
-def _bias(outer: Outer, at: slice | None) -> Any:
-    if outer.single:
-        return Rows(outer.gradients, outer.gradient_squares(), at)
-    return Rows(outer.gradients.sum(1), at=at)
+def _bias(outer: Outer, beside: bool, at: slice | None) -> Any:
+    if outer.single and beside:
+        return Beside(outer, at)
+    return Rows(outer.gradients if outer.single else outer.gradients.sum(1), at=at)
 
 
 def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:

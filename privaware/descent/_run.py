@@ -28,7 +28,7 @@ __all__ = ["Now", "Run"]
 ROUND = 16
 """Batches are padded to a multiple of this, so that kernels meet few different shapes."""
 
-Batch = tuple[Tensor | None, Tensor | None]
+Batch = tuple[Tensor | slice, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class Run:
         self.tracking = isinstance(descent.clip, quantile)
         self.bounds = torch.tensor(self.norm, dtype=theta.dtype, device=theta.device)
         self.total = theta.new_zeros(self.models, theta.shape[1] + self.tracking)
+        self.stack.finite = descent.augment is None and all(map(_finite, self.inputs))
         self.physical = descent.physical or physical_rows(self)
         self._check_noise()
 
@@ -183,8 +184,8 @@ class Run:
         for start in range(0, longest, self.physical):
             parts = [places[start : start + self.physical] for places in drawn]
             width = max(len(part) for part in parts)
-            if self.models == 1 and width == len(self.inputs[0]):
-                yield None, None
+            if self.models == 1 and width and parts[0][-1] - parts[0][0] + 1 == width:
+                yield slice(int(parts[0][0]), int(parts[0][-1]) + 1), None
                 continue
             width = min(self.physical, -(-width // ROUND) * ROUND)
             table = np.zeros((len(parts), width), dtype=np.int64)
@@ -220,10 +221,10 @@ class Run:
                 bf16=self.descent.precision == "bf16",
             )
 
-    def _rows(self, places: Tensor | None) -> tuple[tuple[Tensor, ...], Tensor, int]:
-        """The rows at the given places (all of them for None), each as many times as `copies` says, augmented."""
-        inputs = tuple(item if places is None else item[places] for item in self.inputs)
-        targets = self.targets if places is None else self.targets[places]
+    def _rows(self, places: Tensor | slice) -> tuple[tuple[Tensor, ...], Tensor, int]:
+        """The rows at the given places (a slice is not copied), each as many times as `copies` says, augmented."""
+        inputs = tuple(item[places] for item in self.inputs)
+        targets = self.targets[places]
         rows, copies, augment = len(targets), self.descent.copies, self.descent.augment
         if copies > 1:
             inputs = tuple(item.repeat_interleave(copies, 0) for item in inputs)
@@ -271,6 +272,10 @@ class Run:
         self.descent.update.apply(theta, gradient, self.state, now.lr, spread / self.divisor)
         if self.descent.average is not None:
             self.descent.average.see(theta, self.averages, now.weight)
+
+
+def _finite(values: Tensor) -> bool:
+    return not values.is_floating_point() or bool(torch.isfinite(values).all())
 
 
 def _declared(rows: Any) -> int:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from privaware import _kernels
 from privaware.errors import Refused
 
-__all__ = ["Outer", "Rows", "Share", "Tokens", "merged"]
+__all__ = ["Beside", "Outer", "Rows", "Share", "Tokens", "merged"]
+
+
+Wash = Callable[[Tensor, Tensor], Tensor]
 
 
 @functools.cache
@@ -32,7 +36,7 @@ class Share(Protocol):
 
     at: slice | None
 
-    def squares(self) -> Tensor: ...
+    def squares(self) -> Tensor | None: ...
 
     def rows(self) -> Tensor: ...
 
@@ -66,28 +70,35 @@ class Rows:
 class Outer:
     """Sums over positions t of (gradient at t) times (input at t), transposed: what a matrix multiplication adds.
 
-    `inputs` is (rows, positions, in) or (rows, in), `gradients` alike with out. The squared norm of one position is the
+    `inputs` is (rows, positions, in) or (rows, in), `gradients` alike with out. `wash` sets rows
+    of the inputs to zero where they are not finite. The squared norm of one position is the
     product of two squared norms; of several, it is the cheaper of the positions' Gram matrices and the product itself.
     """
 
-    def __init__(self, inputs: Tensor, gradients: Tensor, at: slice | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Tensor,
+        gradients: Tensor,
+        at: slice | None = None,
+        wash: Wash | None = None,
+    ) -> None:
         self.inputs, self.gradients, self.at = inputs, gradients, at
+        self.wash = wash or keep_rows
         self.kept: Tensor | None = None
-        self._gradient_squares: Tensor | None = None
+        self.bias = False
+        self._scaled: Tensor | None = None
 
     @property
     def single(self) -> bool:
         return self.inputs.ndim == 2
 
-    def gradient_squares(self) -> Tensor:
-        """The squared norms of the output gradients: what a bias adds, where there is one position."""
-        if self._gradient_squares is None:
-            self._gradient_squares = square_sums(self.gradients)
-        return self._gradient_squares
-
     def squares(self) -> Tensor:
+        """With one position the bias beside is counted here: its part is that of an input of 1."""
         if self.single:
-            return square_sums(self.inputs) * self.gradient_squares()
+            a, g = self.inputs, self.gradients
+            if a.shape[1] <= _kernels.WIDEST and _kernels.fits(a, g):
+                return _kernels.product_squares(a, g, self.bias)
+            return (square_sums(a) + self.bias) * square_sums(g)
         rows, positions, width = self.inputs.shape
         height = self.gradients.shape[2]
         if positions * (width + height) < width * height:
@@ -121,16 +132,52 @@ class Outer:
         if self.kept is not None:
             add_weighted(weights, self.kept, out)
             return
-        scaled = self.gradients * (weights[:, None] if self.single else weights[:, None, None])
         models = len(out)
         inputs = self.inputs.reshape(models, -1, self.inputs.shape[-1])
-        scaled = scaled.reshape(models, -1, scaled.shape[-1])
-        add_product(scaled.transpose(1, 2), inputs, out)
+        add_product(self.scaled(weights, models).transpose(1, 2), inputs, out)
+
+    def scaled(self, weights: Tensor, models: int) -> Tensor:
+        """(models, rows, out) weighted gradients, made once for the matrix and the bias beside it."""
+        if self._scaled is None:
+            self._scaled = weighted(self.gradients, weights)
+        return self._scaled.reshape(models, -1, self.gradients.shape[-1])
+
+    def apart(self) -> None:
+        """The bias counts for itself."""
+        self.bias = False
 
     def clean(self, good: Tensor) -> None:
-        self.inputs = keep_rows(self.inputs, good)
-        self.gradients = keep_rows(self.gradients, good)
-        self.kept = None if self.kept is None else keep_rows(self.kept, good)
+        if self.kept is not None:
+            self.kept = zero_own_rows(self.kept, good)
+            return
+        self.inputs = self.wash(self.inputs, good)
+        if not (self.single and _kernels.fits(self.gradients)):  # `weighted` cleans by itself
+            self.gradients = keep_rows(self.gradients, good)
+
+
+class Beside:
+    """What the bias of a linear map with one position adds: the output gradients."""
+
+    def __init__(self, outer: Outer, at: slice | None = None) -> None:
+        self.outer, self.at = outer, at
+        outer.bias = True
+
+    def squares(self) -> Tensor | None:
+        return None if self.outer.bias else square_sums(self.outer.gradients)
+
+    def rows(self) -> Tensor:
+        return self.outer.gradients
+
+    def add(self, weights: Tensor, out: Tensor) -> None:
+        out = out if self.at is None else out[:, self.at]
+        out.add_(self.outer.scaled(weights, len(out)).sum(1))
+
+    def apart(self) -> None:
+        self.outer.bias = False
+
+    def clean(self, good: Tensor) -> None:
+        if not self.outer.bias:  # else the outer product cleans what both read
+            self.outer.gradients = keep_rows(self.outer.gradients, good)
 
 
 class Tokens:
@@ -183,6 +230,21 @@ def keep_rows(values: Tensor, good: Tensor) -> Tensor:
     return torch.where(good.view(-1, *[1] * (values.ndim - 1)), values, 0)
 
 
+def zero_own_rows(values: Tensor, good: Tensor) -> Tensor:
+    """The same for a tensor that nothing else reads: good rows need not be copied."""
+    if len(values) > 1 and values.is_contiguous() and _kernels.fits(values):
+        _kernels.zero_rows(values, good)
+        return values
+    return keep_rows(values, good)
+
+
+def weighted(values: Tensor, weights: Tensor) -> Tensor:
+    """Each row times its weight."""
+    if values.ndim == 2 and _kernels.fits(values):
+        return _kernels.weighted(values, weights)
+    return values * weights.view(-1, *[1] * (values.ndim - 1))
+
+
 def add_weighted(weights: Tensor, gradients: Tensor, out: Tensor) -> None:
     """Adds each model's weighted sum of its rows to `out` (models, *shape)."""
     models = len(out)
@@ -221,6 +283,9 @@ def merged(shares: Sequence[Any]) -> list[Any]:
 def _joined(group: list[Any]) -> Any:
     if len(group) == 1:
         return group[0]
+    for share in group:
+        if isinstance(share, (Outer, Beside)):
+            share.apart()
     if not all(isinstance(share, Outer) for share in group):
         return Rows(torch.stack([share.rows() for share in group]).sum(0), at=group[0].at)
     inputs = [

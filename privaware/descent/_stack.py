@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
+from privaware.descent._shares import Wash, keep_rows, zero_own_rows
 from privaware.errors import Refused, WrongInput
 
 __all__ = ["Recorded", "Slot", "Stack"]
@@ -41,12 +42,12 @@ class Recorded:
         self.makes: list[Make] = []
         self.hidden: list[Tensor] = []
 
-    def shares(self, losses: Tensor) -> dict[str, list[Any]]:
-        """One backward pass; the rows' shares in each parameter, by its name."""
+    def shares(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[Any]]:
+        """One backward pass from `end` (by which the loss has the gradient `seeds`); the shares, by parameter."""
         found: dict[str, list[Any]] = {}
-        if not self.edges or not losses.requires_grad:
+        if not self.edges or not end.requires_grad:
             return found
-        gradients = torch.autograd.grad(losses.sum(), self.edges, allow_unused=True)
+        gradients = torch.autograd.grad(end, self.edges, seeds, allow_unused=True)
         for gradient, make in zip(gradients, self.makes, strict=True):
             if gradient is not None:
                 for name, share in make(gradient):
@@ -100,6 +101,8 @@ class Stack:
         self.token = torch.zeros((), device=self.device, requires_grad=True)
         self.tape = Recorded()
         self.rows = 0
+        self.lenders: set[int] = set()
+        self.finite = False
         self.groups = _groups(self.slots)
         self.layers = install(self, whole)
         for module in self.module.modules():
@@ -139,6 +142,12 @@ class Stack:
         values = self.tensors.get(name)
         return (name if trainable else None), (parameter[None] if values is None else values)
 
+    def wash(self, values: Tensor) -> Wash:
+        """How rows of a recorded tensor are zeroed: never in the caller's memory, and there only if need be."""
+        if values.untyped_storage().data_ptr() not in self.lenders:
+            return zero_own_rows
+        return (lambda rows, good: rows) if self.finite else keep_rows
+
     def record(self, output: Tensor, make: Make) -> Tensor:
         """Remembers a layer's output; `make` turns the gradient by it into shares."""
         if not torch.is_grad_enabled():
@@ -157,6 +166,7 @@ class Stack:
     def forward(self, inputs: tuple[Tensor, ...], rows: int) -> tuple[Any, Recorded]:
         """The population's outputs on model-major rows, and what was recorded on the way."""
         self.tape, self.rows = Recorded(), rows
+        self.lenders = {item.untyped_storage().data_ptr() for item in inputs}
         fast = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
