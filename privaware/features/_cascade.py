@@ -10,6 +10,7 @@ grows with the size of the image.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,40 +64,59 @@ class Bank:
         return [np.eye(size)[mirror(size, self.J)] for size in (self.height, self.width)]
 
 
+class Scratch:
+    """Memory that is used again: asking the system for it anew costs as much as the arithmetic."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self.like = like
+        self.kept: dict[str, torch.Tensor] = {}
+
+    def take(self, name: str, *shape: int) -> torch.Tensor:
+        """Uninitialised numbers; what was taken under this name before is overwritten."""
+        size = math.prod(shape)
+        if name not in self.kept or self.kept[name].numel() < size:
+            self.kept[name] = self.like.new_empty(size)
+        return self.kept[name][:size].view(shape)
+
+
 class Fourier:
-    """Rows are (rows, height, width)."""
+    """Maps are (angles, rows, height, width)."""
 
     def __init__(self, bank: Bank, place: Any) -> None:
         import torch
 
         self.order = {step: list(range(bank.L)) for step in bank.steps()}
-        self.filters = {(at, to): place(bank.wavelets(to, max(at, 0))) for at, to in bank.steps()}
+        self.filters = {
+            (at, to): place(bank.wavelets(to, max(at, 0))[:, None]) for at, to in bank.steps()
+        }
         self.low = {at: [place(m) for m in bank.averages(at)] for at in range(-1, bank.J)}
         sizes = (bank.height, bank.width)
         device = self.low[-1][0].device
         self.places = [torch.from_numpy(mirror(s, bank.J)).to(device) for s in sizes]
 
     def enter(self, images: torch.Tensor) -> torch.Tensor:
-        return images
+        return images[None]
 
-    def modulus(self, x: torch.Tensor, at: int, to: int) -> torch.Tensor:
-        """(rows L, height', width'), the angles of a row together."""
+    def modulus(self, x: torch.Tensor, at: int, to: int, scratch: Scratch) -> torch.Tensor:
+        """The maps of all angles; angle and row before become the rows."""
         import torch
 
+        x = x.flatten(0, 1)
         if at < 0:
             x = x[:, self.places[0][:, None], self.places[1]]
-        spectrum = torch.fft.fft2(x)[:, None] * self.filters[at, to]
-        stride, (height, width) = 2 ** (to - max(at, 0)), spectrum.shape[-2:]
-        parts = spectrum.reshape(-1, stride, height // stride, stride, width // stride)
-        return torch.fft.ifft2(parts.mean(dim=(1, 3))).abs()
+        spectrum = torch.fft.fft2(x) * self.filters[at, to]
+        stride, (*lead, height, width) = 2 ** (to - max(at, 0)), spectrum.shape
+        parts = spectrum.reshape(*lead, stride, height // stride, stride, width // stride)
+        return torch.fft.ifft2(parts.mean(dim=(2, 4))).abs()
 
-    def average(self, x: torch.Tensor, level: int) -> torch.Tensor:
+    def average(self, x: torch.Tensor, level: int, scratch: Scratch) -> torch.Tensor:
+        """(rows, angles, height', width')."""
         height, width = self.low[level]
-        return height @ (x @ width.T)
+        return (height @ (x @ width.T)).transpose(0, 1)
 
 
 class Dense:
-    """Rows are (width, rows, height), so that every product runs along memory."""
+    """Maps are (width, angles, height, rows), so that every product and sum runs along memory."""
 
     def __init__(self, bank: Bank, place: Any) -> None:
         self.layers, pads = {}, bank.pads()
@@ -107,16 +127,20 @@ class Dense:
         self.low = {at: [place(m) for m in bank.averages(at)] for at in range(-1, bank.J)}
 
     def enter(self, images: torch.Tensor) -> torch.Tensor:
-        return images.permute(2, 0, 1).contiguous()
+        return images.permute(2, 1, 0)[:, None].contiguous()
 
-    def modulus(self, x: torch.Tensor, at: int, to: int) -> torch.Tensor:
-        """(width', rows L, height'), the angles of a row together."""
-        return self.layers[at, to](x)
+    def modulus(self, x: torch.Tensor, at: int, to: int, scratch: Scratch) -> torch.Tensor:
+        """The maps of all angles; angle and row before become the rows."""
+        return self.layers[at, to](x, scratch, f"maps from {at} to {to}")
 
-    def average(self, x: torch.Tensor, level: int) -> torch.Tensor:
+    def average(self, x: torch.Tensor, level: int, scratch: Scratch) -> torch.Tensor:
+        """(rows, angles, height', width')."""
+        import torch
+
         height, width = self.low[level]
-        narrow = (width @ x.reshape(len(x), -1)).reshape(len(width), *x.shape[1:])
-        return (narrow @ height.T).permute(1, 2, 0)
+        narrow = scratch.take("narrow", len(width), *x.shape[1:])
+        torch.mm(width, x.flatten(1), out=narrow.flatten(1))
+        return (height @ narrow).permute(3, 1, 2, 0)
 
 
 class Layer:
@@ -141,8 +165,8 @@ class Layer:
         self.first, self.second, self.alone = _mirrored(even, odd)
         self.order = self.first + self.second + self.alone
         real, imaginary = self._kernels(even, odd)
-        self.real = place(_convolution(real, stride, across, tall))
-        self.imaginary = place(_convolution(imaginary, stride, across, tall))
+        self.real = place(_convolution(real, stride, across, tall).repeat(2, axis=0))
+        self.imaginary = place(_convolution(imaginary, stride, across, tall).repeat(2, axis=0))
 
     def _kernels(self, even: np.ndarray, odd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The real and the imaginary kernels along the height, for each frequency of the width.
@@ -155,37 +179,46 @@ class Layer:
         imaginary = [even[first].imag, odd[first].imag, odd[alone[1:]].imag]
         return np.concatenate(real), np.concatenate(imaginary)
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, scratch: Scratch, name: str) -> torch.Tensor:
         import torch
 
-        width, rows, height = x.shape
-        kept = len(self.real)
-        waves = (self.forth @ x.reshape(width, -1)).reshape(kept, self.stride, 2 * rows, height)
-        waves = waves.transpose(1, 2).reshape(kept, 2 * rows, self.stride * height)
-        real = self.back_real @ torch.bmm(waves, self.real).reshape(2 * kept, -1)
-        imaginary = self.back_imaginary @ torch.bmm(waves, self.imaginary).reshape(2 * kept, -1)
-        shape = (len(self.back_real), rows, -1, self.high)
-        return self._modulus(real.reshape(shape), imaginary.reshape(shape)).flatten(1, 2)
+        width, angles, height, rows = x.shape
+        kept, deep, across = len(self.real) // 2, self.stride * height, angles * rows
+        waves = scratch.take("waves", kept, self.stride, 2, angles, height, rows)
+        torch.mm(self.forth, x.reshape(width, -1), out=waves.view(len(self.forth), -1))
+        turned = scratch.take("turned", kept, 2, self.stride, height, angles, rows)
+        turned.copy_(waves.permute(0, 2, 1, 4, 3, 5))
+        made = {}
+        for kind in ("real", "imaginary"):
+            matrix, back = getattr(self, kind), getattr(self, f"back_{kind}")
+            product = scratch.take("product", 2 * kept, matrix.shape[1], across)
+            torch.bmm(matrix, turned.view(2 * kept, deep, across), out=product)
+            made[kind] = scratch.take(kind, len(back), matrix.shape[1], across)
+            torch.mm(back, product.flatten(1), out=made[kind].flatten(1))
+        each = (self.high, across)
+        both = scratch.take("both", len(self.back_real), 2 * len(self.first), *each)
+        out = scratch.take(name, len(self.back_real), len(self.order), *each)
+        real, imaginary = (answer.unflatten(1, (-1, self.high)) for answer in made.values())
+        return self._modulus(real, imaginary, both, out)
 
-    def _modulus(self, real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
+    def _modulus(
+        self, real: torch.Tensor, imaginary: torch.Tensor, both: torch.Tensor, out: torch.Tensor
+    ) -> torch.Tensor:
         """A wavelet is the sum of its two kinds, its mirror image the difference."""
         import torch
 
         pairs, alone = len(self.first), len(self.alone)
-        wide, rows, _, high = real.shape
-        out = real.new_empty((wide, rows, len(self.order), high))
-        one, other = real[:, :, : 2 * pairs], imaginary[:, :, : 2 * pairs]
-        sums = [one + other, one.sub_(other)] if self.second else [one + other]
-        for at, both in enumerate(sums):
-            both.square_()
-            place = out[:, :, at * pairs : (at + 1) * pairs]
-            torch.add(both[:, :, :pairs], both[:, :, pairs:], out=place)
+        one, other = real[:, : 2 * pairs], imaginary[:, : 2 * pairs]
+        for at, sign in enumerate((1, -1) if self.second else (1,)):
+            torch.add(one, other, alpha=sign, out=both).square_()
+            place = out[:, at * pairs : (at + 1) * pairs]
+            torch.add(both[:, :pairs], both[:, pairs:], out=place)
         if alone:
-            last, rest = out[:, :, -alone:], real[:, :, 2 * pairs :]
-            torch.square(rest[:, :, :alone], out=last)
-            last[:, :, :1].addcmul_(rest[:, :, alone:], rest[:, :, alone:])
-            rest = imaginary[:, :, 2 * pairs :]
-            last[:, :, 1:].addcmul_(rest, rest)
+            last, rest = out[:, -alone:], real[:, 2 * pairs :]
+            torch.square(rest[:, :alone], out=last)
+            last[:, :1].addcmul_(rest[:, alone:], rest[:, alone:])
+            rest = imaginary[:, 2 * pairs :]
+            last[:, 1:].addcmul_(rest, rest)
         return out.sqrt_()
 
 
@@ -223,8 +256,8 @@ def _waves(frequencies: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 def _convolution(
     kernels: np.ndarray, stride: int, across: np.ndarray, tall: np.ndarray
 ) -> np.ndarray:
-    """(frequencies, folds x height, kernels x height'): every kernel at every stride-th place."""
+    """(frequencies, kernels x height', folds x height): every kernel at every stride-th place."""
     count, height, _ = kernels.shape
     lag = (np.arange(0, height, stride)[:, None] - np.arange(height)) % height
-    matrix = np.einsum("koimf,ih->mfhko", kernels[:, lag][..., across], tall, optimize=True)
-    return np.asarray(matrix.reshape(len(across), -1, count * len(lag)) / stride)
+    matrix = np.einsum("koimf,ih->mkofh", kernels[:, lag][..., across], tall, optimize=True)
+    return np.asarray(matrix.reshape(len(across), count * len(lag), -1) / stride)

@@ -16,6 +16,8 @@ Use when: the data are images and there is no better public extractor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.features._cascade import Bank, Dense, Fourier
+from privaware.features._cascade import Bank, Dense, Fourier, Scratch
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Scatter"]
 
 Images = TypeVar("Images", np.ndarray, "torch.Tensor")
-MEMORY = {"cpu": 2**24, "cuda": 2**31}
-"""Bytes that the maps of the images at work may take: on a processor what its cache holds."""
+MEMORY = {"cpu": 2**26, "cuda": 2**31}
+"""Bytes that the maps of the images at work may take, for each thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,31 +84,36 @@ class Scatter:
             )
         rows, channels, height, width = x.shape
         bank = Bank(J=self.J, L=self.L, height=height, width=width)
-        way = _way(bank, str(x.device))
+        way, count = _way(bank, str(x.device)), self._at_once(bank, x.device.type)
         made = x.new_empty((rows * channels, self.maps, height >> self.J, width >> self.J))
         flat = x.detach().reshape(rows * channels, height, width)
-        count = self._at_once(bank, x.device.type)
-        with torch.no_grad(), _full_precision():
-            for at in range(0, len(flat), count):
-                images = torch.nan_to_num(flat[at : at + count], posinf=1.0, neginf=0.0)
-                self._write(images, way, made[at : at + count])
+
+        def some(starts: list[int]) -> None:
+            scratch = Scratch(made)
+            with torch.no_grad():
+                for at in starts:
+                    images = torch.nan_to_num(flat[at : at + count], posinf=1.0, neginf=0.0)
+                    self._write(images, way, scratch, made[at : at + count])
+
+        with _full_precision():
+            _shared(some, list(range(0, len(flat), count)), x.device.type)
         return made.reshape(rows, channels, *made.shape[1:])
 
-    def _write(self, images: torch.Tensor, way: Any, out: torch.Tensor) -> None:
+    def _write(self, images: torch.Tensor, way: Any, scratch: Scratch, out: torch.Tensor) -> None:
         """Fills (rows, maps, height', width') from images (rows, height, width)."""
         J, L, rows, size = self.J, self.L, len(images), out.shape[2:]
         x, device = way.enter(images), images.device
-        out[:, 0] = way.average(x, -1)
+        out[:, :1] = way.average(x, -1, scratch)
         start = 1 + J * L
         for at in range(J):
-            first = way.modulus(x, -1, at)
-            averaged = way.average(first, at).reshape(rows, L, *size)
+            first = way.modulus(x, -1, at, scratch)
             one = _places(way.order[-1, at], device)
-            out[:, 1 + at * L : 1 + (at + 1) * L] = averaged[:, one]
+            out[:, 1 + at * L : 1 + (at + 1) * L] = way.average(first, at, scratch)[:, one]
             coarser = J - 1 - at
             block = out[:, start : start + L * coarser * L].view(rows, L, coarser, L, *size)
             for to in range(at + 1, J):
-                second = way.average(way.modulus(first, at, to), to).reshape(rows, L, L, *size)
+                second = way.average(way.modulus(first, at, to, scratch), to, scratch)
+                second = second.reshape(L, rows, L, *size).transpose(0, 1)
                 other = _places(way.order[at, to], device)
                 block[:, :, to - at - 1] = second[:, one[:, None], other]
             start += L * coarser * L
@@ -128,6 +135,22 @@ def _way(bank: Bank, device: str) -> Any:
         return torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(device)
 
     return Dense(bank, place) if bank.dense else Fourier(bank, place)
+
+
+def _shared(some: Callable[[list[int]], None], starts: list[int], device: str) -> None:
+    """Does `some` of the starts in each thread: threads that share one small product mostly wait."""
+    import torch
+
+    threads = torch.get_num_threads()
+    if device != "cpu" or min(threads, len(starts)) < 2:
+        return some(starts)
+    parts = [starts[at::threads] for at in range(threads)]
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            list(pool.map(some, parts))
+    finally:
+        torch.set_num_threads(threads)
+    return None
 
 
 def _places(order: list[int], device: Any) -> torch.Tensor:

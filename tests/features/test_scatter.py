@@ -121,8 +121,20 @@ def test_the_images_at_work_do_not_grow_with_the_images() -> None:
     bank = _cascade.Bank(J=2, L=8, height=28, width=28)
     at_once = Scatter()._at_once(bank, "cpu")
     large = Scatter()._at_once(_cascade.Bank(J=2, L=8, height=224, width=224), "cpu")
-    assert 8 <= at_once <= 256
+    assert 8 <= at_once <= 256  # for any number of images: the features are all that grows
     assert large == 1
+
+
+def test_threads_share_the_images_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.random.default_rng(4).random((11, 1, 8, 8), np.float32)
+    before, whole = torch.get_num_threads(), Scatter()(images)
+    monkeypatch.setitem(scatter.MEMORY, "cpu", 1)
+    try:
+        torch.set_num_threads(3)
+        assert distance(Scatter()(images), whole) < 1e-6
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_arrays_give_arrays_and_tensors_tensors() -> None:
