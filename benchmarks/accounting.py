@@ -336,7 +336,7 @@ def timings() -> list[str]:
 
 HEAD = """# Accounting: what the papers' epsilons cost
 
-Made by `python benchmarks/accounting.py --write` on 2026-11-15, on a 2-core x86 CPU shared with other work.
+Made by `python benchmarks/accounting.py --write` on 2026-11-15, on a 2-core aarch64 CPU shared with other work.
 
 "Renyi, their conversion" uses the order list and the conversion of the paper's own library (the classic conversion for
 Tramer and Boneh, the improved one for the others); it should equal the printed figure where the setting is right.
