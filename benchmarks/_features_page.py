@@ -73,6 +73,20 @@ def _head(pieces: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
+def _timing(facts: dict[str, Any], store: Path) -> list[str]:
+    lines = ["## Seconds on Breast Cancer (191 rows, 43 columns), in process", "",
+             "Best of three, while other work ran on the machine: the processor's seconds are what a quiet one would take. "
+             "The paper reports 3.8 s, 57.6 s and about 9 hours for CFS-Greedy, CFS-GA and PAFS.", "",
+             "| selector | processor seconds | wall seconds | asked |", "|---|---|---|---|"]  # fmt: skip
+    asked = {"cfs_greedy": "0.1", "cfs_ga, 5,000 x 10": "1", "pafs, 600 x 10": "10"}
+    for name, row in facts.items():
+        if name != "run":
+            lines.append(
+                f"| {name} | {row['processor']:.3f} | {row['wall']:.3f} | {asked.get(name, '')} |"
+            )
+    return [*lines, ""]
+
+
 def _breast(facts: dict[str, Any], store: Path) -> list[str]:
     known = facts["facts"]
     lines = ["## Table X: Breast Cancer, the choice itself not charged", "",
@@ -95,7 +109,23 @@ def _breast(facts: dict[str, Any], store: Path) -> list[str]:
         )
     if none := facts.get("X 1e+09"):
         lines.append(f"| none | {' | '.join(_shown(none[name]) for name in METHODS)} | | |")
-    return [*lines, "", *_claims_x(facts), *_figure(facts, "4", 43, store), *_crossing(facts)]
+    figure = _figure(facts, "4", 43, store)
+    return [*lines, "", *_claims_x(facts), *figure, *_claims_4(facts), *_crossing(facts)]
+
+
+def _claims_4(facts: dict[str, Any]) -> list[str]:
+    names, order = facts["facts"]["names"], facts["facts"]["order"]
+    first = [names[at] for at in order[:3]]
+    return [
+        f"The greedy order begins with {', '.join(first)}. The paper says: up to epsilon 1 the single best column is best, at 5 "
+        "it is eleven columns, and without privacy all of them. On our split none of the three holds: the best size in the table "
+        "is the same small one at every epsilon, with and without privacy, and one column alone is below the constant. One of the "
+        "95 test rows is 1.05 points, so which size is best is a matter of the split; that few columns beat all of them at every "
+        "budget is not.", "",
+        "The dips (epsilon 2 at eight columns; PAFS and Random at 2 in table X) are the published algorithm's own: where epsilon is "
+        "just above 2 ln(1 + R^2 / 4) it keeps the ridge and leaves next to nothing for the noise, while a little less epsilon "
+        "would raise the ridge instead. The tight analysis (next section but one) has no such step.", "",
+    ]  # fmt: skip
 
 
 def _claims_x(facts: dict[str, Any]) -> list[str]:
@@ -163,10 +193,15 @@ def _chart(points: list[tuple[int, str, list[float]]]) -> Any:
     )
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X("columns:Q", title="columns, best first"),
-        color=alt.Color("epsilon:N", sort=order, scale=alt.Scale(scheme="viridis")),
+        color=alt.Color(
+            "epsilon:N",
+            sort=order,
+            scale=alt.Scale(scheme="viridis"),
+            legend=alt.Legend(symbolOpacity=1, symbolType="stroke"),
+        ),
     )
     y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.08).encode(y=alt.Y("low:Q"), y2="high:Q")
+    band = base.mark_area(opacity=0.05).encode(y=alt.Y("low:Q"), y2="high:Q")
     return (band + base.mark_line(strokeWidth=2).encode(y=y)).properties(width=520, height=340)
 
 
@@ -218,7 +253,41 @@ def _adult(facts: dict[str, Any], store: Path) -> list[str]:
                 f"{ours} ({mean:.2f} ± {spread:.2f})" if spread else f"{ours} ({mean:.2f})"
             )
         lines.append(f"| {'none' if epsilon == 1e9 else f'{epsilon:g}'} | {' | '.join(cells)} |")
-    return [*lines, "", *_figure(facts, "3", 108, store)]
+    return [*lines, "", *_claims_xvi(facts), *_figure(facts, "3", 108, store), *_claims_3(facts)]
+
+
+def _claims_xvi(facts: dict[str, Any]) -> list[str]:
+    pairs = {e: [facts.get(f"XVI {e:g} {name}") for name in ("without", "with")] for e in XVI}
+    done = {e: pair for e, pair in pairs.items() if all(pair) and e < 1e9}
+    wins = [e for e, pair in done.items() if pair[0][0] > pair[1][0]]
+    said = (
+        f"Dropping wins at {', '.join(f'{e:g}' for e in sorted(wins))}"
+        if wins
+        else "Dropping never wins"
+    )
+    return [f"The paper's crossing lies between 0.01 and 0.05. {said} of those tried here: our six columns, with public "
+            "scaling, do far better than the paper's seven, so the claim that one-hot pays from 0.05 on "
+            f"{'fails' if 0.1 in wins else 'holds'} here.", ""]  # fmt: skip
+
+
+def _claims_3(facts: dict[str, Any]) -> list[str]:
+    epsilons = sorted({float(key.split()[2]) for key in facts if key.startswith("3 ")} - {1e9})
+    pairs = {e: [facts.get(f"3 {size} {e:g}") for size in (6, 108)] for e in epsilons}
+    done = {e: pair for e, pair in pairs.items() if all(pair)}
+    if not done:
+        return []
+    lines = ["The best six columns against all 108 (paper: all overtake between 10 and 20; at 0.1 five columns get 78.58, all 70.86):", "",
+             "| epsilon | six columns | all columns |", "|---|---|---|"]  # fmt: skip
+    lines += [f"| {e:g} | {_shown(six)} | {_shown(whole)} |" for e, (six, whole) in done.items()]
+    wins = [e for e, (six, whole) in done.items() if six[0] > whole[0]]
+    return [
+        *lines,
+        "",
+        f"Six columns win up to epsilon {max(wins):g} of those tried."
+        if wins
+        else "Six columns never win.",
+        "",
+    ]
 
 
 def _descent(facts: dict[str, Any], store: Path) -> list[str]:
