@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from privaware.data import Data
-from privaware.learn._rows import linear_model, softmax
+from privaware.errors import WrongInput
+from privaware.learn._rows import feature_for, linear_model, softmax
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -27,6 +28,19 @@ def with_constant(rows: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(wide, axis=1, keepdims=True)
     wide = wide * np.minimum(1.0, (1 - 1e-12) / np.maximum(length, 1e-300))
     return np.concatenate([wide, np.full((len(wide), 1), CONSTANT)], axis=1)
+
+
+WIDEST = 2000
+"""Columns beyond which a matrix of their moments takes minutes and drowns in noise."""
+
+
+def expect_few(schema: Schema, name: str) -> None:
+    """Refuses, before anything is charged, what a learner of few columns cannot do."""
+    width = feature_for(schema).width(schema)
+    if width > WIDEST:
+        raise WrongInput(
+            f"{name}: expected rows of at most {WIDEST} numbers, got {width}; take linear or objective"
+        )
 
 
 def outputs(schema: Schema) -> int:

@@ -26,7 +26,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
-from privaware.learn._affine import NORM, affine_model, goals, moments, with_constant
+from privaware.learn._affine import NORM, affine_model, expect_few, goals, moments, with_constant
 from privaware.learn._rows import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
@@ -48,6 +48,7 @@ class Adassp:
             raise WrongInput(f"adassp: expected chance from 1e-9 to 0.5, got {self.chance!r}")
 
     def cost(self, schema: Schema, noise: float) -> Event:
+        expect_few(schema, "adassp")
         return 3 * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:

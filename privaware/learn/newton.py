@@ -31,6 +31,7 @@ from privaware.events import Event, Gaussian
 from privaware.learn._affine import (
     NORM,
     affine_model,
+    expect_few,
     goals,
     moments,
     outputs,
@@ -66,6 +67,7 @@ class Newton:
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
+        expect_few(schema, "newton")
         return (self.steps + 1) * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:

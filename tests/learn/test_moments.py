@@ -102,3 +102,7 @@ def test_settings_are_refused_before_anything_is_charged() -> None:
             Newton(**wrong)
     with pytest.raises(WrongInput, match="adassp: expected"):
         Adassp(chance=0.0)
+    wide = Schema(form="image", shape=(3, 64, 64), classes=("no", "yes"), rows=40)
+    for learner in (Newton(), Adassp()):
+        with pytest.raises(WrongInput, match="at most 2000 numbers, got 12288"):
+            learner.cost(wide, 1.0)

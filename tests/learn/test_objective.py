@@ -20,7 +20,14 @@ from privaware.learn._convex import Problems
 from privaware.learn.objective import Objective, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import BrokenPromise, check_mechanism, replay, rows_for
+from privaware.testing import (
+    BrokenPromise,
+    canary_game,
+    check_mechanism,
+    neighbours,
+    replay,
+    rows_for,
+)
 
 COLUMNS = (
     Column(name="age", low=0, high=90, bins=(30, 60)),
@@ -269,6 +276,18 @@ class _Unclipped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+
+def test_the_canary_game_alone_tells_missing_noise_from_enough() -> None:
+    """Blind to implied vectors: a sixteenth of the noise is proved to cost more than the claim, the right one is not."""
+    schema = replace(TABLE, columns=COLUMNS[1:])
+    few = rows_for(schema, 1).take(np.arange(0))
+    canary = next(other for _, other in neighbours(few, "row"))
+    for law in ("gamma", "gaussian"):
+        learner = Objective(law=law)
+        noise = accounting.calibrate(lambda z, learner=learner: learner.cost(schema, z), 1.0, 1e-5)
+        assert canary_game(learner, few, canary, noise / 16, delta=1e-5, games=300) > 1.0
+        assert canary_game(learner, few, canary, noise, delta=1e-5, games=300) <= 1.0
 
 
 # Many at once.
