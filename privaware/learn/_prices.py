@@ -1,16 +1,14 @@
 """What objective perturbation costs: the published analyses, and one that counts slope and bend together.
 
-Notation: the objective is in sum form, rows have length at most `norm` R, a linear term b . w is added
-with b of scale noise * R, and the ridge is at least R^2 / bound, where `bound` is how far one row can
-bend the objective over its least curvature (for a loss of second derivative c it is c R^2 / ridge with
-c = 1; the loss's own constant comes in below). The relation is one row added or removed.
+Notation: the objective is in sum form, rows have length at most R, the linear term b . w has b of scale
+noise * R, and `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
 
 Why (for the analysis called tight). w determines b = -(gradient of the unperturbed objective at w), so
 the density of w on data D is the density of b times |det H_D(w)|, H the Hessian. With one more row x, at
 the same w, b moves by p x up to sign, p = |slope| of its loss there, and the determinant grows by
 the factor 1 + q x'H^-1 x <= 1 + q R^2 / ridge, q = its second derivative there. For the logistic loss
 q = p (1 - p), for log cosh q = 1 - p^2: a row that bends much does not push much, and the other way
-round. So with k = R^2 / ridge
+round. So
 
     |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)        (gamma)
 

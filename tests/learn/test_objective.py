@@ -279,7 +279,7 @@ class _Unclipped:
 
 
 def test_the_canary_game_alone_tells_missing_noise_from_enough() -> None:
-    """Blind to implied vectors: a sixteenth of the noise is proved to cost more than the claim, the right one is not."""
+    """Blind to implied vectors: a sixteenth of the noise provably costs more than the claim, all of it does not."""
     schema = replace(TABLE, columns=COLUMNS[1:])
     few = rows_for(schema, 1).take(np.arange(0))
     canary = next(other for _, other in neighbours(few, "row"))
