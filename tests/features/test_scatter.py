@@ -68,7 +68,6 @@ def test_the_definition_gives_the_same(way: str, J: int, L: int, height: int, wi
         assert distance(made[:, :, 1 + J * L :], wanted[:, :, 1 + J * L :]) < 1e-5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("J", "L", "size"), [(3, 8, 19), (3, 6, 24), (2, 8, 28)])
 def test_the_definition_gives_the_same_on_larger_images(
     way: str, J: int, L: int, size: int
