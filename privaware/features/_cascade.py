@@ -22,7 +22,7 @@ from privaware.features._filters import low_pass, mirror, padded, wavelet
 if TYPE_CHECKING:
     import torch
 
-LARGEST = 2**24
+LARGEST = 2**25
 """Entries of a convolution matrix above which the matrices would not pay."""
 
 
