@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,9 @@ def run(
         "data": case.data,
         "network": case.network,
         "parameters": sum(p.numel() for p in networks[0].parameters()),
+        "batch": case.batch,
+        "noise": case.noise,
+        "base_lr": case.base_lr,
         "steps": steps,
         "precision": precision,
         "scores": scores,
@@ -130,6 +133,9 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--epochs", type=float, help="fewer, for a quick look")
+    arguments.add_argument("--network", help="one of the networks, by the end of its name")
+    for name, kind in (("--batch", int), ("--noise", float), ("--base-lr", float)):
+        arguments.add_argument(name, type=kind, help="another setting than their Table 13 has")
     arguments.add_argument("--precision", default="float32")
     arguments.add_argument("--only", nargs="*", default=None)
     arguments.add_argument("--out", type=Path)
@@ -138,6 +144,10 @@ def main() -> None:
     for case in CASES:
         if given.only and case.data not in given.only:
             continue
+        if given.network and not case.network.endswith(given.network):
+            continue
+        own = {"batch": given.batch, "noise": given.noise, "base_lr": given.base_lr}
+        case = replace(case, **{key: value for key, value in own.items() if value is not None})
         results.append(run(case, given.seeds, given.device, given.epochs, given.precision))
         one = results[-1]
         score = (

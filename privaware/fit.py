@@ -8,7 +8,8 @@ owner and releases nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,7 @@ def fit(
         settings=settings,
         public=source.public,
         time_limit=time_limit,
+        aids={"device": device, "progress": _spoken(say)},
     )
     if dry_run:
         tell(made, say)
@@ -247,6 +249,18 @@ def _result(
         sentence=guarantee_sentence(made, seed),
         assumptions=_assumptions(made),
     )
+
+
+def _spoken(say: Say, every: float = 5.0) -> Callable[[int, int, float], None]:
+    """A listener to progress that speaks now and then."""
+    heard = [time.monotonic()]
+
+    def listen(step: int, steps: int, left: float) -> None:
+        if time.monotonic() - heard[0] >= every:
+            heard[0] = time.monotonic()
+            say(f"step {step} of {steps}, about {left:.0f} s left")
+
+    return listen
 
 
 def _expect_device(device: str) -> None:

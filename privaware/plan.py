@@ -98,8 +98,13 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     public: Data | None = None,
     time_limit: float | None = None,
+    aids: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The best way we know from public facts, calibrated to (epsilon, delta)."""
+    """The best way we know from public facts, calibrated to (epsilon, delta).
+
+    `aids` (a device, a listener to progress) go to a learner that has fields of these names; they change neither what
+    is released nor its price, so they are no part of the plan's settings.
+    """
     _check_budget(schema, epsilon, delta)
     name, reasons = _choose(schema, epsilon, learner)
     make = find("learn", name)
@@ -118,9 +123,10 @@ def plan(
                 f"{name} needs public rows to work with, got none; give them with --public FILE"
             )
         own["public"] = public
+    helped = {key: value for key, value in (aids or {}).items() if key in _fields(make)}
     return _priced(
         name,
-        _made(name, make, own),
+        _made(name, make, own | helped),
         schema,
         epsilon,
         delta,
@@ -233,7 +239,7 @@ def _check_task(name: str, make: Any, schema: Schema) -> None:
 
 
 def _made(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
-    known = [item.name for item in fields(make)]
+    known = _fields(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
     hints = get_type_hints(make)
@@ -241,6 +247,10 @@ def _made(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
         _expect_kind(f"{name}: {key}", hints[key], value)
     made: Mechanism[Any] = make(**settings)
     return made
+
+
+def _fields(make: Any) -> list[str]:
+    return [item.name for item in fields(make)]
 
 
 def _expect_kind(what: str, hint: Any, value: Any) -> None:
@@ -257,6 +267,8 @@ def _expect_kind(what: str, hint: Any, value: Any) -> None:
 
 def _within(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
     """Fewer rows a step where every row in every step would outlast the time limit."""
+    if time_limit is not None and not time_limit > 0:
+        raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
     if time_limit is None or "rate" not in {item.name for item in fields(make)}:
         return {}
     width = (

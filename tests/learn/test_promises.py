@@ -9,6 +9,9 @@ import pytest
 from privaware import plugins
 from privaware.learn.adassp import Adassp
 from privaware.learn.alibi import Alibi
+from privaware.learn.dp_adam import DpAdam
+from privaware.learn.dpsgd import DpSgd
+from privaware.learn.frozen import Frozen
 from privaware.learn.iteration import Iteration
 from privaware.learn.linear import Linear
 from privaware.learn.majority import Majority
@@ -27,10 +30,17 @@ COLUMNS = (
 )
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+SMALL = {
+    "name": "fcn",
+    "hidden": [4],
+    "dropout": 0.0,
+}  # a mask goes with the place of a row, which replay moves
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 
-GAMES = {"linear": 40, "objective": 120, "output": 120}
+GAMES = {"linear": 40, "objective": 120, "output": 120} | dict.fromkeys(
+    ("dpsgd", "dp_adam", "frozen"), 40
+)
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -38,6 +48,11 @@ LEARNERS = {
     "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
+    "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
+    "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
+    "dpsgd, images": (DpSgd(steps=4), IMAGE),
+    "dp_adam": (DpAdam(steps=4, architecture=SMALL), TABLE),
+    "frozen": (Frozen(steps=4, layers=1, architecture=SMALL), TABLE),
     "majority": (Majority(), TABLE),
     "mean": (Mean(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),

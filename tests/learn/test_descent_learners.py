@@ -1,0 +1,118 @@
+"""What the learners that train networks promise beyond the contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import accounting, datasets, models
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learn._networks import architecture, shifted
+from privaware.learn.dp_adam import DpAdam
+from privaware.learn.dpsgd import DpSgd
+from privaware.learn.frozen import Frozen
+from privaware.metrics import accuracy
+from privaware.noise import Rng
+from privaware.plan import plan
+from privaware.schema import Column, Schema
+from privaware.testing import Recorder, rows_for
+from privaware.testing._price import spent
+
+TABLE = Schema(
+    columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)),
+    classes=("n", "y"),
+    rows=400,
+)
+QUIET = 1e-6
+
+
+def ring() -> Data:
+    """Inside against outside a circle: no linear model does it."""
+    data = rows_for(TABLE, 400, seed=1)
+    return replace(data, y=((data.x**2).sum(1) > 0.6).astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    "learner", [DpSgd(steps=400), DpAdam(steps=200), DpSgd(steps=400, clip="automatic")]
+)
+def test_without_noise_a_network_learns_what_is_not_linear(learner: DpSgd | DpAdam) -> None:
+    data = ring()
+    model = learner.run(data, QUIET, Rng(seed=0))
+    assert accuracy(data.y, model.predictions(data)) > 0.93
+
+
+@pytest.mark.parametrize("learner", [DpSgd(), DpAdam(), Frozen()])
+def test_digits_are_learnt_within_a_budget_of_three(learner: DpSgd | DpAdam | Frozen) -> None:
+    loaded = datasets.load("digits")
+    schema = loaded.train.schema
+    noise = accounting.calibrate(lambda noise: learner.cost(schema, noise), 3.0, 1e-5)
+    model = learner.run(loaded.train, noise, Rng(seed=0))
+    assert accuracy(loaded.test.y, model.predictions(loaded.test)) > 0.6
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
+    deep = {"name": "fcn", "hidden": [8, 7, 6], "dropout": 0.0}
+    learner = Frozen(architecture=deep, layers=layers, steps=3)
+    model = learner.run(ring(), 1.0, Rng(seed=5))
+    first = models.build(architecture(deep, TABLE), Rng(seed=5).initial).state_dict()
+    moved = {
+        name.split(".")[0] for name in first if not np.array_equal(first[name], model.tensors[name])
+    }
+    assert moved == set(["output", "dense3", "dense2"][:layers])
+
+
+def test_two_random_layers_leave_the_published_number_of_trained_parameters() -> None:
+    module = models.build(models.named()["bao.fcn.mnist.1362122"].description)
+    Frozen(layers=2)._prepare(module)
+    assert sum(p.numel() for p in module.parameters() if p.requires_grad) == 33_482
+
+
+@pytest.mark.parametrize("clip", ["flat", "per_layer", "automatic", "quantile"])
+@pytest.mark.parametrize("batch", [40, 400])
+def test_the_price_is_that_of_the_recorded_calls(clip: str, batch: int) -> None:
+    learner = DpSgd(steps=4, batch=batch, clip=clip)
+    recorder = Recorder(seed=1)
+    learner.run(ring(), 2.0, recorder)
+    found = accounting.epsilon(spent(recorder.calls), 1e-5)
+    assert found == pytest.approx(accounting.epsilon(learner.cost(TABLE, 2.0), 1e-5), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 3), (3, 5, 17), (2, 8, 8), (1, 28, 28)])
+def test_there_is_a_network_for_images_of_any_size(shape: tuple[int, int, int]) -> None:
+    schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=40)
+    data = rows_for(schema, 12)
+    model = DpSgd(steps=1).run(data, 1.0, Rng(seed=0))
+    assert np.isfinite(model.outputs(data.x)).all()
+
+
+def test_shifted_copies_keep_what_is_seen_and_move_it() -> None:
+    images = torch.arange(32.0).view(1, 1, 4, 8).repeat(50, 1, 1, 1)
+    moved = shifted(images, torch.Generator().manual_seed(1))
+    assert set(moved.flatten().tolist()) <= set(images.flatten().tolist())
+    assert not torch.equal(moved[0], moved[1]) or not torch.equal(moved[0], moved[2])
+
+
+def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
+    for wrong in (
+        {"name": "fcn", "inputs": 9, "hidden": [4]},
+        {"name": "fcn", "hidden": [4], "outputs": 3},
+    ):
+        with pytest.raises(WrongInput, match="expected an architecture"):
+            DpSgd(architecture=wrong).cost(TABLE, 1.0)
+    with pytest.raises(WrongInput, match="only images"):
+        DpSgd(copies=2).cost(TABLE, 1.0)
+
+
+def test_device_and_progress_are_no_part_of_the_plan() -> None:
+    heard: list[int] = []
+    aids = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
+    made = plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, aids=aids)
+    assert made.settings == {"steps": 3}
+    made.mechanism.run(ring(), made.noise, Rng(seed=0))
+    assert heard == [1, 2, 3]
+    plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", aids=aids)
