@@ -157,14 +157,16 @@ def main() -> None:
     text = [
         "# Scattering against kymatio 0.3.0",
         "",
-        f"Command: `python -m benchmarks.scatter --kymatio FOLDER --images {given.images} --turns {given.turns}`. "
+        f"Command: `python -m benchmarks.scatter --kymatio FOLDER --images {given.images} "
+        f"--turns {given.turns} --threads {' '.join(str(n) for n in given.threads)}`. "
         f"Commit {commit}. Machine: {os.cpu_count()} cores, {platform.machine()}, no accelerator, shared "
         f"with other work. Date: {datetime.now(UTC):%Y-%m-%d}.",
         "",
         f"{given.images:,} random images of 28 x 28 pixels, J=2, L=8, float32, both with the same torch; the "
-        f"two took turns on slices, and their features agree to 1e-5. Kymatio (SciPy 1.11.4) was given "
-        f"batches of {BATCH}, its fastest. Turning, not timing alone, makes the ratios fair on a shared machine; "
-        "seconds of the processor hardly depend on its other work.",
+        f"two took turns on slices, and the sums of their features agree to 1e-5. Kymatio (SciPy 1.11.4) was "
+        f"given batches of {BATCH}, its fastest of 64, 256 and 1,024. On a machine shared with other work "
+        "the clock says little, but the turns make the ratio fair. Processor seconds of several threads count "
+        "the time they wait for one another.",
         "",
         "| threads | seconds, ours | kymatio | ratio | processor seconds, ours | kymatio | ratio |",
         "|---|---|---|---|---|---|---|",
