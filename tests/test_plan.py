@@ -67,7 +67,8 @@ def test_a_time_limit_samples_rows_and_is_priced_as_such() -> None:
 @pytest.mark.parametrize(("arguments", "words"), [
     ({"epsilon": 0.0}, "epsilon"), ({"epsilon": float("nan")}, "epsilon"), ({"delta": 1.0}, "delta"),
     ({"delta": 1e-3}, "publishing a row"), ({"learner": "liner"}, "linear"), ({"learner": "mean"}, "classification"),
-    ({"learner": "alibi"}, "labels only"), ({"learner": "pate"}, "public rows"), ({"settings": {"stepz": 3}}, "stepz"), ({"time_limit": 0.0}, "time limit"),
+    ({"learner": "alibi"}, "labels only"), ({"learner": "pate"}, "public rows"),
+    ({"settings": {"stepz": 3}}, "stepz"), ({"time_limit": 0.0}, "time limit"),
 ])  # fmt: skip
 def test_wrong_wishes_get_one_sentence(arguments: dict[str, object], words: str) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-5, **arguments}
