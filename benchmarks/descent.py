@@ -405,6 +405,8 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="small batches, short timings, few cases"
     )
+    parser.add_argument("--models", default="", help="single models whose label begins so")
+    parser.add_argument("--batches", type=int, nargs="*", help="batches of the single models")
     parser.add_argument("--seconds", type=float, help="timing of each case")
     parser.add_argument(
         "--cpu-time", action="store_true", help="processor time, for a machine that is shared"
@@ -425,7 +427,7 @@ def main() -> None:
         f"{_machine(options.device)}; torch {torch.__version__}; {torch.get_num_threads()} threads"
     )
     with quiet():
-        run_parts(bench, parts, options.quick)
+        run_parts(bench, parts, options.quick, options.models, options.batches)
     if options.json:
         facts = {
             "machine": _machine(options.device),
@@ -436,12 +438,16 @@ def main() -> None:
         options.json.write_text(json.dumps(facts | {"lines": lines}, indent=1) + "\n")
 
 
-def run_parts(bench: Bench, parts: list[str], quick_: bool) -> None:
+def run_parts(
+    bench: Bench, parts: list[str], quick_: bool, begin: str, batches: list[int] | None
+) -> None:
     cuda = bench.clock.device == "cuda"
     rivals = _has_opacus()
     if "single" in parts:
         for label, name in SINGLE.items():
-            for batch in (256,) if quick_ else (256, 2048):
+            if not label.startswith(begin):
+                continue
+            for batch in batches or ((256,) if quick_ else (256, 2048)):
                 if quick_ and not cuda and label.startswith("CIFAR"):
                     batch = 32
                 one_model(bench, label, name, batch, rivals)

@@ -249,7 +249,7 @@ class Rng:
             if _kernels.rows_of_one_scale(exact, scale):
                 return _kernels.noisy(exact, draw, scale, LATTICE)
         step = lattice(scale)
-        return torch.round((exact + scale * draw) / step) * step
+        return draw.mul_(scale).add_(exact).div_(step).round_().mul_(step)
 
 
 def lattice(scale: Any) -> Any:

@@ -82,16 +82,18 @@ class Geometry:
         )[1]
         return found
 
-    def columns(self, inputs: Tensor, places: tuple[int, ...]) -> Tensor:
-        """(n, channels x kernel, places): what each place of the output saw."""
+    def columns(self, inputs: Tensor, places: tuple[int, ...], first: bool = False) -> Tensor:
+        """(n, channels x kernel, places): what each place of the output saw; or the places `first`."""
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
         row, channel, *space = inputs.stride()
         steps = [s * d for s, d in zip(space, self.dilation, strict=True)]
         jumps = [s * d for s, d in zip(space, self.stride, strict=True)]
-        shape = (*inputs.shape[:2], *self.kernel, *places)
-        seen = inputs.as_strided(shape, (row, channel, *steps, *jumps))
-        return seen.reshape(len(inputs), -1, math.prod(places))
+        many, count = len(inputs), math.prod(places)
+        inside, beyond = ((inputs.shape[1], *self.kernel), (channel, *steps)), (places, jumps)
+        outer, inner = (beyond, inside) if first else (inside, beyond)
+        seen = inputs.as_strided((many, *outer[0], *inner[0]), (row, *outer[1], *inner[1]))
+        return seen.reshape(many, count, -1) if first else seen.reshape(many, -1, count)
 
 
 class Convolved:
@@ -158,8 +160,16 @@ class Convolved:
     def rows(self) -> Tensor:
         if self.kept is not None:
             return self.kept
-        columns, gradients = self._pairs()
-        made = torch.bmm(gradients, columns.transpose(1, 2))
+        plain = self.geometry.groups == 1 and len(self.inputs) == self.count
+        if (
+            plain and self.inputs.device.type == "cpu"
+        ):  # there a transposed factor costs several times as much
+            places = tuple(self.gradients.shape[2:])
+            columns = self.geometry.columns(self.inputs, places, first=True)
+            made = torch.bmm(self.gradients.flatten(2), columns)
+        else:
+            columns, gradients = self._pairs()
+            made = torch.bmm(gradients, columns.transpose(1, 2))
         return made.view(self.count, *self.weight.shape[1:])
 
     def add(self, weights: Tensor, out: Tensor) -> None:
