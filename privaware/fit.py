@@ -211,9 +211,9 @@ def guarantee_sentence(made: Plan, seed: int | None) -> str:
         else "was in the data or not"
     )
     odds = np.exp(min(made.epsilon, 700.0))
-    start = "SEEDED, NOT FOR RELEASE: without the seed, " if seed is not None else ""
+    start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
     return (
-        f"{start}whoever sees this model learns little about whether {who} {did}: "
+        f"{start}ever sees this model learns little about whether {who} {did}: "
         f"no conclusion becomes more than {odds:.3g} times as likely "
         f"(epsilon {made.epsilon:.4g}), except with a chance of {made.delta:g} (delta)."
     )

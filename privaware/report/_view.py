@@ -32,7 +32,7 @@ def view(facts: Facts) -> dict[str, Any]:
         "title": f"{facts.learner} for {facts.schema.target}",
         "band": _band(facts),
         "card": _card(facts),
-        "assumed": tuple(dict.fromkeys((*facts.guarantee.assumptions, *facts.schema.assumed))),
+        "assumed": _assumed(facts),
         "events": _events(facts),
         "budget": _budget(facts),
         "risk": _risk(facts.guarantee),
@@ -43,6 +43,13 @@ def view(facts: Facts) -> dict[str, Any]:
         "settings": _pairs(facts.settings),
         "long": LONG,
     }
+
+
+def _assumed(facts: Facts) -> tuple[str, ...]:
+    """What the guarantee assumes, and what of the schema it has not said already."""
+    said = facts.guarantee.assumptions
+    more = [words for words in facts.schema.assumed if not any(words in each for each in said)]
+    return tuple(dict.fromkeys((*said, *more)))
 
 
 def _band(facts: Facts) -> tuple[str, str] | None:

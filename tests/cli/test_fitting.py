@@ -46,7 +46,7 @@ def test_the_json_has_the_fields_and_progress_goes_to_stderr(run: Run, people: P
 
 def test_a_person_is_told_the_guarantee_and_where_things_are(run: Run, people: Path) -> None:
     done = run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
-    assert done.out.startswith("whoever sees this model")
+    assert done.out.startswith("Whoever sees this model")
     assert "model folder: m" in done.out
     assert "report: m/report.html" in done.out
 
