@@ -75,8 +75,9 @@ def main() -> None:
         f"Date: {datetime.now(UTC):%Y-%m-%d}. Delta 1e-5.",
         "",
         "Scores are internal (test rows, public benchmark data): accuracy in per cent, R2 for "
-        "medical_cost. Seconds are the whole `fit` in process after imports (plan, calibration, charge, "
-        "reading, training, scoring), of the first run and the median of the later ones.",
+        "medical_cost. Seconds are the whole `fit` in process (plan, calibration, charge, reading, "
+        "training, scoring): the first run, which for the first line still imports torch and the "
+        "accountants, and the median of the later ones.",
         "",
         "| data | asked | charged | learner | score, mean ± spread | best constant | seconds | to compare |",
         "|---|---|---|---|---|---|---|---|",

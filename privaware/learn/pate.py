@@ -35,18 +35,21 @@ __all__ = ["Pate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pate:
-    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote."""
+    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
+
+    Without `teachers`, there is one for every hundred declared rows, between 10 and 500.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     needs_public: ClassVar[bool] = True
 
-    teachers: int = 50
+    teachers: int | None = None
     queries: int | None = None
     ridge: float = 0.1
     public: Data | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.teachers < 2 or self.asked < 1:
+        if (self.teachers is not None and self.teachers < 2) or self.asked < 1:
             raise WrongInput(
                 f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.asked}"
             )
@@ -76,10 +79,11 @@ class Pate:
         classes = len(data.schema.classes)
         feature = feature_for(data.schema)
         pool = rows_of(self.public.take(np.arange(self.asked)), feature)
-        shard = rng.shards(len(data), (1.0,) * self.teachers)
+        teachers = self.teachers or min(max(data.schema.rows // 100, 10), 500)
+        shard = rng.shards(len(data), (1.0,) * teachers)
         rows = rows_of(data, feature)
         exact_votes = np.zeros((self.asked, classes))
-        for teacher in range(self.teachers):
+        for teacher in range(teachers):
             mine = shard == teacher
             weight, bias = self._ridge(rows[mine], data.y[mine], classes)
             exact_votes[np.arange(self.asked), (pool @ weight.T + bias).argmax(axis=1)] += 1
