@@ -40,6 +40,9 @@ class Descent:
 
     Privacy: each step releases one Gaussian sum of clipped per-row gradients on the sampler's rows; everything else is
     post-processing. Sums are divided by rate x declared rows, never by the realised batch size.
+    Dropout masks are drawn for each row without looking at any and are never released: neighbours may be given the
+    same masks on their common rows, so under each choice of masks the sums differ by one clipped gradient, and a
+    mixture of releases of one price is no dearer than each.
 
     >>> from privaware.descent import Descent, Poisson, flat, sgd
     >>> descent = Descent(steps=100, sampler=Poisson(rate=0.01), clip=flat(1.0), update=sgd(0.1))
