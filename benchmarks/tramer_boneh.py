@@ -2,10 +2,11 @@
 
     python -m benchmarks.tramer_boneh --device cuda --only mnist fashion_mnist --out results.json
 
-Settings are those of their Table 13: clipping norm 0.1, momentum 0.9, learning rate base x B / 512.
+Settings are those of their Table 13 where it has them: clipping norm 0.1, momentum 0.9, learning
+rate base x B / 512.
 The noise is what their code computed for the classic epsilon of 3 (2.36 to 2.37 by our accountant).
-Batches are Poisson samples. `--grid` tries other points first, each written batch,epochs,base_lr,noise,
-and trains the one of best test accuracy again from seeds that the choice has not seen.
+Batches are Poisson samples. `--grid` tries other points first, each batch,epochs,base_lr,noise, and
+trains the one of best test accuracy again from seeds that the choice has not seen.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CHANNELS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One column of their Table 13, and what they report."""
+    """The settings of one network on one data set, and what they report."""
 
     data: str
     network: str
@@ -61,7 +62,8 @@ CASES = [
         published="86.0 ± 0.1",
     ),
     Case("cifar10", CIFAR, batch=1024, epochs=30, base_lr=0.5, noise=1.542, published="59.2 ± 0.1"),
-    Case("cifar10", SMALL, batch=1024, epochs=30, base_lr=0.5, noise=1.542, published="60.7 ± 0.3"),
+    # Their settings for this one are not printed: the best point that we tried of their Table 12.
+    Case("cifar10", SMALL, batch=2048, epochs=30, base_lr=1.0, noise=2.066, published="60.7 ± 0.3"),
 ]
 
 
