@@ -182,6 +182,9 @@ def _widths(terms: Terms) -> list[float]:
     spreads = [law.spread() for law, _ in terms.laws]
     variance = sum(n * s * s for (_, n), s in zip(terms.laws, spreads))
     share = variance / len(spreads)
+    if any(math.isfinite(law.pure()) for law, _ in terms.laws):
+        # Past the largest loss of a bounded law the tail is the others' alone, so their grid must be theirs.
+        share *= 0.01
     out = []
     for (law, count), spread in zip(terms.laws, spreads):
         scale = math.sqrt(max(spread**2, share / count))

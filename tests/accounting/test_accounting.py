@@ -478,3 +478,8 @@ def test_capping_a_batch_never_makes_it_cheaper() -> None:
     plain = accounting.epsilon(training(2.0, 0.01, 1000), DELTA)
     assert plain <= capped(200) * (1 + 1e-6) <= capped(120) * (1 + 1e-6) < capped(100)
     assert _gaussian.epsilon(1e-9, DELTA) == 0.0
+
+
+def test_a_bounded_law_beside_many_small_steps_keeps_both_accountants_together() -> None:
+    event = Laplace(noise=1.0) + 50 * Gaussian(noise=5.0).sampled(rate=1 / 64)
+    assert accounting.epsilon(event, DELTA) == pytest.approx(1.06437, rel=1e-3)
