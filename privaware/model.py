@@ -132,15 +132,16 @@ class Model:
                 f"expected outputs of shape {expected} by the schema in model.json, got {made.shape}"
             )
 
-    def _network(self) -> Any:
+    def torch_tensors(self) -> dict[str, Any]:
+        """Copies of the tensors, for a module of this architecture."""
         import torch
 
+        return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
+
+    def _network(self) -> Any:
         network = models.build(self.architecture, device="meta")
         try:
-            tensors = {
-                name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()
-            }
-            network.load_state_dict(tensors, assign=True)
+            network.load_state_dict(self.torch_tensors(), assign=True)
         except RuntimeError as problem:
             reason = " ".join(str(problem).split())
             raise WrongInput(

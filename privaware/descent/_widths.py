@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,23 +63,46 @@ class Widened:
 
 
 def together(modules: Sequence[nn.Module], device: str) -> list[list[int]]:
-    """Which modules are stepped in one stack: those of one shape, or of several if padding them is worth it.
+    """Which modules are stepped in one stack: those of one nature and shape, or of several shapes if padding pays.
 
     On a GPU small models wait for launches, not for arithmetic, so padding is always worth it there.
     """
-    shapes = [tuple(tuple(p.shape) for p in module.parameters()) for module in modules]
-    everyone = list(range(len(modules)))
-    if len(set(shapes)) == 1:
-        return [everyone]
-    if _alike(list(modules)):
-        real = sum(p.numel() for module in modules for p in module.parameters())
+    natures = [_nature(module) for module in modules]
+    groups = []
+    for nature in dict.fromkeys(natures):
+        own = [at for at, other in enumerate(natures) if other == nature]
+        groups += _by_shape(modules, own, device)
+    return groups
+
+
+def _by_shape(modules: Sequence[nn.Module], own: list[int], device: str) -> list[list[int]]:
+    shapes = {at: tuple(tuple(p.shape) for p in modules[at].parameters()) for at in own}
+    if len(set(shapes.values())) == 1:
+        return [own]
+    if _alike([modules[at] for at in own]):
+        real = sum(math.prod(shape) for them in shapes.values() for shape in them)
         widest = [
-            [max(sizes) for sizes in zip(*them, strict=True)] for them in zip(*shapes, strict=True)
+            [max(sizes) for sizes in zip(*them, strict=True)]
+            for them in zip(*shapes.values(), strict=True)
         ]
-        padded = len(modules) * sum(math.prod(shape) for shape in widest)
+        padded = len(own) * sum(math.prod(shape) for shape in widest)
         if not str(device).startswith("cpu") or padded <= WASTE * real:
-            return [everyone]
-    return [[at for at in everyone if shapes[at] == shape] for shape in dict.fromkeys(shapes)]
+            return [own]
+    return [[at for at in own if shapes[at] == shape] for shape in dict.fromkeys(shapes.values())]
+
+
+def _nature(module: nn.Module) -> tuple[Any, ...]:
+    """What a stack takes from its first module, so all have to agree: kinds, settings, and what is frozen."""
+    parts = []
+    for part in module.modules():
+        sizes = ("in_features", "out_features") if isinstance(part, nn.Linear) else ()
+        plain = {
+            name: value
+            for name, value in vars(part).items()
+            if isinstance(value, (bool, int, float, str, tuple)) and name not in sizes
+        }
+        parts.append((type(part), tuple(sorted(plain.items(), key=lambda item: item[0]))))
+    return tuple(parts), tuple(p.requires_grad for p in module.parameters())
 
 
 def _leaves(module: nn.Module) -> list[nn.Module]:

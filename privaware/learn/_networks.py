@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Network"]
+__all__ = ["Network", "run_many"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
 WIDTH = 32
@@ -35,7 +35,10 @@ class Network:
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
     chosen from the schema. `batch` is the expected size of a sample (left out: from the declared rows), `steps` count
     samples (left out: `epochs` times rows / batch). `average` is the share of last steps whose mean is released.
-    Each row may be seen as several shifted `copies`. `device` and `progress` change nothing that is released.
+    Each row may be seen as several shifted `copies`. `features` are descriptions of `privaware.features` that a row
+    goes through first (left out: what suits the schema). `trainable` says of each layer with parameters whether it is
+    trained or stays as it was drawn. `start` is a model to go on from, of the same architecture. `device` and
+    `progress` change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -49,6 +52,9 @@ class Network:
     clip: str = "flat"
     average: float = 0.25
     copies: int = 1
+    features: list[dict[str, Any]] | None = None
+    trainable: list[bool] | None = None
+    start: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(
         default=None, repr=False, compare=False
@@ -68,35 +74,60 @@ class Network:
             raise WrongInput(f"{name}: expected clip among {', '.join(CLIPS)}, got {self.clip!r}")
         if not 0 <= self.average <= 1:
             raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
+        for what, kind, words in (
+            ("features", dict, "tables"),
+            ("trainable", bool, "true or false"),
+        ):
+            value = getattr(self, what)
+            if value is not None and not _listed(value, kind):
+                raise WrongInput(
+                    f"{name}: expected {what} as a list of {words}, got {value!r:.120}"
+                )
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        architecture(self.architecture, schema)  # a wrong one is found before anything is charged
-        if self.copies > 1 and schema.form != "image":
+        described = self._architecture(schema)  # a wrong one is found before anything is charged
+        if self.copies > 1 and (schema.form != "image" or self.features is not None):
             raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
+        if self.trainable is not None:
+            self._prepare(models.build(described, device="meta"))
         return self._descent(schema, noise).cost(noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        import torch
+        return run_many([self], data, noise, rng)[0]
 
-        schema = data.schema
-        described = architecture(self.architecture, schema)
-        feature = feature_of(schema)
-        module = models.build(described, rng.initial)
+    def part(self, schema: Schema, share: float, start: Model | None = None) -> Network:
+        """The same training cut short to a `share` of its steps, going on from `start` where there is one."""
+        steps = math.ceil(share * self._descent(schema, 1.0).steps)
+        return replace(self, steps=max(1, steps), start=start)
+
+    def _features(self, schema: Schema) -> tuple[Any, ...]:
+        if self.features is None:
+            return (feature_of(schema),)
+        return tuple(features.build(description) for description in self.features)
+
+    def _architecture(self, schema: Schema) -> dict[str, Any]:
+        return architecture(self.architecture, schema, self._features(schema))
+
+    def _module(self, schema: Schema, rng: Rng) -> Any:
+        module = models.build(self._architecture(schema), rng.initial)
+        if self.start is not None:
+            module.load_state_dict(self.start.torch_tensors())
         self._prepare(module)
-        trained = self._descent(schema, noise).run(
-            module,
-            torch.from_numpy(np.ascontiguousarray(features.apply((feature,), data.x, schema))),
-            targets_of(data),
-            noise=noise,
-            rows=schema.rows,
-            rng=rng,
-            device=self.device,
-            progress=self.progress,
-        )
-        return Model.of(trained, schema, (feature,), described)
+        return module
 
     def _prepare(self, module: Any) -> None:
-        """Before training: nothing, or some layers are frozen."""
+        """Before training some layers may be frozen."""
+        if self.trainable is None:
+            return
+        layers = [part for part in module.modules() if any(True for _ in part.parameters(False))]
+        if len(layers) != len(self.trainable) or not any(self.trainable):
+            raise WrongInput(
+                f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
+                f"got {self.trainable!r:.120}"
+            )
+        for layer, trained in zip(layers, self.trainable, strict=True):
+            if not trained:
+                layer.requires_grad_(False)
 
     def _update(self) -> Any:
         raise TypeError(f"{type(self).__name__} has no update of its own")
@@ -127,6 +158,64 @@ class Network:
         return getattr(descent, self.clip)(self.norm)
 
 
+def run_many(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+    """Every network trained on the same rows, those of one recipe as one population.
+
+    Each is a release of its own: what they cost together is what all of them cost.
+    """
+    made: dict[int, Model] = {}
+    for group in _recipes(networks):
+        made |= dict(
+            zip(group, _population([networks[at] for at in group], data, noise, rng), strict=True)
+        )
+    return [made[at] for at in range(len(networks))]
+
+
+def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+    import torch
+
+    first, schema = own[0], data.schema
+    chain = first._features(schema)
+    rows = np.ascontiguousarray(features.apply(chain, data.x, schema))
+    trained = first._descent(schema, noise).run_population(
+        [network._module(schema, rng) for network in own],
+        torch.from_numpy(rows),
+        targets_of(data),
+        noise=[noise] * len(own),
+        lr=[network.lr for network in own],
+        norm=[network.norm for network in own],
+        rows=schema.rows,
+        rng=rng,
+        device=first.device,
+        progress=first.progress,
+    )
+    return [
+        Model.of(module, schema, chain, network._architecture(schema))
+        for module, network in zip(trained, own, strict=True)
+    ]
+
+
+def _recipes(networks: Sequence[Network]) -> list[list[int]]:
+    """Networks that agree in all but what each model of a population may have for itself."""
+    alike = [
+        replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None)
+        for network in networks
+    ]
+    groups: list[list[int]] = []
+    for at, network in enumerate(alike):
+        same = next((g for g in groups if _same(alike[g[0]], network)), None)
+        groups.append([at]) if same is None else same.append(at)
+    return groups
+
+
+def _same(one: Network, two: Network) -> bool:
+    return type(one) is type(two) and one == two
+
+
+def _listed(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
 def feature_of(schema: Schema) -> Any:
     """Rows of numbers as a network likes them: entries of size about 1."""
     if schema.form == "image":
@@ -138,11 +227,14 @@ def feature_of(schema: Schema) -> Any:
     return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
 
 
-def architecture(given: dict[str, Any] | None, schema: Schema) -> dict[str, Any]:
-    """The given network, checked against the schema, or a small one that suits it."""
-    shape = schema.shape if schema.form == "image" else (max(feature_of(schema).width(schema), 1),)
+def architecture(
+    given: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]
+) -> dict[str, Any]:
+    """The given network, checked against rows that went through `chain`, or a small one that suits them."""
+    shape = _shape(schema, chain)
     outputs = max(len(schema.classes), 1)
-    ends = {"inputs": list(shape) if len(shape) > 1 else shape[0], "outputs": outputs}
+    flat = len(shape) != 3 or (given or {}).get("name") == "fcn"
+    ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
     described = chosen(shape) | ends if given is None else ends | given
     model = models.parse(described)
     if model.codes is not None or math.prod(model.shape) != math.prod(shape):
@@ -153,6 +245,17 @@ def architecture(given: dict[str, Any] | None, schema: Schema) -> dict[str, Any]
     if described["outputs"] != outputs:
         raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
     return model.describe()
+
+
+def _shape(schema: Schema, chain: tuple[Any, ...]) -> tuple[int, ...]:
+    """Of a row after its features, seen on a made-up one."""
+    empty: Any = np.zeros((1, *schema.shape), np.float32)
+    if schema.form == "text":
+        empty = np.array([""], dtype=object)
+    elif schema.form == "table":
+        empty = np.zeros((1, len(schema.used)))
+    made = features.apply(chain, empty, schema).shape[1:]
+    return tuple(made) if math.prod(made) else (1,)
 
 
 def chosen(shape: tuple[int, ...]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Frozen(Network):
             raise WrongInput(f"frozen: expected momentum in [0, 1), got {self.momentum!r}")
 
     def _prepare(self, module: Any) -> None:
+        super()._prepare(module)
         owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
         for part in owners[: -self.layers]:
             part.requires_grad_(False)

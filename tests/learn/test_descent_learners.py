@@ -11,7 +11,7 @@ import torch
 from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.learn._networks import architecture, shifted
+from privaware.learn._networks import architecture, feature_of, run_many, shifted
 from privaware.learn.dp_adam import DpAdam
 from privaware.learn.dpsgd import DpSgd
 from privaware.learn.frozen import Frozen
@@ -59,7 +59,9 @@ def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
     deep = {"name": "fcn", "hidden": [8, 7, 6], "dropout": 0.0}
     learner = Frozen(architecture=deep, layers=layers, steps=3)
     model = learner.run(ring(), 1.0, Rng(seed=5))
-    first = models.build(architecture(deep, TABLE), Rng(seed=5).initial).state_dict()
+    first = models.build(
+        architecture(deep, TABLE, (feature_of(TABLE),)), Rng(seed=5).initial
+    ).state_dict()
     moved = {
         name.split(".")[0] for name in first if not np.array_equal(first[name], model.tensors[name])
     }
@@ -116,3 +118,42 @@ def test_device_and_progress_are_no_part_of_the_plan() -> None:
     made.mechanism.run(ring(), made.noise, Rng(seed=0))
     assert heard == [1, 2, 3]
     plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", aids=aids)
+
+
+def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> None:
+    fcn = {"name": "fcn", "dropout": 0.0}
+    many = [
+        DpSgd(steps=20, lr=1.0, architecture={**fcn, "hidden": [6], "activation": "tanh"}),
+        DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [6], "activation": "relu"}),
+        DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [9], "activation": "relu"}),
+        DpSgd(steps=30, norm=0.3, architecture={**fcn, "hidden": [6, 4]}),
+        DpSgd(steps=30, architecture={**fcn, "hidden": [6, 4]}, trainable=[False, True, True]),
+    ]
+    data = ring()
+    starts = [one.part(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(many)]
+    begun = [replace(one, start=start, batch=400) for one, start in zip(many, starts, strict=True)]
+    together = run_many(begun, data, QUIET, Rng(seed=0))
+    for one, start, model in zip(begun, starts, together, strict=True):
+        alone = one.run(data, QUIET, Rng(seed=1))
+        assert model.architecture == alone.architecture
+        for name, value in alone.tensors.items():
+            assert np.abs(model.tensors[name] - value).max() < 1e-3
+            kept = one.trainable is not None and name.startswith("dense1")
+            assert np.array_equal(start.tensors[name], value) == kept
+
+
+def test_a_network_takes_features_and_says_what_it_expected() -> None:
+    schema = datasets.schema("digits")
+    halved = DpSgd(
+        features=[{"name": "max_pool"}], architecture={"name": "fcn", "hidden": [5]}, steps=2
+    )
+    rows = rows_for(schema, 40)
+    model = halved.run(rows, 1.0, Rng(seed=0))
+    assert model.architecture["inputs"] == 16
+    assert model.predictions(rows).shape == (40,)
+    for wrong in ({"trainable": [True]}, {"features": [{"name": "nothing"}]}):
+        with pytest.raises(WrongInput, match="expected"):
+            DpSgd(**wrong).cost(schema, 1.0)
+    for wrong in ({"trainable": 3}, {"features": "scatter"}):
+        with pytest.raises(WrongInput, match="as a list"):
+            DpSgd(**wrong)
