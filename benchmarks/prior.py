@@ -45,6 +45,7 @@ def main() -> None:
     given = arguments().parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
     device = given.device or ("cuda" if torch.cuda.is_available() else "cpu")
     recipe = Recipe(**{field.name: getattr(given, field.name) for field in fields(Recipe)})
     training = Pretraining(recipe, device, given.compile if device == "cuda" else "")

@@ -5,8 +5,10 @@
 Settings are those of their Table 13 where it has them: clipping norm 0.1, momentum 0.9, learning
 rate base x B / 512.
 The noise is what their code computed for the classic epsilon of 3 (2.36 to 2.37 by our accountant).
-Batches are Poisson samples. `--grid` tries other points first, each batch,epochs,base_lr,noise, and
-trains the one of best test accuracy again from seeds that the choice has not seen.
+Batches are Poisson samples. Accuracy on test rows is taken after every epoch, as they do (section 3.2),
+and both that of the last model and that of the best epoch are told: "best test accuracy for a budget" in
+their tables is the latter. `--grid` tries other points first, each batch,epochs,base_lr,noise, and trains
+the one of best mean again from seeds that the choice has not seen.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,38 @@ import numpy as np
 import torch
 
 from privaware import datasets, models
-from privaware.descent import Descent, Poisson, flat, momentum
+from privaware.descent import Checkpoint, Descent, Poisson, flat, momentum
 from privaware.noise import Rng
 
 CHANNELS = {
     "mnist": ((0.1307,), (0.3081,)),
     "fashion_mnist": ((0.2860,), (0.3530,)),
-    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
-"""Public constants: means and deviations of the channels, as every paper prints them."""
+"""Public constants: those of the digits as papers print them, and for CIFAR-10 those of ImageNet, as their code has."""
+
+
+@dataclass(frozen=True)
+class Epochs(Checkpoint):
+    """Keeps no file: after every epoch it scores each model of the population on test rows."""
+
+    tested: torch.Tensor | None = None
+    truth: torch.Tensor | None = None
+    scores: list[list[float]] = field(default_factory=list)
+
+    def load(self, run: Any) -> None:
+        """Runs begin at their beginning."""
+
+    @torch.no_grad()
+    def save(self, run: Any) -> None:
+        assert self.tested is not None
+        assert self.truth is not None
+        now = []
+        for network in run.released():
+            network = network.to(self.tested.device).eval()
+            guess = torch.cat([network(part).argmax(1) for part in self.tested.split(2000)])
+            now.append(float((guess == self.truth).float().mean()))
+        self.scores.append(now)
 
 
 @dataclass(frozen=True)
@@ -104,19 +129,22 @@ def run(
         precision=precision,
         overflow=1e-10,
     )
+    watch = Epochs("", rows // case.batch, tested, truth)
     began = time.perf_counter()
     noise, rng = [case.noise] * len(seeds), Rng(seed=seeds.start)
-    trained = descent.run_population(
-        networks, inputs, targets, noise=noise, rows=rows, rng=rng, device=device
+    descent.run_population(
+        networks,
+        inputs,
+        targets,
+        noise=noise,
+        rows=rows,
+        rng=rng,
+        device=device,
+        checkpoint=watch,
     )
     seconds = time.perf_counter() - began
-    scores = []
-    for network in trained:
-        with torch.no_grad():
-            predicted = torch.cat(
-                [network.to(device).eval()(part).argmax(1) for part in tested.split(2000)]
-            )
-        scores.append(float((predicted == truth).float().mean()))
+    by_epoch = np.array(watch.scores)
+    scores, best = by_epoch[-1].tolist(), by_epoch.max(0).tolist()
     return {
         "data": case.data,
         "network": case.network,
@@ -130,10 +158,18 @@ def run(
         "precision": precision,
         "scores": scores,
         "mean": float(np.mean(scores)),
-        "spread": float(np.std(scores, ddof=1)) if len(seeds) > 1 else 0.0,
+        "spread": spread(scores),
+        "best": best,
+        "best_mean": float(np.mean(best)),
+        "best_spread": spread(best),
+        "by_epoch": by_epoch.round(4).tolist(),
         "published": case.published,
         "seconds": seconds,
     }
+
+
+def spread(scores: list[float]) -> float:
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
 
 
 def point(text: str) -> dict[str, Any]:
@@ -149,10 +185,12 @@ def point(text: str) -> dict[str, Any]:
 
 def told(one: dict[str, Any]) -> None:
     settings = f"B={one['batch']} T={one['epochs']} lr={one['base_lr']} noise={one['noise']}"
-    score = f"{100 * one['mean']:.2f} ± {100 * one['spread']:.2f} (published {one['published']})"
-    each = ", ".join(f"{100 * value:.2f}" for value in one["scores"])
+    last = f"{100 * one['mean']:.2f} ± {100 * one['spread']:.2f}"
+    best = f"{100 * one['best_mean']:.2f} ± {100 * one['best_spread']:.2f}"
+    each = ", ".join(f"{100 * a:.2f} ({100 * b:.2f})" for a, b in zip(one["scores"], one["best"]))
     print(
-        f"{one['data']} {one['parameters']} {settings}: {score}, [{each}], {one['seconds']:.0f} s",
+        f"{one['data']} {one['parameters']} {settings}: last {last}, best epoch {best} "
+        f"(published {one['published']}), [{each}], {one['seconds']:.0f} s",
         flush=True,
     )
 
@@ -176,7 +214,7 @@ def runs(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         tried.append((at, run(at, range(2), *how)))
         slowest = max(slowest, time.perf_counter() - start)
         yield tried[-1][1]
-    best, _ = max(tried, key=lambda pair: pair[1]["mean"])
+    best, _ = max(tried, key=lambda pair: pair[1]["best_mean"])
     yield run(best, range(2, 2 + given.seeds), *how)
 
 

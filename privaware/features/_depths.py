@@ -59,12 +59,12 @@ def maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool
     return [found[depth] for depth in depths]
 
 
-def prepared(images: Tensor) -> Tensor:
-    """Images in [0, 1] of any size, grey or in colour, as the network takes them: 3 x 32 x 32 in [-1, 1]."""
+def prepared(images: Tensor, side: int = SIDE) -> Tensor:
+    """Images in [0, 1] of any size, grey or in colour, as the network takes them: 3 x side x side in [-1, 1]."""
     images = torch.nan_to_num(images, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
-    if images.shape[-2:] != (SIDE, SIDE):
+    if images.shape[-2:] != (side, side):
         images = functional.interpolate(
-            images, size=(SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True
+            images, size=(side, side), mode="bilinear", align_corners=False, antialias=True
         )
     images = (images * 2 - 1).expand(-1, 3, -1, -1)
     return images.contiguous(memory_format=torch.channels_last)

@@ -119,7 +119,9 @@ class Statistics:
             depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks)
         )
 
-    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float) -> Whitening:
+    def whitening(
+        self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE
+    ) -> Whitening:
         """For some of the depths, pooled as here or further."""
         chosen = [self._place(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
@@ -131,7 +133,7 @@ class Statistics:
             kept = [at for at, pool in zip(chosen, pools, strict=True) if pool * pool > mode]
             columns = torch.cat([self._columns(at, mode) for at in kept])
             blocks.append(self.covariances[mode][columns][:, columns])
-        return Whitening(means=means, scales=scales, matrices=powers(blocks, power))
+        return Whitening(means=means, scales=scales, matrices=powers(blocks, power, ridge))
 
     def _place(self, depth: int, pool: int) -> int:
         at = self.depths.index(depth) if depth in self.depths else -1
@@ -196,10 +198,10 @@ def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
     return [torch.where(t > 1e-8, t, 1.0).sqrt().to(device) for t in totals]
 
 
-def powers(blocks: list[Tensor], power: float) -> list[Tensor]:
-    """(block + ridge) to the power -`power`, with one ridge for all."""
+def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Tensor]:
+    """(block + ridge) to the power -`power`, with one ridge for all: a share of the mean eigenvalue."""
     total = sum(float(block.diagonal().sum()) for block in blocks)
-    ridge = RIDGE * total / sum(len(block) for block in blocks)
+    ridge = share * total / sum(len(block) for block in blocks)
     made = []
     for block in blocks:
         values, vectors = torch.linalg.eigh(block.double())
