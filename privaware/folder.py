@@ -22,7 +22,7 @@ __all__ = ["claimed", "prepare", "publish", "told", "waiting"]
 
 PARTIAL = "model.json.unpublished"
 OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
-        "report.html.partial", PARTIAL, PARTIAL + ".partial", "selection.json.partial"}  # fmt: skip
+        "report.html.partial", PARTIAL, PARTIAL + ".partial", "selection.json.partial", "crossover.json.partial"}  # fmt: skip
 """What an interrupted run may have left in its folder."""
 DRAFT = ".ledger-"
 """How the name of a ledger begins that was never completed."""

@@ -64,3 +64,11 @@ COLUMNS = Annotated[int | None, _option("How many columns to keep, at most.")]
 POPULATION = Annotated[int | None, _option("For genetic searches: sets in a generation.")]
 GENERATIONS = Annotated[int | None, _option("For genetic searches: how many generations.")]
 SELECTION = Annotated[Path | None, _option("A folder to make, with the choice in selection.json.")]
+COMPARISON = Annotated[Path | None, _option("A folder to make, with crossover.json and a plot.")]
+EPSILONS = Annotated[str, _option("The epsilons to try, rising, with commas.")]
+REPEATS = Annotated[int, _option("How often each model is trained at each epsilon.")]
+_CONTENDER = (
+    "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
+)
+SIMPLE = Annotated[str, _option(f"The simple model: {_CONTENDER}", "--simple")]
+COMPLEX = Annotated[str, _option(f"The complex model: {_CONTENDER}", "--complex")]

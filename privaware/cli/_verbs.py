@@ -135,6 +135,60 @@ def select(
     _show(made.json(), [*shown, f"epsilon {made.epsilon:.4g} at delta {made.delta:g}"], json)
 
 
+@app.command(
+    epilog="Example: privaware crossover wisconsin --simple majority --complex linear --epsilons 0.03,0.1,0.3,1"
+)
+def crossover(
+    data: o.DATA,
+    simple: o.SIMPLE,
+    complex_: o.COMPLEX,
+    epsilons: o.EPSILONS = "0.1,0.3,1,3,10",
+    repeats: o.REPEATS = 5,
+    target: o.TARGET = None,
+    delta: o.DELTA = 1e-5,
+    set_: o.SET = None,
+    schema: o.SCHEMA = None,
+    accept_schema: o.ACCEPT = False,
+    private_schema: o.PRIVATE = False,
+    unit: o.UNIT = None,
+    cap: o.CAP = 1,
+    task: o.TASK = None,
+    ledger: o.LEDGER = None,
+    limit: o.LIMIT = None,
+    device: o.DEVICE = "cpu",
+    dry_run: o.DRY_RUN = False,
+    out: o.COMPARISON = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Up to which epsilon the simpler of two models is better; every training is charged."""
+    from privaware.study.crossover import crossover as run
+
+    made = run(
+        data, simple=simple, complex=complex_, epsilons=_numbers("--epsilons", epsilons), repeats=repeats,
+        target=target, delta=delta, settings=_settings(set_), schema=schema, accept_schema=accept_schema,
+        private_schema=private_schema, unit=unit, cap=cap, task=task, ledger=ledger, limit=limit, device=device,
+        dry_run=dry_run, out=out, seed=seed, say=_say, confirm=_confirm,
+    )  # fmt: skip
+    words = [] if made.crossover is None else [f"crossover epsilon: {made.crossover.sentence}"]
+    for at, low in enumerate(made.curves["simple"]):
+        high = made.curves["complex"][at]
+        words.append(
+            f"epsilon {low.x:g}: simple {low.mean:.4f} ± {low.spread:.4f}, complex {high.mean:.4f} ± {high.spread:.4f}"
+        )
+    words.append(f"{made.note}; all of it: epsilon {made.epsilon:.4g} at delta {made.delta:g}")
+    _show(made.json(), words, json)
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    from privaware.errors import WrongInput
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise WrongInput(f"expected {name} as numbers with commas, got {text!r:.80}") from None
+
+
 def _settings(pairs: list[str] | None) -> dict[str, Any]:
     from privaware.errors import WrongInput
 

@@ -1,0 +1,409 @@
+"""Many trainings at once: settings x seeds as populations, a store to resume from, and the price of all of it.
+
+A sweep trains many models on the same rows and tells the score of each, so it is a release of many models. On rows
+that are public (built-in benchmarks) it is an evaluation and its results say so. On private rows everything trained is
+charged, composed, before a row is used, and the scores are noised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import accounting, models
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Disjoint, Event, Gaussian, Unproven
+from privaware.ledger import Ledger
+from privaware.noise import Rng
+
+__all__ = [
+    "EVALUATION",
+    "Outcome",
+    "Rows",
+    "Setting",
+    "Store",
+    "Trial",
+    "hiding",
+    "note",
+    "price",
+    "sweep",
+]
+
+EVALUATION = (
+    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
+    "it is a private release"
+)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Rows:
+    """Rows as a network takes them, some to train on and others to score on.
+
+    `y` holds class codes, or numbers in [0, 1] to be predicted. `public` says that nobody's privacy hangs on them.
+    """
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+    tested: np.ndarray
+    truth: np.ndarray
+    public: bool
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or len(self.tested) != len(self.truth) or not len(self.truth):
+            raise WrongInput(
+                f"expected a target for every row and rows to score on, got {len(self.x)} rows with {len(self.y)} "
+                f"targets and {len(self.tested)} to score on with {len(self.truth)}"
+            )
+
+    @property
+    def classes(self) -> bool:
+        """Whether classes are predicted rather than numbers."""
+        return self.y.dtype.kind in "iu"
+
+    def resampled(self, rows: int, seed: int) -> Rows:
+        """`rows` of the training rows, drawn with replacement: then one person is in several rows."""
+        at = np.random.default_rng([seed, rows]).integers(len(self.x), size=rows)
+        name = f"{self.name}, {rows} rows resampled with seed {seed}"
+        return replace(self, name=name, x=self.x[at], y=self.y[at])
+
+
+def made_up(rows: int = 300, columns: int = 5) -> Rows:
+    """Rows for an example: normal numbers, and the class is the sign of the first."""
+    x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64)
+    return Rows(name=f"{rows} rows made up", x=x, y=y, tested=x, truth=y, public=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
+
+    `trainable` has a flag for every layer with parameters; left out, all are trained.
+    """
+
+    architecture: dict[str, Any]
+    batch: int
+    steps: int
+    lr: float
+    noise: float = 0.0
+    norm: float = 1.0
+    momentum: float = 0.0
+    average: float = 0.0
+    trainable: tuple[bool, ...] | None = None
+
+    def event(self, rows: int) -> Event:
+        """What training it once reveals about one of `rows` rows."""
+        if self.noise <= 0:
+            return Unproven(reason="a model trained without noise has no guarantee")
+        return self.steps * Gaussian(noise=self.noise).sampled(rate=min(1.0, self.batch / rows))
+
+    @property
+    def recipe(self) -> tuple[Any, ...]:
+        """What models of one population have in common."""
+        plain = self.noise == 0
+        return (self.batch, self.steps, self.momentum, self.average, plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One training: where it stands in the study (`curve` and `x`), its setting and its seed."""
+
+    curve: str
+    x: float
+    seed: int
+    setting: Setting
+
+    def key(self, rows: Rows, every: int | None) -> str:
+        """One name for one training; a store knows it by this."""
+        facts = {"rows": rows.name, "every": every, "seed": self.seed, **asdict(self.setting)}
+        facts["norm"] = str(self.setting.norm)
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The scores of one trial after each of `steps`: accuracy, or 1 - mean absolute error."""
+
+    trial: Trial
+    steps: tuple[int, ...]
+    scores: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """After the last step."""
+        return self.scores[-1]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Finished trials, one JSON line each; a line cut short by a kill is left out and its trial done again."""
+
+    path: Path
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        known: dict[str, dict[str, Any]] = {}
+        if not self.path.exists():
+            return known
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                made = json.loads(line)
+                known[made["key"]] = made
+            except (ValueError, KeyError, TypeError):
+                continue
+        return known
+
+    def add(self, lines: Iterable[dict[str, Any]]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write("" if whole else "\n")
+            for line in lines:
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+
+
+def price(trials: Sequence[Trial], rows: int) -> Event:
+    """Everything trained, composed.
+
+    >>> setting = Setting(architecture={}, batch=10, steps=5, lr=1.0, noise=2.0)
+    >>> price([Trial(curve="a", x=0, seed=seed, setting=setting) for seed in range(3)], rows=100)
+    Repeated(event=Repeated(event=Sampled(event=Gaussian(noise=2.0), rate=0.1), count=5), count=3)
+    """
+    counted: dict[Event, int] = {}
+    for trial in trials:
+        event = trial.setting.event(rows)
+        counted[event] = counted.get(event, 0) + 1
+    return sum((count * event for event, count in counted.items()), start=NOTHING)
+
+
+def note(rows: Rows, trials: Sequence[Trial]) -> str:
+    """What a sweep over `rows` released, in words for its result."""
+    if rows.public:
+        return f"{len(trials)} models; {EVALUATION}"
+    return f"{len(trials)} models on private rows, all of them and their noised scores charged to the ledger"
+
+
+def hiding(trainings: Event, delta: float) -> float:
+    """The noise of scores on rows of their own that costs no more than the trainings do."""
+    epsilon = accounting.epsilon(trainings, delta)
+    return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)
+
+
+def sweep(
+    trials: Sequence[Trial],
+    rows: Rows,
+    *,
+    device: str = "cpu",
+    store: Store | None = None,
+    every: int | None = None,
+    reach: float | None = None,
+    ledger: Ledger | None = None,
+    say: Say | None = None,
+) -> list[Outcome]:
+    """Each trial trained and scored, those of one recipe as one population; finished ones come from the `store`.
+
+    Scores are taken after every `every` steps (left out: at the end). A population ends early once each of its models
+    has scored at least `reach`. For private rows a `ledger` is charged with everything before a row is used.
+    """
+    say = say or (lambda words: None)
+    if not rows.public:
+        return _charged(trials, rows, device, every, ledger, store, say)
+    known = {} if store is None else store.read()
+    keys = [trial.key(rows, every) for trial in trials]
+    todo = {key: trial for key, trial in zip(keys, trials, strict=True) if key not in known}
+    clock = _Clock(say, sum(_work(trial) for trial in todo.values()), len(trials) - len(todo))
+    for group in _groups(todo):
+        rng = Rng(seed=int(hashlib.sha256("".join(group).encode()).hexdigest()[:12], 16))
+        own = [todo[key] for key in group]
+        made = _train(own, rows, device, every, reach, rng, clock)
+        lines = [
+            {"key": key, "rows": rows.name, **_told(outcome)} for key, outcome in zip(group, made)
+        ]
+        known |= {line["key"]: line for line in lines}
+        if store is not None:
+            store.add(lines)
+    return [
+        Outcome(
+            trial=trial,
+            steps=tuple(known[key]["steps"]),
+            scores=tuple(known[key]["scores"]),
+        )
+        for key, trial in zip(keys, trials, strict=True)
+    ]
+
+
+def _charged(
+    trials: Sequence[Trial],
+    rows: Rows,
+    device: str,
+    every: int | None,
+    ledger: Ledger | None,
+    store: Store | None,
+    say: Say,
+) -> list[Outcome]:
+    """On private rows: all trainings and the noised scores are charged first, and only those scores come out."""
+    trainings = price(trials, len(rows.x))
+    if ledger is None:
+        raise WrongInput(
+            f"{rows.name} is private and {len(trials)} models would be released; give the ledger to charge, "
+            "or sweep over public rows"
+        )
+    if store is not None:
+        raise WrongInput(
+            "a store keeps exact scores, which private rows do not allow; leave it out"
+        )
+    if (ledger.unit, ledger.relation) != ("row", "add_remove"):
+        raise WrongInput(
+            f"expected a ledger for one row added or removed, got {ledger.unit} and {ledger.relation}; "
+            "sweeps are priced for rows"
+        )
+    noise = hiding(trainings, ledger.delta)
+    event = Disjoint(events=(trainings, Gaussian(noise=noise)))
+    ledger.spend(event, what=f"a sweep of {len(trials)} models on {rows.name}")
+    rng = Rng()
+    clock = _Clock(say, sum(map(_work, trials)), 0)
+    keyed = {str(at): trial for at, trial in enumerate(trials)}
+    made: dict[str, Outcome] = {}
+    for group in _groups(keyed):
+        own = [keyed[key] for key in group]
+        made |= zip(group, _train(own, rows, device, every, None, rng, clock), strict=True)
+    exact = np.concatenate([made[key].scores for key in keyed])
+    # One row to score on moves each of the scores by at most 1 / rows.
+    noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(exact.size) / len(rows.truth))
+    ends = np.cumsum([len(made[key].scores) for key in keyed])[:-1]
+    parts = np.split(np.clip(noisy, 0, 1), ends)
+    return [replace(made[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
+
+
+def _groups(todo: dict[str, Trial]) -> Iterator[list[str]]:
+    recipes: dict[tuple[Any, ...], list[str]] = {}
+    for key, trial in todo.items():
+        recipes.setdefault(trial.setting.recipe, []).append(key)
+    yield from recipes.values()
+
+
+def _train(
+    trials: list[Trial],
+    rows: Rows,
+    device: str,
+    every: int | None,
+    reach: float | None,
+    rng: Rng,
+    clock: _Clock,
+) -> list[Outcome]:
+    """Trials of one recipe, stepped together."""
+    from privaware import descent
+    from privaware.study._watch import Reached, Watch, scorer
+
+    first = trials[0].setting
+    rate = min(1.0, first.batch / len(rows.x))
+    way = descent.Descent(
+        steps=first.steps,
+        sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+        clip=descent.flat(1.0),
+        update=descent.momentum(first.lr, first.momentum)
+        if first.momentum
+        else descent.sgd(first.lr),
+        average=descent.tail(first.average) if first.average else None,
+        loss=descent.cross_entropy if rows.classes else descent.squared,
+        overflow=1e-10 if device != "cpu" and rate < 1 else 0.0,
+    )
+    inputs, targets = (_tensor(values).to(device) for values in (rows.x, rows.y))
+    stacks = together([_module(trial) for trial in trials], device)
+    scores: dict[int, list[tuple[int, float]]] = {}
+    for stack in stacks:
+        own = [trials[at] for at in stack]
+        watch = Watch("", every or first.steps, scorer(rows, device), reach)
+        each = {name: [getattr(t.setting, name) for t in own] for name in ("noise", "lr", "norm")}
+        with contextlib.suppress(Reached):
+            way.run_population(
+                [_module(trial) for trial in own], inputs, targets, rows=len(rows.x), rng=rng, device=device,
+                checkpoint=watch, progress=clock.listen(sum(map(_work, own))), **each,
+            )  # fmt: skip
+        clock.done(sum(map(_work, own)))
+        scores |= dict(zip(stack, watch.columns(), strict=True))
+    return [
+        Outcome(trial=trial, steps=tuple(s for s, _ in scores[at]), scores=tuple(v for _, v in scores[at]))
+        for at, trial in enumerate(trials)
+    ]  # fmt: skip
+
+
+def together(modules: Sequence[Any], device: str) -> list[list[int]]:
+    """Which models are stepped in one stack; one stack is one call, so that one watch sees all of its models."""
+    from privaware.descent._widths import together as stacks
+
+    return stacks(modules, device)
+
+
+def _module(trial: Trial) -> Any:
+    """The network with its own initial weights, and what is not trained frozen."""
+    module = models.build(trial.setting.architecture, np.random.default_rng(trial.seed))
+    flags = trial.setting.trainable
+    if flags is None:
+        return module
+    owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
+    if len(flags) != len(owners) or not any(flags):
+        raise WrongInput(
+            f"expected {len(owners)} flags, one for each layer with parameters and one of them true, got {flags!r}"
+        )
+    for part, flag in zip(owners, flags, strict=True):
+        part.requires_grad_(flag)
+    return module
+
+
+def _tensor(values: np.ndarray) -> Any:
+    import torch
+
+    made = torch.from_numpy(np.ascontiguousarray(values))
+    return made if values.dtype.kind in "iu" else made.float()
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    trial = outcome.trial
+    setting = {**asdict(trial.setting), "norm": str(trial.setting.norm)}
+    place = {"curve": trial.curve, "x": trial.x, "seed": trial.seed, "setting": setting}
+    return {**place, "steps": list(outcome.steps), "scores": list(outcome.scores)}
+
+
+def _work(trial: Trial) -> float:
+    """About how much there is to compute; only shares of it matter."""
+    setting = trial.setting
+    return float(setting.steps) * setting.batch * models.count(setting.architecture)
+
+
+@dataclass
+class _Clock:
+    """Tells now and then how far a sweep is and how long it still takes."""
+
+    say: Say
+    work: float
+    resumed: int
+    began: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
+    finished: float = 0.0
+
+    def listen(self, work: float) -> Callable[[int, int, float], None]:
+        return lambda step, steps, left: self._tell(self.finished + work * step / steps)
+
+    def done(self, work: float) -> None:
+        self.finished += work
+
+    def _tell(self, done: float) -> None:
+        now = time.monotonic()
+        if now - self.heard < 5 or not self.work:
+            return
+        self.heard = now
+        share = done / self.work
+        left = (now - self.began) * (1 - share) / max(share, 1e-9)
+        again = f", {self.resumed} trials were done before" if self.resumed else ""
+        self.say(f"{share:.0%} of the sweep, about {left:.0f} s left{again}")
