@@ -3,6 +3,7 @@
     python -m benchmarks.features timing          # seconds of each selector on Breast Cancer
     python -m benchmarks.features breast          # table X and figure 4: minutes on two processors
     python -m benchmarks.features charged         # the same with the choice of columns charged
+    python -m benchmarks.features splits          # the same over other cuts into training and test rows
     python -m benchmarks.features adult           # table XVI and figure 3, coarsely
     python -m benchmarks.features adult --repeats 1000 --every 1 --device cuda      # in full
     python -m benchmarks.features descent         # tables II and XVIII
@@ -16,23 +17,33 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privaware import datasets
-from privaware.data import Data
+from benchmarks._features_data import (
+    NUMBERS,
+    Table,
+    accuracies,
+    adult,
+    breast,
+    prefix,
+    scored,
+    shared,
+    split,
+    summary,
+    with_one,
+)
+from benchmarks._features_descent import descent_piece
 from privaware.learn.objective import fit_many
 from privaware.noise import Rng
-from privaware.schema import Column, Schema
 from privaware.select._genetic import Evolution
 from privaware.select._merit import best_first, merits
-from privaware.select._tables import release, uncertainties
 
 STORE = Path("docs/results/features")
 NONE = 1e9
@@ -42,127 +53,11 @@ TABLE_X = (0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 20, 25, 30, 35, 40)
 FIGURE_4 = (0.5, 1, 2, 5, 10, 20, 50, 100)
 FIGURE_3 = (0.1, 0.5, 1, 2, 5, 10, 20)
 TABLE_XVI = (0.1, 0.05, 0.01, 0.001, 0.0001)
+ONE_HOT = (0.02, 0.03, 0.2, 0.5, 1, 2, 5, 10, 20)
+"""Further budgets, to see where one-hot columns overtake the few that are left without."""
+SIX = (6, 7, 8, 9, 12, 15)
+"""Further budgets, to see where all columns of Adult overtake the best six."""
 CROSSING = (10, 20, 30, 40, 50, 60, 70, 80, 100, 150, 200, 400)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
-    """Columns between 0 and 1, the attribute that each belongs to, and class 1 against class 0."""
-
-    names: tuple[str, ...]
-    attribute: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-    @property
-    def constant(self) -> float:
-        """Test accuracy of the training rows' more frequent class."""
-        return float((self.y_test == (self.y.mean() > 0.5)).mean())
-
-    def data(self) -> Data:
-        """The training rows as a table whose columns can be selected."""
-        columns = tuple(Column(name=name, low=0, high=1) for name in self.names)
-        schema = Schema(columns=columns, classes=("no", "yes"), rows=len(self.y))
-        return Data(schema=schema, x=self.x, y=self.y.astype(np.int64))
-
-    def norms(self, masks: np.ndarray) -> np.ndarray:
-        """Public bounds on the length of rows with a constant: at most 1 for each attribute."""
-        touched = np.zeros((len(masks), int(self.attribute.max()) + 1), dtype=bool)
-        for at, attribute in enumerate(self.attribute):
-            touched[:, attribute] |= masks[:, at]
-        return np.asarray(np.sqrt(touched.sum(axis=1) + 1.0))
-
-
-def breast() -> Table:
-    """43 columns: the categories that occur among all 286 rows, "?" among them."""
-    loaded = datasets.load("breast_cancer")
-    whole = np.concatenate([loaded.train.x, loaded.test.x])
-    found = [
-        (at, code, f"{column.name}={word}")
-        for at, column in enumerate(loaded.train.schema.used)
-        for code, word in enumerate(column.categories)
-        if (whole[:, at] == code).any()
-    ]
-    parts = [
-        np.column_stack([part.x[:, at] == code for at, code, _ in found]).astype(float)
-        for part in (loaded.train, loaded.test)
-    ]
-    return Table(
-        names=tuple(name for _, _, name in found),
-        attribute=np.array([at for at, _, _ in found]),
-        x=parts[0], y=loaded.train.y, x_test=parts[1], y_test=loaded.test.y,
-    )  # fmt: skip
-
-
-NUMBERS = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999),
-           "capital-loss": (0, 5_000), "hours-per-week": (1, 99)}  # fmt: skip
-
-
-def adult() -> Table:
-    """108 columns: 102 categories that occur in the training file, "?" among them, and six numbers.
-
-    22,750 and 9,750 of the training file's rows by a fixed public order, numbers scaled by public bounds.
-    """
-    import pandas as pd
-
-    from privaware.datasets._dataset import order
-
-    names = [column.name for column in datasets.schema("adult").columns]
-    frame = pd.read_csv(
-        datasets.path("adult") / "adult.data", header=None, names=[*names, "income"],
-        skipinitialspace=True, keep_default_na=False,
-    )  # fmt: skip
-    columns, labels, owner = [], [], []
-    for at, name in enumerate(names):
-        if name in NUMBERS:
-            low, high = NUMBERS[name]
-            columns.append(np.clip((frame[name].to_numpy(float) - low) / (high - low), 0, 1))
-            labels.append(name)
-            owner.append(at)
-            continue
-        for word in sorted(frame[name].unique()):
-            columns.append((frame[name] == word).to_numpy(float))
-            labels.append(f"{name}={word}")
-            owner.append(at)
-    x, y = np.column_stack(columns), (frame["income"] == ">50K").to_numpy(np.int64)
-    at = order("adult", len(x))
-    train, test = at[:22_750], at[22_750:32_500]
-    return Table(names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test],
-                 y_test=y[test])  # fmt: skip
-
-
-def shared(table: Table, bins: int = 2) -> np.ndarray:
-    """Exact symmetrical uncertainties, as the paper's selectors see them."""
-    return uncertainties(release(table.data(), bins, 1e-9, Rng(seed=0)))
-
-
-def accuracies(table: Table, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) -> np.ndarray:
-    """Test accuracies of as many private models: the published analysis, one row replaced, ridge 1."""
-    weights = fit_many(
-        _with_one(table.x), table.y, masks=_with_one(masks).astype(bool), epsilons=epsilons, rng=rng,
-        norm=table.norms(masks), ridge=1.0, relation="replace_one", analysis="chaudhuri",
-    )  # fmt: skip
-    return scored(table, weights)
-
-
-def scored(table: Table, weights: np.ndarray) -> np.ndarray:
-    right = (_with_one(table.x_test) @ weights.T > 0) == table.y_test[:, None]
-    return np.asarray(right.mean(axis=0))
-
-
-def _with_one(rows: np.ndarray) -> np.ndarray:
-    return np.hstack([rows.astype(float), np.ones((len(rows), 1))])
-
-
-def prefix(order: list[int], size: int, width: int) -> np.ndarray:
-    return np.isin(np.arange(width), order[:size])
-
-
-def summary(values: np.ndarray) -> list[float]:
-    """Mean and spread, in per cent."""
-    return [round(100 * float(np.mean(values)), 3), round(100 * float(np.std(values)), 3)]
 
 
 # Pieces. Each yields (key, value) and skips keys that are there.
@@ -283,7 +178,7 @@ def charged_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any
                     kept[at::choices] = np.isin(np.arange(len(places)), [places[n] for n in names])
             seconds = time.perf_counter() - began
             weights = fit_many(
-                _with_one(table.x), table.y, masks=_with_one(kept).astype(bool), rng=Rng(seed=1),
+                with_one(table.x), table.y, masks=with_one(kept).astype(bool), rng=Rng(seed=1),
                 epsilons=np.full(repeats, share * epsilon), norm=table.norms(kept),
             )  # fmt: skip
             size = float(kept.sum(axis=1).mean())
@@ -324,84 +219,63 @@ def adult_piece(
     yield "facts", {"names": table.names, "rows": len(table.y), "constant": table.constant,
                     "order": order, "merit": merit, "repeats": repeats}  # fmt: skip
     solver = Newton(table, device)
+
+    def line(mask: np.ndarray, epsilons: tuple[float, ...]) -> dict[str, list[float]]:
+        times = [1 if epsilon == NONE else repeats for epsilon in epsilons]
+        found = solver.accuracies(mask, np.repeat(np.array(epsilons, dtype=float), times))
+        parts = np.split(found, np.cumsum(times)[:-1])
+        return {f"{e:g}": summary(part) for e, part in zip(epsilons, parts, strict=True)}
+
     plain = np.array(
         [(name in NUMBERS and name != "fnlwgt") or name == "sex=Male" for name in table.names]
     )
     for name, mask in (("without", plain), ("with", np.ones(width, dtype=bool))):
-        for epsilon in (*TABLE_XVI, NONE):
-            key = f"XVI {epsilon:g} {name}"
-            if key not in done:
-                count = 1 if epsilon == NONE else repeats
-                yield key, summary(solver.accuracies(mask, epsilon, count))
-    sizes = sorted({*range(1, 13), *range(12, width + 1, every), width})
-    for count in sizes:
-        mask = prefix(order, count, width)
-        for epsilon in (*FIGURE_3, NONE):
-            key = f"3 {count} {epsilon:g}"
-            if key not in done:
-                times = 1 if epsilon == NONE else repeats
-                yield key, summary(solver.accuracies(mask, epsilon, times))
+        if f"XVI {name}" not in done:
+            yield f"XVI {name}", line(mask, (*TABLE_XVI, *ONE_HOT, NONE))
+    first = [*range(1, 13), width, *range(12, width, every)]
+    for count in dict.fromkeys(first):
+        if f"3 {count}" not in done:
+            more = SIX if count in (6, width) else ()
+            yield f"3 {count}", line(prefix(order, count, width), (*FIGURE_3, *more, NONE))
 
 
-# Tables II and XVIII: softmax of two units by noisy gradient descent.
-
-DESCENT: dict[str, Any] = {
-    "breast": {"sizes": (2, 10, 20, 30, 40), "rate": 1.0, "steps": 40, "epsilons": (0.236, 0.014)},
-    "adult": {"sizes": (2, 28, 48, 68, 88), "rate": 250 / 22_750, "steps": 3640, "epsilons": (0.0196, 0.00817)},
-}  # fmt: skip
-LRS = (0.05, 0.5, 5.0)
-
-
-def descent_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
-    from privaware import accounting
-    from privaware.events import Gaussian
-
-    for name, facts in DESCENT.items():
-        table = breast() if name == "breast" else adult()
-        order, _ = best_first(shared(table, bins=2 if name == "breast" else 8))
-        width = len(order)
-        for epsilon in (*facts["epsilons"], None):
-            noise = 0.0
-            if epsilon is not None:
-                noise = accounting.calibrate(
-                    lambda z, f=facts: f["steps"] * Gaussian(noise=z).sampled(rate=f["rate"]), epsilon, 1e-5
-                )  # fmt: skip
-            for size in (*facts["sizes"], width):
-                key = f"{name} {epsilon} {size}"
-                if key in done:
-                    continue
-                mask = prefix(order, size, width)
-                few = {
-                    lr: np.mean([descend(table, mask, noise, lr, facts, seed) for seed in range(3)])
-                    for lr in LRS
-                }
-                lr = max(few, key=lambda lr: float(few[lr]))
-                runs = np.array(
-                    [descend(table, mask, noise, lr, facts, 3 + at) for at in range(repeats)]
-                )
-                yield key, {"score": summary(runs), "lr": lr, "noise": noise}
+def splits_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
+    """Breast Cancer cut at random: mean accuracies of `repeats` models, one line a cut."""
+    whole = breast()
+    epsilons = sorted({*TABLE_X, *CROSSING})
+    for seed in range(SPLITS):
+        if f"split {seed}" in done:
+            continue
+        table, width = split(whole, seed), len(whole.names)
+        order, _ = best_first(shared(table))
+        rng, size = Rng(seed=seed), len(done.get("cfs_ga", [])) or 9
+        sets = {"one": 1, "CFS-Greedy": size, "All": width}
+        masks = {name: prefix(order, count, width) for name, count in sets.items()}
+        masks["Random"] = rng.initial.permutation(width) < size
+        made = {}
+        for name, mask in masks.items():
+            each = np.repeat(np.array(epsilons, dtype=float), repeats)
+            found = accuracies(table, np.broadcast_to(mask, (len(each), width)), each, rng)
+            mean = found.reshape(len(epsilons), repeats).mean(axis=1)
+            made[name] = dict(
+                zip(map("{:g}".format, epsilons), (100 * mean).round(2).tolist(), strict=True)
+            )
+        yield f"split {seed}", {**made, "constant": round(100 * table.constant, 2)}
+    for seed in range(SEARCHES):
+        for epsilon in TABLE_X:
+            if f"pafs {seed} {epsilon:g}" not in done:
+                table, rng = split(whole, seed), Rng(seed=1000 + seed)
+                mask = pafs_as_published(table, epsilon, rng)
+                found = accuracies(table, np.tile(mask, (200, 1)), np.full(200, epsilon), rng)
+                yield f"pafs {seed} {epsilon:g}", round(100 * float(found.mean()), 2)
 
 
-def descend(
-    table: Table, mask: np.ndarray, noise: float, lr: float, facts: dict[str, Any], seed: int
-) -> float:
-    """One run: Poisson batches, gradients cut to length 1, noise, a step over the expected batch."""
-    rng = Rng(seed=seed)
-    x, y = _with_one(table.x[:, mask]), np.eye(2)[table.y]
-    length = np.sqrt((x**2).sum(axis=1))
-    weights = np.zeros((x.shape[1], 2))
-    for _ in range(facts["steps"]):
-        rows = np.flatnonzero(rng.poisson(len(x), facts["rate"]))
-        logits = x[rows] @ weights
-        logits -= logits.max(axis=1, keepdims=True)
-        apart = np.exp(logits)
-        apart = apart / apart.sum(axis=1, keepdims=True) - y[rows]
-        norms = length[rows] * np.sqrt((apart**2).sum(axis=1))
-        total = x[rows].T @ (apart * np.minimum(1, 1 / np.maximum(norms, 1e-12))[:, None])
-        noisy = rng.gaussian(total, noise=noise, sensitivity=1.0) if noise else total
-        weights -= lr * noisy / (facts["rate"] * len(x))
-    found = (_with_one(table.x_test[:, mask]) @ weights).argmax(axis=1)
-    return float((found == table.y_test).mean())
+SPLITS, SEARCHES = 100, 10
+
+
+def commit() -> str:
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def main() -> None:
@@ -409,12 +283,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     arguments.add_argument(
-        "piece", choices=["timing", "breast", "charged", "adult", "descent", "write"]
+        "piece", choices=["timing", "breast", "splits", "charged", "adult", "descent", "write"]
     )
     arguments.add_argument("--repeats", type=int)
     arguments.add_argument("--every", type=int, default=8)
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--store", type=Path, default=STORE)
+    arguments.add_argument("--commit", help="of this tree, where git cannot say")
     given = arguments.parse_args()
     if given.piece == "write":
         from benchmarks._features_page import write
@@ -422,22 +297,21 @@ def main() -> None:
         write(given.store)
         return
     given.store.mkdir(parents=True, exist_ok=True)
-    usual = {"timing": 3, "breast": 1000, "charged": 200, "adult": 30, "descent": 10}[given.piece]
-    repeats = given.repeats or usual
+    usual = {"timing": 5, "breast": 1000, "splits": 30, "charged": 200, "adult": 30, "descent": 10}
+    repeats = given.repeats or usual[given.piece]
     path = given.store / f"{given.piece}.json"
     done: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
     done["run"] = {
         "repeats": repeats,
-        "commit": commit,
+        "commit": given.commit or commit(),
         "device": given.device,
         "date": time.strftime("%Y-%m-%d"),
+        "load": round(os.getloadavg()[0], 2),
     }
     pieces = {
         "breast": lambda: breast_piece(done, repeats), "charged": lambda: charged_piece(done, repeats),
         "adult": lambda: adult_piece(done, repeats, given.every, given.device),
-        "descent": lambda: descent_piece(done, repeats),
+        "descent": lambda: descent_piece(done, repeats), "splits": lambda: splits_piece(done, repeats),
         "timing": lambda: timing_piece(done, repeats),
     }  # fmt: skip
     for key, value in pieces[given.piece]():

@@ -71,11 +71,13 @@ class Extractor:
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
         """The same for a tensor, on the device where it is."""
+        import torch
         from torch.nn import functional
 
         size = (self.size, self.size)
         x = functional.interpolate(images, size=size, mode="bilinear", align_corners=False)
         x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
+        x = x.contiguous(memory_format=torch.channels_last)  # twice as fast on a processor
         return _network(x, _weights(str(images.device)))
 
 

@@ -1,27 +1,40 @@
 """What objective perturbation costs: the published analyses, and one that counts slope and bend together.
 
-Notation: the objective is in sum form, rows have length at most R, the linear term b . w has b of scale
+Notation: the objective F_D is in sum form, rows have length at most R, the linear term b . w has b of scale
 noise * R, and `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
 
-Why (for the analysis called tight). w determines b = -(gradient of the unperturbed objective at w), so
-the density of w on data D is the density of b times |det H_D(w)|, H the Hessian. With one more row x, at
-the same w, b moves by p x up to sign, p = |slope| of its loss there, and the determinant grows by
-the factor 1 + q x'H^-1 x <= 1 + q R^2 / ridge, q = its second derivative there. For the logistic loss
-q = p (1 - p), for log cosh q = 1 - p^2: a row that bends much does not push much, and the other way
-round. So
+Why (for the analysis called tight).
 
-    |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)        (gamma)
+1. F_D is smooth and strongly convex, so b -> w is one to one and smooth both ways, with b_D(w) =
+   -(gradient of the unperturbed objective at w), and the density of w is that of b_D(w) times det H_D(w),
+   H the Hessian. This needs the exact minimiser: step 5 pays for one that is not.
+2. Let D' be D and one more row x, at the same w: b_D' = b_D -+ p x with p = |slope| of its loss at w, at
+   most 1, and det H_D' / det H_D = 1 + q x'H_D^-1 x, from 1 to 1 + q |x|^2 / ridge, q = its second derivative
+   there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row that bends much does not push
+   much, and the other way round. A row of length c R < R is covered: with p' = c p for p the terms below are
+   those of p' and c^2 q <= q(p').
+3. Gamma law: ||b_D'| - |b_D|| <= p R at any w, so in both directions
 
-which is 1 / noise, as if the determinant were free, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
-p / noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). A row replaced is one removed
-and one added: twice that.
+       |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
 
-With Gaussian b and s = 1 / noise the loss is at most p N + p^2 s^2 / 2 + ln(1 + q k), N ~ N(0, s^2) the
-share of b along x, whose sign counts for the logistic loss because its slope has one sign. From epsilon
-k + s^2 / 2 on that is exactly the Gaussian mechanism; `equivalent` covers the rest.
+   which is 1 / noise, as if the determinant were free, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
+   p / noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). A row replaced is one removed
+   and one added: twice that. The noise here is the one drawn, `SMEAR` share of step 5 included.
+4. Gaussian law, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
+   N ~ N(0, s^2) the share of b along x: convex in p, so at most max(0, N + s^2 / 2), and at any epsilon >= 0 no
+   worse than the Gaussian mechanism, however p hangs together with N. If the rows are D' it is at most
+   p N + p^2 s^2 / 2 + ln(1 + q k); ln(1 + y) <= y and the worst p for each N give `tilted_delta`, which from
+   epsilon k - s^2 / 2 on is the Gaussian mechanism exactly. The slope of the logistic loss has one sign, so
+   that N has; log cosh has |N|, hence twice the delta, from 2 k - s^2 / 2 on. Both directions lie below
+   the curve of one symmetric Gaussian mechanism (`equivalent`), at epsilon >= 0 and hence, since the directions
+   mirror each other, at any: it dominates, and composes as such.
+5. What is released is w~ + v, w~ certified to lie within a slack of w, and v of the same law: as if w were released
+   first, and then w~ + v, of which w~ moves by at most two slacks. v is so large that this costs a
+   thousandth (`SMEAR`) of the rest: added for the gamma law, in squares for the Gaussian.
 
 Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
-arXiv:2401.00583 (their |N| and -ln(1 - c R^2 / ridge) hold for every generalised linear model).
+arXiv:2401.00583 (their |N| and -ln(1 - bend R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
+benchmarks/convex.py holds it against exact densities, the published bounds and played games.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Objective:
         if self.analysis == "chaudhuri":
             left, ridge = _prices.chaudhuri(2 / own, ridge, NORM, LOSSES[loss].bend)
             return 2 / left, ridge, Pure(epsilon=1 / own)
-        ridge = max(ridge, _prices.FREE[loss] * NORM**2 * own)
+        ridge = max(ridge, _prices.FREE[loss] * NORM**2 * own * (1 + 1 / SMEAR))
         if self.law == "gamma":
             return own, ridge, Pure(epsilon=1 / own)
         if self.analysis == "tight" and loss == "logistic":
@@ -200,9 +200,9 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Noise and ridge of pure problems, for one row added or removed."""
+    """Noise and ridge of pure problems, for one row added or removed; `_released` draws 1 / SMEAR more noise."""
     if analysis == "tight":
-        return 1 / epsilons, np.maximum(ridges, norms**2 / epsilons)
+        return 1 / epsilons, np.maximum(ridges, norms**2 / epsilons * (1 + 1 / SMEAR))
     known = zip(epsilons, ridges, norms, strict=True)
     terms = [_prices.chaudhuri(2 * epsilon, ridge, norm) for epsilon, ridge, norm in known]
     left, used = np.array(terms).reshape(-1, 2).T
