@@ -1,0 +1,32 @@
+"""Scattering on an accelerator is scattering on a processor."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from privaware.features import Scatter, _cascade, scatter
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("largest", [2**25, 0], ids=["dense", "fourier"])
+@pytest.mark.parametrize(
+    ("shape", "J", "L"),
+    [((5, 1, 28, 28), 2, 8), ((3, 3, 32, 32), 2, 8), ((2, 2, 45, 61), 3, 6), ((0, 1, 28, 28), 2, 8)],
+)  # fmt: skip
+def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
+    monkeypatch.setattr(_cascade, "LARGEST", largest)
+    scatter._way.cache_clear()
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(2))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # what a caller allows must not change features
+    try:
+        got = Scatter(J=J, L=L)(x.cuda())
+    finally:
+        torch.set_float32_matmul_precision(before)
+        wanted = Scatter(J=J, L=L)(x)
+        scatter._way.cache_clear()
+    assert got.is_cuda
+    assert got.shape == wanted.shape
+    assert float((got.cpu() - wanted).norm()) <= 1e-5 * float(wanted.norm())
