@@ -67,7 +67,9 @@ class Stacked:
                 speed, drift = speed[:, 1:].contiguous(), drift[:, 1:].contiguous()
                 first += 1
             places = next(batches)
-            sums = self._sums(rows[:, places], length[:, places], target[places], weights, biases)
+            sums = self._sums(
+                _taken(rows, places), length[:, places], target[places], weights, biases
+            )
             noisy = sums if quiet else [self._noisy(part, first, rng) for part in sums]
             speed.mul_(self.beta).add_(noisy[0], alpha=1 / self.divisor)
             lr = self.lr[:, first:, None]
@@ -103,6 +105,14 @@ class Stacked:
         noisy = rng.gaussian(sums.reshape(len(scale), -1), noise=scale, sensitivity=1.0)
         made: Tensor = noisy.view_as(sums)
         return made
+
+
+def _taken(rows: Tensor, places: Tensor) -> Tensor:
+    """The rows at `places` of every kind, one kind after another: together they may have too many entries to count."""
+    taken = rows.new_empty(len(rows), len(places), rows.shape[2])
+    for kind, out in zip(rows, taken):
+        torch.index_select(kind, 0, places, out=out)
+    return taken
 
 
 def poisson(rows: int, rate: float, rng: Rng, device: str) -> Iterator[Tensor]:
