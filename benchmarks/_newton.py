@@ -22,7 +22,7 @@ CLOSE = 1e-9
 
 
 class Newton:
-    """`accuracies(mask, epsilons)` on the test rows of a table."""
+    """`scores(mask, epsilons)` on the test rows of a table."""
 
     def __init__(self, table: Any, device: str) -> None:
         import torch
@@ -34,19 +34,25 @@ class Newton:
         self.goal = self._tensor(table.y_test).bool()
         self.spread = self._tensor(np.random.default_rng(1).random(self.x.shape[1]))
 
-    def accuracies(self, mask: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
-        """One number for each of `epsilons`, each with a draw of its own."""
-        keep = self.torch.from_numpy(np.append(np.flatnonzero(mask), len(mask))).to(self.device)
-        problem = self._problem(keep)
-        test = self.x_test[:, keep]
+    def scores(self, mask: np.ndarray, epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Accuracy of each of `epsilons`, with a draw of its own; and how often each row is right.
+
+        The second has one line for each different epsilon, in order of size.
+        """
+        torch = self.torch
+        keep = torch.from_numpy(np.append(np.flatnonzero(mask), len(mask))).to(self.device)
+        problem, test = self._problem(keep), self.x_test[:, keep]
+        different, which = np.unique(epsilons, return_inverse=True)
+        share = torch.zeros(len(different), len(test), dtype=torch.float64, device=self.device)
         start = self._solved(problem, *self._noise(mask, np.array([np.inf])), None)
         made, step = [], max(1, ENTRIES[self.device] // len(problem.rows))
         for at in range(0, len(epsilons), step):
-            noise = self._noise(mask, epsilons[at : at + step])
-            weights = self._solved(problem, *noise, start)
-            right = ((test @ weights.T) > 0) == self.goal[:, None]
-            made.append(right.double().mean(dim=0).cpu().numpy())
-        return np.concatenate(made)
+            weights = self._solved(problem, *self._noise(mask, epsilons[at : at + step]), start)
+            right = (((weights @ test.T) > 0) == self.goal).double()
+            made.append(right.mean(dim=1).cpu().numpy())
+            place = torch.from_numpy(which[at : at + step]).to(self.device)
+            share.index_add_(0, place, right)
+        return np.concatenate(made), share.cpu().numpy() / np.bincount(which)[:, None]
 
     def _noise(self, mask: np.ndarray, epsilons: np.ndarray) -> tuple[Any, Any]:
         """The linear term and the ridge of each problem; none of it at infinity."""

@@ -220,23 +220,37 @@ def adult_piece(
                     "order": order, "merit": merit, "repeats": repeats}  # fmt: skip
     solver = Newton(table, device)
 
-    def line(mask: np.ndarray, epsilons: tuple[float, ...]) -> dict[str, list[float]]:
+    shares: dict[str, dict[float, np.ndarray]] = {}
+
+    def line(key: str, mask: np.ndarray, epsilons: tuple[float, ...]) -> dict[str, list[float]]:
         times = [1 if epsilon == NONE else repeats for epsilon in epsilons]
-        found = solver.accuracies(mask, np.repeat(np.array(epsilons, dtype=float), times))
+        found, rows = solver.scores(mask, np.repeat(np.array(epsilons, dtype=float), times))
+        shares[key] = dict(zip(sorted(epsilons), rows, strict=True))
         parts = np.split(found, np.cumsum(times)[:-1])
         return {f"{e:g}": summary(part) for e, part in zip(epsilons, parts, strict=True)}
 
     plain = np.array(
         [(name in NUMBERS and name != "fnlwgt") or name == "sex=Male" for name in table.names]
     )
-    for name, mask in (("without", plain), ("with", np.ones(width, dtype=bool))):
-        if f"XVI {name}" not in done:
-            yield f"XVI {name}", line(mask, (*TABLE_XVI, *ONE_HOT, NONE))
-    first = [*range(1, 13), width, *range(12, width, every)]
-    for count in dict.fromkeys(first):
+    pairs = {"XVI": {"XVI without": plain, "XVI with": np.ones(width, dtype=bool)},
+             "six": {"3 6": prefix(order, 6, width), f"3 {width}": prefix(order, width, width)}}  # fmt: skip
+    budgets = {"XVI": (*TABLE_XVI, *ONE_HOT, NONE), "six": (*FIGURE_3, *SIX, NONE)}
+    for name, pair in pairs.items():
+        if f"gap {name}" not in done:
+            for key, mask in pair.items():
+                yield key, line(key, mask, budgets[name])
+            few, many = (shares[key] for key in pair)
+            yield f"gap {name}", {f"{e:g}": _gap(few[e], many[e]) for e in budgets[name]}
+    for count in dict.fromkeys([*range(1, 13), *range(12, width, every)]):
         if f"3 {count}" not in done:
-            more = SIX if count in (6, width) else ()
-            yield f"3 {count}", line(prefix(order, count, width), (*FIGURE_3, *more, NONE))
+            mask = prefix(order, count, width)
+            yield f"3 {count}", line(f"3 {count}", mask, (*FIGURE_3, NONE))
+
+
+def _gap(few: np.ndarray, many: np.ndarray) -> list[float]:
+    """How much better few columns are, in points, and its standard error over test rows."""
+    apart = 100 * (few - many)
+    return [round(float(apart.mean()), 3), round(float(apart.std() / len(apart) ** 0.5), 3)]
 
 
 def splits_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
