@@ -23,6 +23,7 @@ from typing import Any
 from privaware.errors import WrongInput
 
 __all__ = [
+    "AnyOf",
     "Approximate",
     "Composed",
     "Disjoint",
@@ -232,6 +233,25 @@ class Disjoint(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnyOf(Event):
+    """One of `events`, whichever is chosen by chance or in the light of earlier releases: at every epsilon the dearest.
+
+    Unlike with `Disjoint`, repeated it may be another one each time.
+    """
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        self._expect(
+            "events",
+            "as a tuple of at least one event",
+            isinstance(self.events, tuple) and bool(self.events),
+        )
+        for event in self.events:
+            self._expect_event(event)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Selected(Event):
     """`event` run a secret random number of times, only the best output released.
 
@@ -360,6 +380,7 @@ _KINDS: dict[str, type[Event]] = {
         Repeated,
         Composed,
         Disjoint,
+        AnyOf,
         Selected,
         Group,
         Unproven,

@@ -44,18 +44,20 @@ class Model:
         }
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
-    def outputs(self, x: np.ndarray) -> np.ndarray:
+    def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
         """Raw outputs of the network, one line a row."""
-        import torch
-
-        network = self._network()
+        network = self._network().to(device)
         made = []
-        with torch.no_grad():
-            for at in range(0, max(len(x), 1), ROWS_AT_ONCE):
-                rows = features.apply(self.features, x[at : at + ROWS_AT_ONCE], self.schema)
-                if rows.dtype == object:  # words that no feature reads: a constant ignores its rows
-                    rows = np.zeros((len(rows), 1), dtype=np.float32)
-                made.append(network(torch.from_numpy(np.ascontiguousarray(rows))).numpy())
+        for at in range(0, max(len(x), 1), ROWS_AT_ONCE):
+            rows = features.apply(self.features, x[at : at + ROWS_AT_ONCE], self.schema)
+            made.append(_through(network, rows, device))
+        return np.concatenate(made).astype(float)
+
+    def outputs_of(self, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
+        """The same for rows that went through the features already."""
+        network = self._network().to(device)
+        parts = range(0, max(len(rows), 1), ROWS_AT_ONCE)
+        made = [_through(network, rows[at : at + ROWS_AT_ONCE], device) for at in parts]
         return np.concatenate(made).astype(float)
 
     def probabilities(self, data: Data) -> np.ndarray:
@@ -67,10 +69,14 @@ class Model:
 
     def predictions(self, data: Data) -> np.ndarray:
         """Class codes, or numbers within the declared range of the target."""
+        return self.decided(self.outputs(data.x))
+
+    def decided(self, outputs: np.ndarray) -> np.ndarray:
+        """What raw outputs predict."""
         if self.schema.task == "classification":
-            return self.outputs(data.x).argmax(axis=1)
+            return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
-        return np.clip(middle + half * self.outputs(data.x)[:, 0], middle - half, middle + half)
+        return np.clip(middle + half * outputs[:, 0], middle - half, middle + half)
 
     def save(self, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         """Writes the tensors and returns what `model.json` is to say: a folder with that file is finished."""
@@ -148,6 +154,16 @@ class Model:
                 f"the tensors do not fit the architecture in model.json: {reason:.160}"
             ) from None
         return network.eval()
+
+
+def _through(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
+    import torch
+
+    if rows.dtype == object:  # words that no feature reads: a constant ignores its rows
+        rows = np.zeros((len(rows), 1), dtype=np.float32)
+    with torch.no_grad():
+        made = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
+    return np.asarray(made.cpu().numpy())
 
 
 def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:

@@ -99,7 +99,7 @@ class Rng:
             )
         return self._gaussian_tensor(exact, noise * sensitivity)
 
-    def laplace(self, exact: Any, *, noise: float, sensitivity: float) -> Any:
+    def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         """`exact` (a number or array) plus Laplace noise of scale noise * sensitivity (L1)."""
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
@@ -154,6 +154,25 @@ class Rng:
             at = move(at) + scale * self._streams["noise"].standard_normal(start.shape)
         draw = math.sqrt(tail) * self._streams["noise"].standard_normal(start.shape)
         return self._on_lattice(at, draw, scale)
+
+    def runs(self, *, eta: float, gamma: float) -> int:
+        """A secret number of runs, at least one, by the truncated negative binomial law (logarithmic at eta 0).
+
+        >>> drawn = [Rng(seed=seed).runs(eta=1.0, gamma=0.1) for seed in range(2000)]
+        >>> min(drawn), bool(abs(np.mean(drawn) - 10) < 1)
+        (1, True)
+        """
+        if eta < 0 or not 0 < gamma < 1:
+            raise WrongInput(f"expected eta >= 0 and gamma in (0, 1), got {eta!r} and {gamma!r}")
+        stream = self._streams["noise"]
+        while True:
+            drawn = stream.negative_binomial(eta, gamma) if eta else stream.logseries(1 - gamma)
+            if drawn:
+                return int(drawn)
+
+    def spawn(self) -> Rng:
+        """A generator of its own for a part of the work, which may be done elsewhere."""
+        return Rng(None if self.seed is None else int(self.initial.integers(2**63)))
 
     # What decides which rows take part.
 

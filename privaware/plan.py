@@ -22,6 +22,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import (
     NOTHING,
+    AnyOf,
     Disjoint,
     Event,
     Gaussian,
@@ -317,6 +318,11 @@ def _words(event: Event) -> str:
     for leaf, count in leaves(event.event if isinstance(event, Group) else event):
         if isinstance(leaf, Disjoint):
             said.append("on disjoint parts, " + " or ".join(_words(part) for part in leaf.events))
+            continue
+        if isinstance(leaf, AnyOf):
+            said.append(
+                f"{count} x one of " + " or ".join(f"({_words(part)})" for part in leaf.events)
+            )
             continue
         if isinstance(leaf, Selected):
             said.append(f"the best of about {leaf.mean:g} times ({_words(leaf.event)})")

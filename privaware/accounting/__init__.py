@@ -26,6 +26,7 @@ from typing import Any
 
 from privaware.accounting import _calibrate, _price, _rdp
 from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
+from privaware.accounting._selection import parameters as law_parameters
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 
@@ -38,6 +39,7 @@ __all__ = [
     "delta",
     "dpsgd",
     "epsilon",
+    "law_parameters",
 ]
 
 

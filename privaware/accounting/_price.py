@@ -20,7 +20,7 @@ from privaware.accounting._terms import (
     pair_from_profile,
 )
 from privaware.errors import Refused
-from privaware.events import Composed, Disjoint, Event, Group, Selected, Unproven
+from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
 
 AGREEMENT = 5e-3
 # Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
@@ -255,6 +255,11 @@ def pair(event: Event) -> tuple[Array, Array, float]:
         # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
         growth = sum(np.exp(np.minimum(i * each, 700.0)) for i in range(size))
         deltas = growth * run(each)
+    elif isinstance(event, AnyOf):
+        # The largest of convex profiles is one, so a pair has it, and it dominates whichever event is chosen; the
+        # adaptive composition of dominated releases is dominated by the pairs' (Zhu, Dong and Wang 2022).
+        epsilons = np.linspace(0.0, max(_top(part, 1e-12) for part in event.events), 4001)
+        deltas = np.max([profile(part)(epsilons) for part in event.events], axis=0)
     elif isinstance(event, (Composed, Disjoint)):
         epsilons = np.linspace(0.0, _top(event, 1e-12), 4001)
         deltas = profile(event)(epsilons)

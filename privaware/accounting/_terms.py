@@ -143,7 +143,7 @@ class _Total:
                 self.group(leaf.event, leaf.size, count)
             case Unproven(reason=reason):
                 raise Refused(f"no guarantee can be computed: {reason}")
-            case _:  # Selected, and Disjoint inside a sample or a group
+            case _:  # Selected, AnyOf, and Disjoint inside a sample or a group
                 self.by_profile(leaf, count)
 
     def by_profile(self, leaf: Event, count: int, rate: float = 1.0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -95,6 +96,11 @@ class Network:
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         return run_many([self], data, noise, rng)[0]
 
+    @staticmethod
+    def together(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+        """All of them on the same rows, as populations: each is a release of its own."""
+        return run_many(networks, data, noise, rng)
+
     def part(self, schema: Schema, share: float, start: Model | None = None) -> Network:
         """The same training cut short to a `share` of its steps, going on from `start` where there is one."""
         steps = math.ceil(share * self._descent(schema, 1.0).steps)
@@ -176,7 +182,7 @@ def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[
 
     first, schema = own[0], data.schema
     chain = first._features(schema)
-    rows = np.ascontiguousarray(features.apply(chain, data.x, schema))
+    rows = _transformed(chain, data)
     trained = first._descent(schema, noise).run_population(
         [network._module(schema, rng) for network in own],
         torch.from_numpy(rows),
@@ -193,6 +199,18 @@ def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[
         Model.of(module, schema, chain, network._architecture(schema))
         for module, network in zip(trained, own, strict=True)
     ]
+
+
+def _transformed(chain: tuple[Any, ...], data: Data) -> np.ndarray:
+    """Rows after their features; those of the last call are remembered, because a search asks again and again."""
+    same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
+    if not same:
+        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema))
+        _last[:] = [weakref.ref(data.x, lambda gone: _last.clear()), chain, data.schema, rows]
+    return np.asarray(_last[3])
+
+
+_last: list[Any] = []
 
 
 def _recipes(networks: Sequence[Network]) -> list[list[int]]:

@@ -82,7 +82,7 @@ def formula(event: events.Event) -> str:
     """What was done, without the symbols."""
     if isinstance(event, events.Repeated):
         return _repeated(event)
-    if isinstance(event, (events.Composed, events.Disjoint)):
+    if isinstance(event, (events.Composed, events.Disjoint, events.AnyOf)):
         return _several(event)
     if isinstance(event, events.Sampled):
         cut = f", cut to {event.cap:,} of {event.rows:,} rows" if event.cap else ""
@@ -111,7 +111,7 @@ def _repeated(event: events.Repeated) -> str:
     return f"{times} x ({formula(inner)})"
 
 
-def _several(event: events.Composed | events.Disjoint) -> str:
+def _several(event: events.Composed | events.Disjoint | events.AnyOf) -> str:
     if not event.events:
         return "nothing that touches a row"
     said = [formula(part) for part in event.events[:SHOWN]]
@@ -119,6 +119,8 @@ def _several(event: events.Composed | events.Disjoint) -> str:
         said.append(f"{left:,} more like these")
     if isinstance(event, events.Disjoint):
         return f"on disjoint parts of the rows, of which the dearest counts: {'; '.join(said)}"
+    if isinstance(event, events.AnyOf):
+        return f"one of these, priced as the dearest: {'; '.join(said)}"
     return "; then ".join(said)
 
 

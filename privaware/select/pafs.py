@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
@@ -92,15 +93,16 @@ class Pafs:
         return min(asked, sum(math.comb(width, size) for size in range(1, most + 1)))
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
-        train, held = data.split(rng, (1 - self.held_out, self.held_out))
         models = self.tried(data.schema)
+        count = _secret(models, rng)  # sealed before anything is looked at
+        train, held = data.split(rng, (1 - self.held_out, self.held_out))
         trials = _Trials(train, held, noise, rng, models)
         search = self._search(data.schema)
         width = len(data.schema.used)
         if self.adaptive:
             best = search.search(width, trials.fitness, rng.initial)
         else:
-            best = trials.best(search, width, _draw(_mean(models), rng.initial))
+            best = trials.best(search, width, count)
         return chosen(data.schema, best)
 
     def _search(self, schema: Schema) -> Evolution:
@@ -173,19 +175,10 @@ def _mean(models: int) -> float:
     return max(float(models), 2.0)
 
 
-def _draw(mean: float, rng: np.random.Generator) -> int:
-    """A number from the logarithmic law with this mean: k has odds (1 - g)^k / k.
-
-    >>> drawn = [_draw(20.0, np.random.default_rng(seed)) for seed in range(4000)]
-    >>> bool(abs(np.mean(drawn) - 20) < 3), min(drawn)
-    (True, 1)
-    """
-    low, high = 1e-12, 1 - 1e-9
-    while high / low > 1 + 1e-12:
-        middle = math.sqrt(low * high)
-        falls = (1 / middle - 1) / math.log(1 / middle) > mean
-        low, high = (middle, high) if falls else (low, middle)
-    return int(rng.logseries(1 - low))
+def _secret(models: int, rng: Rng) -> int:
+    law = Selected(event=Pure(epsilon=1.0), law="logarithmic", mean=_mean(models))
+    eta, gamma = accounting.law_parameters(law)
+    return rng.runs(eta=eta, gamma=gamma)
 
 
 def _problems(schema: Schema) -> int:

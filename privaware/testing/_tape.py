@@ -54,7 +54,7 @@ class Recorder(Rng):
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         return self._release("gaussian", exact, noise=noise, sensitivity=sensitivity)
 
-    def laplace(self, exact: Any, *, noise: float, sensitivity: float) -> Any:
+    def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         return self._release("laplace", exact, noise=noise, sensitivity=sensitivity)
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
@@ -97,6 +97,9 @@ class Recorder(Rng):
         parts = super().shards(rows, shares)
         self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
+
+    def spawn(self) -> Rng:
+        return self  # what parts of the work release belongs to the same tape
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
         if stream != "initial" and not self._busy:
