@@ -19,6 +19,7 @@ except ImportError:
     triton = None
 
 __all__ = [
+    "apart_gradients",
     "factors",
     "fits",
     "noisy",
@@ -94,6 +95,28 @@ if triton is not None:
         value += scale * tl.load(draw + at, mask=inside, other=0.0)
         tl.store(out + at, tl.floor(value / step + 0.5) * step, mask=inside)
 
+    @triton.jit
+    def _apart_gradients(
+        x, g, out, height, width, high, wide, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,
+        far_h, far_w, KERNEL: tl.constexpr, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        plane = tl.program_id(0).to(tl.int64)
+        spot = tl.arange(0, KERNEL)[:, None]
+        used = spot < kernel_h * kernel_w
+        down, across = (spot // kernel_w) * far_h - pad_h, (spot % kernel_w) * far_w - pad_w
+        total = tl.zeros((KERNEL, SIZE), tl.float32)
+        for start in range(0, high * wide, SIZE):
+            at = start + tl.arange(0, SIZE)[None, :]
+            inside = at < high * wide
+            slope = tl.load(g + plane * high * wide + at, mask=inside, other=0.0)
+            row, column = (at // wide) * stride_h + down, (at % wide) * stride_w + across
+            seen = (row >= 0) & (row < height) & (column >= 0) & (column < width) & inside & used
+            place = x + plane * height * width + row * width + column
+            total += slope * tl.load(place, mask=seen, other=0.0)
+        spots = tl.arange(0, KERNEL)
+        area = kernel_h * kernel_w
+        tl.store(out + plane * area + spots, tl.sum(total, 1), mask=spots < area)
+
 
 @functools.cache
 def ready(device: Any) -> bool:
@@ -163,6 +186,20 @@ def zero_rows(values: Any, good: Any) -> None:
     """Writes zeros into the rows that are not good; the others are not touched."""
     width = values.numel() // len(values)
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
+
+
+def apart_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    """(n, channels, kernel): for each plane of `x`, the gradient by the kernel that slides over it alone."""
+    area = kernel[0] * kernel[1]
+    out = g.new_empty(*g.shape[:2], area)
+    planes, places = g.shape[0] * g.shape[1], g.shape[2] * g.shape[3]
+    size = min(128, _size(places))
+    if planes:
+        _apart_gradients[(planes,)](
+            x, g, out, *x.shape[2:], *g.shape[2:], *kernel, *stride, *padding, *dilation,
+            KERNEL=1 << (area - 1).bit_length(), SIZE=size,
+        )  # fmt: skip
+    return out
 
 
 def noisy(exact: Any, draw: Any, scale: Any, spacing: float) -> Any:

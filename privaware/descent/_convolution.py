@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from privaware import _kernels
 from privaware.descent._shares import (
     Rows,
     add_weighted,
@@ -81,6 +83,28 @@ class Geometry:
             [False, True, False],
         )[1]
         return found
+
+    def apart_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
+        """(n, channels, kernel): each input's gradient by the weights where every channel is convolved on its own.
+
+        A product and a sum for each place of the kernel: matrix products of such shapes are many times slower.
+        """
+        if len(self.kernel) == 2 and _kernels.fits(inputs, gradients):
+            slide = (self.kernel, self.stride, self.padding, self.dilation)
+            return _kernels.apart_gradients(inputs.contiguous(), gradients.contiguous(), *slide)
+        if any(self.padding):
+            inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
+        made = gradients.new_empty(*gradients.shape[:2], math.prod(self.kernel))
+        sizes = gradients.shape[2:]
+        for at, place in enumerate(itertools.product(*map(range, self.kernel))):
+            starts = [spot * wide for spot, wide in zip(place, self.dilation, strict=True)]
+            ends = zip(starts, sizes, self.stride, strict=True)
+            seen: list[Any] = [...]
+            seen += [
+                slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends
+            ]
+            made[:, :, at] = (inputs[tuple(seen)] * gradients).flatten(2).sum(2)
+        return made
 
     def columns(self, inputs: Tensor, places: tuple[int, ...], first: bool = False) -> Tensor:
         """(n, channels x kernel, places): what each place of the output saw; or the places `first`."""
@@ -161,7 +185,11 @@ class Convolved:
         if self.kept is not None:
             return self.kept
         plain = self.geometry.groups == 1 and len(self.inputs) == self.count
-        if (
+        if self.geometry.groups == self.inputs.shape[1] == self.gradients.shape[1] > 1:
+            made = sum_copies(
+                self.geometry.apart_gradients(self.inputs, self.gradients), self.count
+            )
+        elif (
             plain and self.inputs.device.type == "cpu"
         ):  # there a transposed factor costs several times as much
             places = tuple(self.gradients.shape[2:])
