@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from privaware.models._description import seeded
 from privaware.models._layers import Cell, he_normal
 
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
 
-__all__ = ["SharedCell", "Supernet"]
+__all__ = ["SharedCell", "Supernet", "shared_network"]
 
 Cells = tuple[str, ...] | None
 
@@ -109,3 +110,9 @@ def _edges(description: Dpnas, channels: int) -> list[dict[str, nn.Module]]:
 
     kinds = OPERATIONS[1:]
     return [{op: description._operation(op, channels) for op in kinds} for _ in description.cell]
+
+
+def shared_network(description: Dpnas, rng: Any) -> Supernet:
+    """A supernet whose initial weights are drawn from `rng`."""
+    with seeded(rng):
+        return Supernet(description)
