@@ -163,7 +163,7 @@ def _through(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
         rows = np.zeros((len(rows), 1), dtype=np.float32)
     with torch.no_grad():
         made = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
-    return np.asarray(made.cpu().numpy())
+        return np.asarray(made.cpu().numpy())
 
 
 def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:

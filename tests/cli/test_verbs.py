@@ -14,7 +14,7 @@ from conftest import Run
 
 VERBS = (
     "fit", "predict", "verify", "report", "schema", "ledger", "account dpsgd", "list", "data list", "data fetch",
-    "data path",
+    "data path", "select", "crossover",
 )  # fmt: skip
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
 
