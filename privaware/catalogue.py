@@ -6,6 +6,7 @@ from typing import Any
 
 from privaware.errors import WrongInput
 from privaware.plugins import card, find, names
+from privaware.space import Space, spaces
 
 __all__ = ["catalogue"]
 
@@ -35,7 +36,7 @@ def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
 
 def _listed(kind: str) -> list[dict[str, Any]]:
     if kind == "spaces":
-        return []
+        return [{"name": name, "what": Space.load(name).what} for name in spaces()]
     folder = FOLDERS[kind]
     known = names(folder)
     if folder == "select":

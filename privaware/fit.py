@@ -25,13 +25,16 @@ from privaware.events import to_json
 from privaware.folder import PARTIAL, claimed, prepare, publish, told, waiting
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import unit as protected
-from privaware.model import Model
+from privaware.model import Model, read_facts
 from privaware.noise import Rng
 from privaware.plan import Plan, plan
 from privaware.schema import Schema
 from privaware.source import Confirm, Source, resolve, scoring
 
-__all__ = ["Fit", "fit", "guarantee_sentence"]
+__all__ = ["Fit", "expect_device", "finish", "fit", "guarantee_sentence", "spoken"]
+
+EXTRA = "search"
+"""Where `model.json` says how a search ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,7 @@ class Fit:
     out: str | None
     model: Model | None = field(default=None, repr=False)
     sentence: str = ""
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
     assumptions: list[str] = field(default_factory=list, repr=False)
 
     def json(self) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def fit(
     """
     say = say or (lambda words: None)
     rng = Rng(seed)
-    _expect_device(device)
+    expect_device(device)
     folder = None if out is None else Path(out)
     source = resolve(
         data,
@@ -114,7 +118,7 @@ def fit(
         settings=settings,
         public=source.public,
         time_limit=time_limit,
-        aids={"device": device, "progress": _spoken(say)},
+        aids={"device": device, "progress": spoken(say)},
     )
     if dry_run:
         tell(made, say)
@@ -125,29 +129,42 @@ def fit(
         claimed(folder, place or None),
         ledger_of(ledger, source, folder, limit, epsilon, delta) as book,
     ):
-        return _run(source, made, book, key, folder, rng, say)
+        return finish(source, made, book, key, folder, rng, say)
 
 
-def _run(
-    source: Source, made: Plan, book: Ledger, key: str, folder: Path | None, rng: Rng, say: Say
+def finish(
+    source: Source,
+    made: Plan,
+    book: Ledger,
+    key: str,
+    folder: Path | None,
+    rng: Rng,
+    say: Say,
+    *,
+    verb: str = "fit",
+    opened: Callable[[Any], tuple[Model, dict[str, Any]]] = lambda released: (released, {}),
 ) -> Fit:
-    """Nothing is said before the input is known to be good, and nothing is charged."""
+    """From the charge to the model folder. Nothing is said or charged before the input is known to be good.
+
+    `opened` takes what the mechanism released apart: a model, and more that `model.json` is to say.
+    """
     at = first_open(book, key)
     if folder is not None and at and waiting(folder) == f"{key}-{at - 1}":
         publish(folder)
         say("the run had ended before it could be published: published now")
-        return _result(made, rng.seed, {"test_score": None}, 0.0, str(folder), Model.load(folder))
+        model, extra = Model.load(folder), {EXTRA: read_facts(folder).get(EXTRA, {})}
+        return _result(made, rng.seed, {"test_score": None}, 0.0, str(folder), model, extra)
     run = f"{key}-{at}"
-    done = charged(source, made, book, run, f"fit {source.name} with {made.learner}", rng, say)
-    model, scored = done.released, done.scored
-    internal = _internal(model, source.schema, scored)
+    done = charged(source, made, book, run, f"{verb} {source.name} with {made.learner}", rng, say)
+    model, extra = opened(done.released)
+    internal = _internal(model, source.schema, done.scored)
     if folder is not None:
         with told(folder, "the charge stays, and the same command resumes once there is room"):
-            _publish(model, made, done.entry, rng.seed, book, run, folder)
+            _publish(model, _facts(made, done.entry, rng.seed) | extra, book, run, folder)
     else:
         book.finish(run)
     place = None if folder is None else str(folder)
-    return _result(made, rng.seed, internal, done.seconds, place, model)
+    return _result(made, rng.seed, internal, done.seconds, place, model, extra)
 
 
 def _internal(model: Model, planned: Schema, scored: Data | None) -> dict[str, float | None]:
@@ -158,12 +175,10 @@ def _internal(model: Model, planned: Schema, scored: Data | None) -> dict[str, f
     return metrics.internal(model.schema.task, scored.y, model.predictions(scored))
 
 
-def _publish(
-    model: Model, made: Plan, entry: Entry, seed: int | None, book: Ledger, run: str, folder: Path
-) -> None:
+def _publish(model: Model, facts: dict[str, Any], book: Ledger, run: str, folder: Path) -> None:
     """Everything is on disk before the run is declared finished, and one rename makes it a model."""
     (folder / PARTIAL).unlink(missing_ok=True)  # another run's facts never meet these tensors
-    whole = model.save(folder, _facts(made, entry, seed))
+    whole = model.save(folder, facts)
     prepare(folder, whole, report.page(whole))
     book.finish(run)
     publish(folder)
@@ -190,7 +205,7 @@ def _facts(made: Plan, entry: Entry, seed: int | None) -> dict[str, Any]:
             "sampler": made.sampler,
             "method": bounds["method"],
             "accountants": {name: bounds.get(name) for name in ("pld", "cf", "rdp")},
-            "certified": seed is None,
+            "certified": seed is None and not made.flaw,
             "seed": seed,
             "sentence": guarantee_sentence(made, seed),
             "assumptions": _assumptions(made),
@@ -212,6 +227,8 @@ def guarantee_sentence(made: Plan, seed: int | None) -> str:
     )
     odds = np.exp(min(made.epsilon, 700.0))
     start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
+    if made.flaw:
+        start = f"NOT PRIVATE: {made.flaw}. But for that, who"
     return (
         f"{start}ever sees this model learns little about whether {who} {did}: "
         f"no conclusion becomes more than {odds:.3g} times as likely "
@@ -235,23 +252,25 @@ def _result(
     seconds: float,
     out: str | None,
     model: Model | None,
+    extra: dict[str, Any] | None = None,
 ) -> Fit:
     return Fit(
         epsilon=made.epsilon,
         delta=made.delta,
         learner=made.learner,
         plan=made.sentences,
-        certified=seed is None,
+        certified=seed is None and not made.flaw,
         internal=internal,
         seconds=seconds,
         out=out,
         model=model,
+        extra=extra or {},
         sentence=guarantee_sentence(made, seed),
         assumptions=_assumptions(made),
     )
 
 
-def _spoken(say: Say, every: float = 5.0) -> Callable[[int, int, float], None]:
+def spoken(say: Say, every: float = 5.0) -> Callable[[int, int, float], None]:
     """A listener to progress that speaks now and then."""
     heard = [time.monotonic()]
 
@@ -263,7 +282,7 @@ def _spoken(say: Say, every: float = 5.0) -> Callable[[int, int, float], None]:
     return listen
 
 
-def _expect_device(device: str) -> None:
+def expect_device(device: str) -> None:
     import torch
 
     try:

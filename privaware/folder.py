@@ -18,7 +18,7 @@ from typing import Any
 from privaware.errors import WrongInput
 from privaware.model import write_file
 
-__all__ = ["claimed", "prepare", "publish", "told", "waiting"]
+__all__ = ["SEARCH", "claimed", "prepare", "publish", "told", "waiting"]
 
 PARTIAL = "model.json.unpublished"
 OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
@@ -26,6 +26,8 @@ OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetens
 """What an interrupted run may have left in its folder."""
 DRAFT = ".ledger-"
 """How the name of a ledger begins that was never completed."""
+SEARCH = ".search"
+"""The folder in which a search notes what it has done."""
 
 
 @contextmanager
@@ -125,7 +127,7 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
         raise WrongInput(
             f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out"
         )
-    ours = set(OURS)
+    ours = {*OURS, SEARCH}
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
     names = [item.name for item in folder.iterdir()]

@@ -35,9 +35,10 @@ from privaware.events import (
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.plugins import find, names
 from privaware.schema import Schema
+from privaware.search._search import Search
 from privaware.select.bounds import Bounds
 
-__all__ = ["Plan", "plan", "selection"]
+__all__ = ["Plan", "plan", "searching", "selection"]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit reckons with on one processor."""
@@ -45,7 +46,10 @@ OPERATIONS = 2e9
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A mechanism, its noise, and each part with the event it will be charged."""
+    """A mechanism, its noise, and each part with the event it will be charged.
+
+    A `flaw` says why the whole is not private although its parts are: such a result is never certified.
+    """
 
     learner: str
     mechanism: Mechanism[Any]
@@ -55,6 +59,7 @@ class Plan:
     parts: tuple[tuple[str, Event], ...]
     settings: Mapping[str, Any]
     reasons: tuple[str, ...]
+    flaw: str = ""
 
     @property
     def event(self) -> Event:
@@ -162,6 +167,42 @@ def selection(
     )  # fmt: skip
 
 
+def searching(
+    schema: Schema,
+    *,
+    search: Search,
+    epsilon: float | None,
+    model_epsilon: float | None,
+    delta: float,
+    name: str,
+    own: Mapping[str, Any],
+) -> Plan:
+    """A search, calibrated to `epsilon` in all, or to `model_epsilon` for one model (the total follows)."""
+    if (epsilon is None) == (model_epsilon is None):
+        raise WrongInput(
+            "expected one of --epsilon (the total) and --model-epsilon (one model's), got "
+            + ("neither" if epsilon is None else "both")
+        )
+    level = model_epsilon if epsilon is None else epsilon
+    assert level is not None
+    _check_budget(schema, level, delta)
+    noise = None
+    if epsilon is None:
+        noise = accounting.calibrate(lambda noise: search.model_cost(schema, noise), level, delta)
+    reasons = [f"{name}, as asked: about {search.trials(schema):.4g} trials"]
+    return _priced(
+        name,
+        search,
+        schema,
+        level,
+        delta,
+        doing="search with",
+        own=own,
+        reasons=reasons,
+        noise=noise,
+    )
+
+
 def _priced(
     name: str,
     mechanism: Mechanism[Any],
@@ -172,6 +213,7 @@ def _priced(
     doing: str,
     own: Mapping[str, Any],
     reasons: list[str],
+    noise: float | None = None,
 ) -> Plan:
     """The mechanism with what it needs first, and the noise that brings all of it to (epsilon, delta)."""
     what = f"{doing} {name}"
@@ -181,9 +223,10 @@ def _priced(
             first=bounds, second=mechanism, join=Data.against, outline=bounds.outline, share=SHARE
         )
         reasons.append("bounds that are not declared are paid for first")
-    noise = accounting.calibrate(
-        lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta
-    )
+    if noise is None:
+        noise = accounting.calibrate(
+            lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta
+        )
     return Plan(
         learner=name,
         mechanism=mechanism,

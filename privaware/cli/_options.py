@@ -72,3 +72,26 @@ _CONTENDER = (
 )
 SIMPLE = Annotated[str, _option(f"The simple model: {_CONTENDER}", "--simple")]
 COMPLEX = Annotated[str, _option(f"The complex model: {_CONTENDER}", "--complex")]
+SPACE = Annotated[str, _option("One of `privaware list spaces`, or a TOML file of your own.")]
+STRATEGY = Annotated[str, _option("One of `privaware list strategies`.")]
+TOTAL = Annotated[
+    float | None, _option("The budget of the search and its model together.", "--epsilon")
+]
+MODEL_EPSILON = Annotated[
+    float | None, _option("The budget of one model; the total follows from the strategy.")
+]
+TRIALS = Annotated[int | None, _option("How many candidates (on average, where it is a secret).")]
+OPTION = Annotated[
+    list[str] | None, _option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")
+]
+SEARCH_PUBLIC = Annotated[
+    str | None, _option("Public rows like these: searching them is free.", "--public")
+]
+WORKFLOW = Annotated[
+    str, _option("aware, or standard: search without noise, to compare on built-in data.")
+]
+WORKERS = Annotated[int, _option("Processes that train candidates.")]
+RAY = Annotated[
+    str | None, _option("The address of a Ray cluster that trains candidates, or auto.")
+]
+HELD_OUT = Annotated[float, _option("The share of rows that scores candidates and trains none.")]

@@ -136,6 +136,66 @@ def select(
 
 
 @app.command(
+    epilog="Example: privaware search digits --space fcn --strategy rs --epsilon 5 --trials 20"
+)
+def search(
+    data: o.DATA,
+    target: o.TARGET = None,
+    space: o.SPACE = "fcn",
+    strategy: o.STRATEGY = "rs",
+    epsilon: o.TOTAL = None,
+    model_epsilon: o.MODEL_EPSILON = None,
+    delta: o.DELTA = 1e-5,
+    trials: o.TRIALS = None,
+    option: o.OPTION = None,
+    set_: o.SET = None,
+    held_out: o.HELD_OUT = 0.1,
+    public: o.SEARCH_PUBLIC = None,
+    workflow: o.WORKFLOW = "aware",
+    workers: o.WORKERS = 1,
+    ray: o.RAY = None,
+    schema: o.SCHEMA = None,
+    accept_schema: o.ACCEPT = False,
+    private_schema: o.PRIVATE = False,
+    unit: o.UNIT = None,
+    cap: o.CAP = 1,
+    task: o.TASK = None,
+    test: o.TEST = None,
+    ledger: o.LEDGER = None,
+    limit: o.LIMIT = None,
+    device: o.DEVICE = "cpu",
+    dry_run: o.DRY_RUN = False,
+    out: o.FOLDER = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Find an architecture and settings that bear the noise; the search itself is charged."""
+    from privaware.explore import search as run
+
+    if epsilon is None and model_epsilon is None:
+        epsilon = 1.0
+    made = run(
+        data, target=target, space=space, strategy=strategy, epsilon=epsilon, model_epsilon=model_epsilon,
+        delta=delta, trials=trials, settings=_settings(set_), options=_settings(option), held_out=held_out,
+        public=public, workflow=workflow, workers=workers, ray=ray, schema=schema, accept_schema=accept_schema,
+        private_schema=private_schema, unit=unit, cap=cap, task=task, test=test, ledger=ledger, limit=limit,
+        device=device, dry_run=dry_run, out=out or Path(f"{Path(data).name}-model"), seed=seed, say=_say,
+        confirm=_confirm,
+    )  # fmt: skip
+    words = [made.sentence] if made.sentence else []
+    words.append(
+        f"epsilon {made.epsilon_total:.4g} in all, {made.epsilon_model:.4g} for one model, "
+        f"about {made.trials:.4g} trials"
+    )
+    words += [f"{name}: {value}" for name, value in (made.best or {}).items()]
+    if (score := made.internal.get("test_score")) is not None:
+        words.append(f"internal, not for release: test score {score:.4f}")
+    if made.out:
+        words.append(f"model folder: {made.out}")
+    _show(made.json(), words, json)
+
+
+@app.command(
     epilog="Example: privaware crossover wisconsin --simple majority --complex linear --epsilons 0.03,0.1,0.3,1"
 )
 def crossover(

@@ -1,0 +1,387 @@
+"""Searching architectures and settings under a budget: plan, charge, search, release the best model.
+
+The search and what it trains are one mechanism with one price. On public rows the search is free and only the model
+that it finds is charged. The standard workflow, which searches without noise, is there for comparison: it is done on
+public benchmark data only, and what comes out says that it is not private.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from privaware import accounting
+from privaware.charge import Say, command_key, first_open, ledger_of, tell
+from privaware.data import Data, read
+from privaware.errors import WrongInput
+from privaware.fit import EXTRA, Fit, expect_device, finish
+from privaware.folder import SEARCH, claimed
+from privaware.ledger import Ledger
+from privaware.mechanism import Mechanism
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.plan import Plan, plan, searching
+from privaware.plugins import find
+from privaware.schema import Schema
+from privaware.search._journal import Journal
+from privaware.search._search import Found, Now, Search
+from privaware.search._workers import Here, Processes, Ray, Workers
+from privaware.source import Confirm, Source, resolve
+from privaware.space import Point, Space
+
+__all__ = ["Searched", "search"]
+
+WORKFLOWS = ("aware", "standard")
+FLAW = "the settings were chosen on the same rows without noise, for comparison only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """What came of it. `best` are the winner's choices; `trials` is their number, or its mean where it is a secret."""
+
+    best: Point | None
+    trials: float
+    epsilon_model: float
+    epsilon_total: float
+    delta: float
+    strategy: str
+    workflow: str
+    plan: list[str]
+    certified: bool
+    internal: dict[str, float | None]
+    seconds: float
+    out: str | None
+    model: Model | None = field(default=None, repr=False)
+    sentence: str = field(default="", repr=False)
+
+    def json(self) -> dict[str, Any]:
+        """The fields of `privaware search --json`."""
+        return {key: value for key, value in vars(self).items() if key not in ("model", "sentence")}
+
+
+def search(
+    data: Any,
+    *,
+    target: str | None = None,
+    space: Any = "fcn",
+    strategy: str = "rs",
+    epsilon: float | None = None,
+    model_epsilon: float | None = None,
+    delta: float = 1e-5,
+    trials: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    held_out: float = 0.1,
+    public: Any = None,
+    workflow: str = "aware",
+    workers: int = 1,
+    ray: str | None = None,
+    schema: Schema | str | Path | None = None,
+    accept_schema: bool = False,
+    private_schema: bool = False,
+    unit: str | None = None,
+    cap: int = 1,
+    task: str | None = None,
+    test: Any = None,
+    ledger: Ledger | str | Path | None = None,
+    limit: float | None = None,
+    device: str = "cpu",
+    dry_run: bool = False,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    say: Say | None = None,
+    confirm: Confirm | None = None,
+) -> Searched:
+    """The best candidate of `space` that `strategy` finds, trained and releasable, everything charged.
+
+    Give `epsilon`, the total, or `model_epsilon`, one model's. `settings` go to every candidate's learner, `options`
+    to the strategy. With `public` rows the search is free. `workers` processes or a `ray` cluster train candidates.
+    """
+    say = say or (lambda words: None)
+    rng = Rng(seed)
+    expect_device(device)
+    folder = None if out is None else Path(out)
+    chosen = Space.load(space)
+    source = resolve(
+        data, target=target, task=task, unit=unit, cap=cap, test=test, learner=chosen.learner, schema=schema,
+        accept=accept_schema, private=private_schema, confirm=confirm, dry=dry_run,
+    )  # fmt: skip
+    _expect_workflow(workflow, public, source)
+    made = _search(
+        chosen,
+        _strategy(strategy, trials, options),
+        settings or {},
+        held_out=held_out,
+        level=model_epsilon or 1.0,
+        device=device,
+        workers=_workers(workers, ray),
+    )
+    if workflow == "standard" or public is not None:
+        return _free(
+            made, source, public, workflow,
+            budget=(epsilon, model_epsilon, delta), settings=dict(settings or {}), name=strategy,
+            ledger=ledger, limit=limit, folder=folder, dry_run=dry_run, rng=rng, say=say,
+        )  # fmt: skip
+    own = {
+        "space": _named(space),
+        "trials": trials,
+        "held_out": held_out,
+        **(options or {}),
+        **(settings or {}),
+    }
+    planned = searching(
+        source.schema, search=made, epsilon=epsilon, model_epsilon=model_epsilon, delta=delta,
+        name=strategy, own=own,
+    )  # fmt: skip
+    facts = _Facts(made, source.schema, planned, strategy, workflow)
+    if dry_run:
+        tell(planned, say)
+        return facts.result(None, seed)
+    return _charged(planned, made, source, facts, (ledger, limit), folder, rng, say)
+
+
+def _charged(
+    planned: Plan,
+    made: Search,
+    source: Source,
+    facts: _Facts,
+    books: tuple[Any, float | None],
+    folder: Path | None,
+    rng: Rng,
+    say: Say,
+) -> Searched:
+    total = planned.epsilon
+    key = command_key("search", source, planned, total, rng.seed, folder)
+    with (
+        claimed(
+            folder, books[0].path if isinstance(books[0], Ledger) else books[0] and Path(books[0])
+        ),
+        ledger_of(books[0], source, folder, books[1], total, planned.delta) as book,
+    ):
+        # Bounds that were bought would be bought again by a run that goes on, so such a run starts anew.
+        place = None
+        if folder is not None and isinstance(planned.mechanism, Search):
+            place = folder / SEARCH / f"{key}-{first_open(book, key)}"
+        heard = replace(made, journal=place, progress=_spoken(say, book))
+        done = finish(
+            source,
+            _with(planned, heard),
+            book,
+            key,
+            folder,
+            rng,
+            say,
+            verb="search",
+            opened=_opened,
+        )
+        if folder is not None:
+            Journal(folder / SEARCH).end()
+    return facts.result(done, rng.seed)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a search before it is run."""
+
+    search: Search
+    schema: Schema
+    planned: Plan
+    strategy: str
+    workflow: str
+
+    def result(self, done: Fit | None, seed: int | None) -> Searched:
+        one = accounting.epsilon(
+            self.search.model_cost(self.schema, self.planned.noise), self.planned.delta
+        )
+        return Searched(
+            best=None if done is None else done.extra.get(EXTRA, {}).get("point"),
+            trials=self.search.trials(self.schema),
+            epsilon_model=one,
+            epsilon_total=self.planned.epsilon,
+            delta=self.planned.delta,
+            strategy=self.strategy,
+            workflow=self.workflow,
+            plan=self.planned.sentences,
+            certified=seed is None,
+            internal={"test_score": None} if done is None else done.internal,
+            seconds=0.0 if done is None else done.seconds,
+            out=None if done is None else done.out,
+            model=None if done is None else done.model,
+            sentence="" if done is None else done.sentence,
+        )
+
+
+def _free(
+    made: Search,
+    source: Source,
+    public: Any,
+    workflow: str,
+    *,
+    budget: tuple[float | None, float | None, float],
+    settings: dict[str, Any],
+    name: str,
+    ledger: Any,
+    limit: float | None,
+    folder: Path | None,
+    dry_run: bool,
+    rng: Rng,
+    say: Say,
+) -> Searched:
+    """A search that is not paid for, then one private training of what it found."""
+    epsilon, model_epsilon, delta = budget
+    if (epsilon is None) == (model_epsilon is None):
+        raise WrongInput("expected one of --epsilon and --model-epsilon, which are the same here")
+    target = model_epsilon if epsilon is None else epsilon
+    assert target is not None
+    began = time.perf_counter()
+
+    def planned(point: Point) -> Plan:
+        own = settings | made.space.settings(point)
+        aids = {"device": made.device}
+        made_plan = plan(
+            source.schema,
+            epsilon=target,
+            delta=delta,
+            learner=made.space.learner,
+            settings=own,
+            aids=aids,
+        )
+        return replace(made_plan, flaw=FLAW if workflow == "standard" else "")
+
+    first = planned(made.space.recipes()[0])
+    facts = _Facts(made, source.schema, first, name, workflow)
+    if dry_run:
+        tell(first, say)
+        return replace(facts.result(None, rng.seed), epsilon_model=first.epsilon)
+    rows = _public_rows(public, source)
+    noise = first.noise if workflow == "aware" else 0.0
+    heard = replace(made, progress=_spoken(say))
+    found = heard.free(rows, noise, rng.spawn())
+    last = planned(found.point)
+    key = command_key("search", source, last, target, rng.seed, folder)
+    with (
+        claimed(folder, ledger.path if isinstance(ledger, Ledger) else ledger and Path(ledger)),
+        ledger_of(ledger, source, folder, limit, target, delta) as book,
+    ):
+        tag = {EXTRA: {"point": found.point, "workflow": workflow, "strategy": name}}
+        done = finish(
+            source,
+            last,
+            book,
+            key,
+            folder,
+            rng,
+            say,
+            verb="search",
+            opened=lambda model: (model, tag),
+        )
+    return replace(
+        facts.result(done, rng.seed),
+        certified=done.certified,
+        epsilon_model=last.epsilon,
+        epsilon_total=last.epsilon,
+        plan=last.sentences,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _public_rows(public: Any, source: Source) -> Data:
+    """The rows that are searched for free: public ones, or for comparison those of a public benchmark."""
+    if public is None:
+        return source.rows()[0]
+    if not source.schema.bounded:
+        raise WrongInput("expected declared bounds for a search on public rows; give --schema")
+    return Data.of(read(public), replace(source.schema, unit="row", cap=1))
+
+
+def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
+    if workflow not in WORKFLOWS:
+        raise WrongInput(f"expected --workflow aware or standard, got {workflow!r:.80}")
+    if workflow == "standard" and not source.builtin:
+        raise WrongInput(
+            "the standard workflow searches the rows without noise, which no guarantee survives; it is there to "
+            "compare on built-in benchmark data: leave --workflow out"
+        )
+    if workflow == "standard" and public is not None:
+        raise WrongInput("expected --public with --workflow aware: a search on public rows is free")
+
+
+def _search(space: Space, strategy: Any, settings: Mapping[str, Any], **more: Any) -> Search:
+    make = find("learn", space.learner)
+    return Search(
+        space=space,
+        strategy=strategy,
+        build=partial(_built, make, dict(settings), more.get("device", "cpu")),
+        **more,
+    )
+
+
+def _built(
+    make: Any, settings: dict[str, Any], device: str, own: dict[str, Any]
+) -> Mechanism[Model]:
+    """A candidate's learner; what the point says comes before what holds for all."""
+    both = settings | own
+    known = make.__dataclass_fields__
+    if unknown := [name for name in both if name not in known]:
+        raise WrongInput(f"the learner has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    aids = {"device": device} if "device" in known else {}
+    made: Mechanism[Model] = make(**both, **aids)
+    return made
+
+
+def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) -> Any:
+    make = find("search", name)
+    own = dict(options or {})
+    if trials is not None:
+        own["trials"] = trials
+    known = make.__dataclass_fields__
+    if unknown := [key for key in own if key not in known]:
+        raise WrongInput(f"{name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    return make(**own)
+
+
+def _workers(workers: int, ray: str | None) -> Workers:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise WrongInput(f"expected --workers as a whole number >= 1, got {workers!r:.80}")
+    if ray is not None:
+        return Ray(ray)
+    return Here() if workers == 1 else Processes(workers)
+
+
+def _named(space: Any) -> str:
+    return space if isinstance(space, str) else repr(space)
+
+
+def _opened(found: Found) -> tuple[Model, dict[str, Any]]:
+    return found.model, {EXTRA: {"point": found.point, "workflow": "aware"}}
+
+
+def _with(planned: Plan, search: Search) -> Plan:
+    mechanism = planned.mechanism
+    if isinstance(mechanism, Search):
+        return replace(planned, mechanism=search)
+    return replace(planned, mechanism=replace(mechanism, second=search))  # type: ignore[type-var]
+
+
+def _spoken(say: Say, book: Ledger | None = None, every: float = 2.0) -> Callable[[Now], None]:
+    """Progress in words, now and then."""
+    heard = [0.0]
+    budget: list[str] = []
+
+    def listen(now: Now) -> None:
+        if time.monotonic() - heard[0] < every and now.done < now.count:
+            return
+        heard[0] = time.monotonic()
+        best = "none" if now.best is None else f"{now.best:.4f}"
+        if book is not None and not budget:
+            budget.append(f", epsilon {book.remaining():.3g} left in the ledger")
+        say(
+            f"round {now.round} of {now.rounds}: {now.done} of {now.count} candidates, best so far {best} (internal)"
+            f"{''.join(budget)}, about {now.left:.0f} s left"
+        )
+
+    return listen
