@@ -228,7 +228,10 @@ LENGTHS = {
 }
 
 
-def lengths(seeds: int = 3) -> None:
+DATA = ("adult", "breast_cancer", "wisconsin", "medical_cost", "mnist")
+
+
+def lengths(seeds: int = 3, only: tuple[str, ...] = ()) -> None:
     """Held-out accuracy (for numbers: minus the mean absolute error over the range) by constant."""
     import importlib
 
@@ -237,9 +240,9 @@ def lengths(seeds: int = 3) -> None:
     for module, values in LENGTHS.items():
         place = importlib.import_module(f"privaware.learn.{module}")
         learner = getattr(place, module.title())()
-        for name in ("adult", "breast_cancer", "wisconsin", "medical_cost"):
+        for name in only or DATA:
             train = datasets.load(name).train
-            many = min(len(train.y), 8000)
+            many = min(len(train.y), 4000 if name == "mnist" else 8000)
             fits, held = (
                 train.take(np.arange(0, 3 * many // 4)),
                 train.take(np.arange(3 * many // 4, many)),

@@ -4,7 +4,11 @@ The second moments of the rows, their products with the targets and the least ei
 ridge is as large as the noise asks for and the data do not already provide. Classes are regressed on as
 -1 and 1 (0 and 1 for more than two) and the outputs scaled to serve as logits.
 
-Paper: Wang 2018, Revisiting Differentially Private Linear Regression, arXiv:1803.02596, algorithm 2.
+Paper: Wang 2018, Revisiting Differentially Private Linear Regression, arXiv:1803.02596, algorithm 2. With z its
+sqrt(ln(6 / delta)) / (epsilon / 3), the releases and the ridge z R^2 sqrt(width ln(2 width^2 / chance)) less the
+least eigenvalue are the paper's, chance 0.05 as there. Ours: z comes from the exact accountant; that eigenvalue is
+lowered by z R^2 sqrt(2 ln(1 / chance)), where the paper takes sqrt(ln(6 / delta)) for the root; off the diagonal
+noise is smaller by root 2 at the same price; and curvatures left below z R^2 are raised to it.
 Privacy: (epsilon, delta) for one row added or removed: three Gaussian releases. A row of length R moves the
 sum of x x' by R^2 in Frobenius norm, hence each eigenvalue by at most R^2, and the sum of y x by R, since
 targets are scaled to [-1, 1] (or have one entry of 1).
