@@ -197,7 +197,9 @@ class Search:
         train = replace(train, schema=self.train_schema(schema))
         work = _Trials(self, train, held, noise, score, rng, journal, tuple(rounds), counts)
         if hasattr(self.strategy, "find"):
-            found = self._without_trials(train, held, noise, rng)
+            rest = replace(schema, rows=max(1, schema.rows - train.schema.rows))
+            held = replace(held, schema=rest)
+            found = self._without_trials(train, held, noise, rng, public=not secret)
         else:
             found = self._by_trials(work, rounds, counts, rng)
         return replace(found, model=replace(found.model, schema=schema))
@@ -218,9 +220,11 @@ class Search:
         best: Trial = searcher.best()
         return Found(point=best.point, model=work.models[best.number], score=best.score)
 
-    def _without_trials(self, train: Data, held: Data, noise: float, rng: Rng) -> Found:
+    def _without_trials(
+        self, train: Data, held: Data, noise: float, rng: Rng, *, public: bool
+    ) -> Found:
         point = self.space.canonical(
-            self.strategy.find(train, held, noise, rng, device=self.device)
+            self.strategy.find(train, held, noise, rng, device=self.device, public=public)
         )
         return Found(point=point, model=self._learner(point).run(train, noise, rng), score=None)
 

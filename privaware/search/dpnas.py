@@ -10,8 +10,8 @@ steps nor scores are charged, "because the resulted architectures will be traine
 an output of both, so here both are.
 Privacy: (epsilon, delta) for one row added or removed. A row is either in the part that trains, where it moves the sum
 of a step by at most `norm` and only if it is in the step's Poisson sample, or in the held part, where it moves the m
-counts of a score by at most the root of m. Which cell comes next depends on noised values only. With noise 0 the rows
-are taken for public: scores are exact, steps have the noise `aware`, and nothing may be charged for private rows.
+counts of a score by at most the root of m. Which cell comes next depends on noised values only. On public rows the same
+search is free: its scores are exact, and its steps have noise only so that cells which suffer from noise score badly.
 Use when: rows are images, and there are public ones like them, or many thousand private ones.
 
 >>> DpNas(epochs=3, warm_up=1, rate=0.5, updates=2).cost(None, noise=1.0)  # doctest: +ELLIPSIS
@@ -68,6 +68,8 @@ class Found:
 class DpNas:
     """Every number that the price depends on is here: epochs, rate, updates and the two noises.
 
+    `aware` is the most noise of steps on public rows: with much noise the shared weights do not learn.
+
     From the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy`, `nodes`; a `rate` of 0.01 is its batch
     of 300 on CIFAR-10. From the authors' code: `hidden`, `aware`, `baseline`, the cosine to a twentieth of `lr`; its lr
     of 0.02 at norm 1 is the step of `lr` 0.2 at norm 0.1. Ours: a controller update hears `cells` scores at once, of
@@ -77,7 +79,7 @@ class DpNas:
     other than its cell. `policy` "uniform" leaves the controller out: random search over the same shared weights.
     """
 
-    trials: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     epochs: int = 100
@@ -123,7 +125,7 @@ class DpNas:
         if self.policy not in ("controller", "uniform"):
             raise self._wrong("policy", "as controller or uniform")
         if not math.isfinite(self.norm) and self.aware:
-            raise self._wrong("norm", "finite, because noise scales with it; or aware = 0")
+            raise self._wrong("norm", "finite, because noise scales with it, or aware = 0")
 
     def _wrong(self, name: str, words: str) -> WrongInput:
         return WrongInput(f"dpnas: expected {name} {words}, got {getattr(self, name)!r}")
@@ -159,9 +161,11 @@ class DpNas:
         rng: Rng,
         device: str = "cpu",
         progress: Progress | None = None,
+        public: bool = False,
     ) -> dict[str, str]:
         """The best cell, as a point of the space `dpnas`."""
-        return self.search(train, held, noise, rng, device=device, progress=progress).point
+        aids = {"device": device, "progress": progress, "public": public}
+        return self.search(train, held, noise, rng, **aids).point  # type: ignore[arg-type]
 
     def search(
         self,
@@ -172,13 +176,16 @@ class DpNas:
         *,
         device: str = "cpu",
         progress: Progress | None = None,
+        public: bool = False,
         watch: Watch | None = None,
     ) -> Found:
         """The same with the controller, which is made of noised values only; `watch` hears every epoch's end."""
         from privaware.search._shared import Scorer
 
-        shared = self._shared(train, noise, rng, device)
-        scorer = Scorer(shared, held, noise * self.reward_noise, rng)
+        if not public and not noise > 0:
+            raise WrongInput(f"dpnas: expected noise > 0 unless the rows are public, got {noise!r}")
+        shared = self._shared(train, min(noise, self.aware) if public else noise, rng, device)
+        scorer = Scorer(shared, held, 0.0 if public else noise * self.reward_noise, rng)
         learner = self._learner(rng)
         began = time.monotonic()
         for epoch in range(self.epochs):
@@ -215,7 +222,7 @@ class DpNas:
             recipe,
             inputs,
             targets,
-            noise=noise or self.aware,
+            noise=noise,
             rows=train.schema.rows,
             rng=rng,
             device=device,

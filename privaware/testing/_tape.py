@@ -49,6 +49,9 @@ class Recorder(Rng):
         super().__init__(seed)
         self.calls: list[Call] = []
         self.edit, self.inside = edit, inside
+        self._places: dict[int, int] = {}  # of the row in question: among all rows, and in its part
+        if edit and edit.kind != "added" and edit.rows:
+            self._places[edit.rows] = edit.at
         self._busy = False
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
@@ -95,7 +98,14 @@ class Recorder(Rng):
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         parts = super().shards(rows, shares)
+        if self.edit and self.edit.kind != "added" and 0 < rows == self.edit.rows:
+            beside = parts == parts[self.edit.at]
+            self._spot = int(beside[: self.edit.at].sum()), int(beside.sum())
         self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
+        edit = self.edit
+        if edit and edit.kind != "added" and 0 < rows == edit.rows:
+            own = parts == parts[edit.at]
+            self._places[int(own.sum())] = int(own[: edit.at].sum())
         return parts.copy()
 
     def spawn(self) -> Rng:
@@ -120,9 +130,8 @@ class Recorder(Rng):
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
         """The row in question is in every sample, or in none, whenever its place in the mask is known."""
-        edit = self.edit
-        if edit and edit.kind != "added" and rate < 1 and 0 < len(mask) == edit.rows:
-            mask[edit.at] = self.inside
+        if rate < 1 and len(mask) in self._places:
+            mask[self._places[len(mask)]] = self.inside
         return mask
 
 
