@@ -338,7 +338,7 @@ def main() -> None:
     pieces = {
         "breast": lambda: breast_piece(done, repeats), "charged": lambda: charged_piece(done, repeats),
         "adult": lambda: adult_piece(done, repeats, given.every, given.device),
-        "descent": lambda: descent_piece(done, repeats), "splits": lambda: splits_piece(done, repeats),
+        "descent": lambda: descent_piece(done, repeats, given.device), "splits": lambda: splits_piece(done, repeats),
         "timing": lambda: timing_piece(done, repeats),
     }  # fmt: skip
     for key, value in pieces[given.piece]():
