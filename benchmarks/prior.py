@@ -200,7 +200,7 @@ def scattering(training: Pretraining, given: argparse.Namespace, device: str) ->
 def command(words: list[str]) -> str:
     """What was typed, without this machine's folders."""
     shown = [
-        "FOLDER" if before in ("--out", "--checkpoint") else word
+        {"--out": "FOLDER", "--checkpoint": "FOLDER/state.pt"}.get(before, word)
         for before, word in zip(["", *words], words)
     ]
     return " ".join(["python -m benchmarks.prior", *shown])

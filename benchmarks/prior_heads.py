@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from privaware import datasets
 from privaware.features.prior import Prior
+from privaware.learn.linear import LONGEST, LR_NAMED
 
 PUBLISHED = {
     "cifar10": {0.5: "66.0", 1.0: "70.1", 3.0: "75.4", 8.0: "78.2"},
@@ -49,17 +50,17 @@ class Head:
     norm: float = 0.5
     momentum: float = 0.9
     average: float = 0.5
-    bias: float = 1.0
+    bias: float = 0.1
     seeds: int = 5
 
     def noise(self, epsilon: float) -> float:
         """The noise of each of the steps."""
         return gaussian_noise(epsilon, DELTA) * math.sqrt(self.steps)
 
-    def lr(self, epsilon: float, rows: int, width: int) -> float:
+    def lr(self, epsilon: float, rows: int) -> float:
         """The rule of the linear learner (privaware.learn.linear), from public facts."""
-        spread = self.noise(epsilon) * self.norm * math.sqrt(width * CLASSES * self.steps) / rows
-        return min(max(2.0 / spread, 0.01), 64.0)
+        spread = self.noise(epsilon) * self.norm * math.sqrt(CLASSES * self.steps) / rows
+        return min(LR_NAMED / spread, LONGEST)
 
 
 def gaussian_noise(epsilon: float, delta: float) -> float:
@@ -119,7 +120,7 @@ def scores(
     """Accuracy by epsilon, by multiple of the rule's step size, for each seed."""
     rows, labels, test_rows, test_labels = parts
     cells = [(e, f) for e in epsilons for f in factors for _ in range(head.seeds)]
-    rule = {e: head.lr(e, len(rows), rows.shape[1]) for e in epsilons}
+    rule = {e: head.lr(e, len(rows)) for e in epsilons}
     noise = torch.tensor([head.noise(e) for e, _ in cells], device=rows.device)
     lr = torch.tensor([rule[e] * f for e, f in cells], device=rows.device)
     found: dict[float, dict[float, list[float]]] = {e: {f: [] for f in factors} for e in epsilons}
@@ -196,7 +197,7 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
         parts = [in_chunks(make, images), labels, in_chunks(make, test), test_labels]
         by_epsilon = scores(head, parts, given.epsilons, (given.factor,))
         width = parts[0].shape[1]
-        rule = {e: given.factor * head.lr(e, len(images), width) for e in given.epsilons}
+        rule = {e: given.factor * head.lr(e, len(images)) for e in given.epsilons}
         lines.append({"data": name, "feature": kind, "width": width, "head": asdict(head), "lr": rule,
                       "scores": by_epsilon, "seconds": time.perf_counter() - began})  # fmt: skip
         show(lines[-1])

@@ -3,7 +3,7 @@
 A wide residual network was taught to recognise views of synthetic textures and dead leaves (no photograph, no row of
 any data set); its weights, the seed and the command that made them are part of the package. A row is resized to
 32 x 32, maps at several depths are rectified, averaged to a few points each, whitened by the covariance of synthetic
-images and scaled to length `norm`. Beside scattering (`Beside`) it is better still.
+images and scaled to length `norm`. With scattering beside it, `Prior(scatter=1.0)`, it is better still.
 
 Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.05963, for learning from noise; Tang et al.
 2023, Differentially Private Image Classification by Learning Priors from Random Processes, arXiv:2306.06076, for its
@@ -13,6 +13,8 @@ Use when: the data are natural images, grey or in colour. For digits and signs s
 
 >>> Prior(depths=(3, 5), pools=(4, 1)).width()
 2304
+
+A private linear model on it: `fit(..., learner="linear", settings={"features": [{"name": "prior", "scatter": 1.0}]})`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from privaware.events import Event
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
-from privaware.learn._rows import feature_for
+from privaware.learn._rows import feature_for, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -249,7 +249,7 @@ def architecture(
     given: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]
 ) -> dict[str, Any]:
     """The given network, checked against rows that went through `chain`, or a small one that suits them."""
-    shape = _shape(schema, chain)
+    shape = shape_after(chain, schema)
     outputs = max(len(schema.classes), 1)
     flat = len(shape) != 3 or (given or {}).get("name") == "fcn"
     ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
@@ -263,17 +263,6 @@ def architecture(
     if described["outputs"] != outputs:
         raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
     return model.describe()
-
-
-def _shape(schema: Schema, chain: tuple[Any, ...]) -> tuple[int, ...]:
-    """Of a row after its features, seen on a made-up one."""
-    empty: Any = np.zeros((1, *schema.shape), np.float32)
-    if schema.form == "text":
-        empty = np.array([""], dtype=object)
-    elif schema.form == "table":
-        empty = np.zeros((1, len(schema.used)))
-    made = features.apply(chain, empty, schema).shape[1:]
-    return tuple(made) if math.prod(made) else (1,)
 
 
 def chosen(shape: tuple[int, ...]) -> dict[str, Any]:

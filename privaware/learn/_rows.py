@@ -34,6 +34,29 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
     return features.apply((feature,), data.x, data.schema)
 
 
+ROWS_AT_ONCE = 4096
+
+
+def rows_after(chain: tuple[Any, ...], data: Data) -> np.ndarray:
+    """Flat float32 rows behind several features, made some thousands at a time: images grow on the way."""
+    made = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
+    for at in range(0, len(made), ROWS_AT_ONCE):
+        some = features.apply(chain, data.x[at : at + ROWS_AT_ONCE], data.schema)
+        made[at : at + ROWS_AT_ONCE] = some.reshape(len(some), made.shape[1])
+    return made
+
+
+def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
+    """Of a row after its features, seen on a made-up one."""
+    empty: Any = np.zeros((1, *schema.shape), np.float32)
+    if schema.form == "text":
+        empty = np.array([""], dtype=object)
+    elif schema.form == "table":
+        empty = np.zeros((1, len(schema.used)))
+    made = features.apply(chain, empty, schema).shape[1:]
+    return tuple(made) if math.prod(made) else (1,)
+
+
 def linear_model(schema: Schema, feature: Any, weight: np.ndarray, bias: np.ndarray) -> Model:
     """The released form of weights (outputs, width) and biases."""
     architecture = {"name": "linear", "inputs": weight.shape[1], "outputs": len(weight)}

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 import torch
 
 from benchmarks.prior_heads import Head, accuracies, gaussian_noise, train
-from privaware import features
+from privaware import features, fit
+from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.features._depths import trunk
 from privaware.features._pretrain import Pretraining, Recipe, contrast
@@ -24,7 +26,11 @@ from privaware.features._weights import measure, measure_scattering, save
 from privaware.features._whitening import Statistics, by_mode, coefficients, walsh
 from privaware.features.prior import SHIPPED, Prior
 from privaware.learn.linear import Linear
-from privaware.schema import Schema
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+
+ROOT = Path(__file__).parents[2]
 
 SOURCE = Images(seed=3, size=24, generators=2, each=4)
 TINY = Recipe(
@@ -213,23 +219,85 @@ def test_a_damaged_file_is_refused(prior: Prior, tmp_path: Path) -> None:
         replace(prior, weights=str(broken))(np.zeros((1, 3, 32, 32), np.float32))
 
 
-@pytest.mark.skipif(not SHIPPED.is_file(), reason="the package's weights are not made yet")
 def test_shipped_weights_are_those_of_the_note() -> None:
     note = json.loads(SHIPPED.with_suffix(".json").read_text())
     assert hashlib.sha256(SHIPPED.read_bytes()).hexdigest() == note["sha256"]
-    assert {"command", "seed", "commit"} <= set(note)
-    rows = Prior(scatter=1.0)(np.random.default_rng(1).random((2, 3, 32, 32), dtype=np.float32))
+    assert {"before", "command", "seed", "commit"} <= set(note)
+    assert SHIPPED.stat().st_size < 10_000_000
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = shipped["package-data"]["privaware"]
+    for file in (SHIPPED, SHIPPED.with_suffix(".json")):
+        assert any(file.relative_to(ROOT / "privaware").match(pattern) for pattern in patterns)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 19, 50)])
+def test_shipped_features_are_ready_for_any_image(shape: tuple[int, int, int]) -> None:
+    images = np.random.default_rng(1).random((2, *shape), dtype=np.float32)
+    both = Prior(scatter=1.0)
+    rows, alone = both(images), Prior()(images)
+    assert rows.shape == (2, both.width())
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-4)
+    own = rows[:, : alone.shape[1]] * np.sqrt(2)
+    assert own == pytest.approx(alone, abs=1e-4)  # scattering stands beside, with equal weight
+
+
+def test_what_was_learned_tells_synthetic_images_apart() -> None:
+    """Two crops of one image it has never seen are nearer in the last map than crops of another image."""
+    images = Images(seed=99, generators=2, each=8).make(32).float().numpy() / 255
+    deep = Prior(depths=(5,), pools=(1,))
+    first, second = deep(images[..., 2:42, 2:42]), deep(images[..., 6:46, 6:46])
+    likeness = first @ second.T
+    assert (likeness.argmax(1) == np.arange(32)).mean() > 0.9
 
 
 def test_the_measured_head_is_the_linear_learner() -> None:
     assert gaussian_noise(1.0, 1e-5) == pytest.approx(3.730631, rel=1e-5)
-    schema = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
-    noise = Head().noise(1.0)
-    assert Head().lr(1.0, 60_000, 784) == pytest.approx(Linear().step_size(schema, noise))
-    labels = torch.arange(200) % 10
-    rows = torch.nn.functional.one_hot(labels, 12).float()
-    model = train(Head(), rows, labels, torch.tensor([0.0, 1e4]), torch.tensor([4.0, 4.0]), seed=1)
-    certain, guess = accuracies(model, rows, labels).tolist()
-    assert certain == 1.0
-    assert guess < 0.5
+    schema = Schema(form="image", shape=(1, 3, 4), classes=tuple("0123456789"), rows=200)
+    learner = Linear(features=[{"name": "bounded"}])
+    for epsilon, many in ((0.1, 200), (1.0, 60_000), (20.0, 60_000)):
+        found = learner.step_size(replace(schema, rows=many), Head().noise(epsilon))
+        assert Head().lr(epsilon, many) == pytest.approx(found)
+    rng = np.random.default_rng(0)
+    data = Data(
+        schema=schema,
+        x=rng.random((200, 1, 3, 4), dtype=np.float32),
+        y=rng.integers(0, 10, 200),
+    )
+    quiet = replace(learner, lr=4.0).run(data, 1e-9, Rng(seed=1))
+    rows = torch.from_numpy(features.apply(quiet.features, data.x, schema))
+    labels = torch.from_numpy(data.y)
+    weights, bias = train(Head(), rows, labels, torch.zeros(1), torch.tensor([4.0]), seed=1)
+    assert quiet.tensors["output.weight"] == pytest.approx(weights[:, 0].T.numpy(), abs=1e-4)
+    assert quiet.tensors["output.bias"] == pytest.approx(bias[0].numpy(), abs=1e-4)
+    noisy = train(Head(), rows, labels, torch.tensor([1e4]), torch.tensor([4.0]), seed=1)
+    assert float(accuracies(noisy, rows, labels)[0]) < 0.5
+
+
+def test_a_linear_model_on_the_prior_is_fitted_saved_and_found_again(tmp_path: Path) -> None:
+    made = Images(seed=98, generators=4, each=8).make(64).numpy()
+    labels = np.array(["texture", "leaves"])[np.arange(64) % 2]
+    np.savez(tmp_path / "images.npz", x=made, y=labels)
+    done = fit(
+        tmp_path / "images.npz",
+        epsilon=200.0,
+        accept_schema=True,
+        learner="linear",
+        settings={"features": [{"name": "prior", "scatter": 1.0}], "steps": 30},
+        out=tmp_path / "model",
+        seed=1,
+    )
+    again = Model.load(tmp_path / "model")
+    x = made.astype(np.float32) / 255
+    codes = np.array([again.schema.classes.index(label) for label in labels])
+    assert (again.decided(again.outputs(x)) == codes).mean() > 0.9
+    assert again.outputs(x) == pytest.approx(done.model.outputs(x), abs=1e-5)
+
+
+def test_features_that_do_not_fit_are_refused_before_the_charge() -> None:
+    table = Schema(columns=(Column(name="c", low=0, high=1),), classes=("a", "b"), rows=50)
+    with pytest.raises(WrongInput, match="prior: expected images"):
+        Linear(features=[{"name": "prior"}]).cost(table, 1.0)
+    with pytest.raises(WrongInput, match="expected a feature named"):
+        Linear(features=[{"name": "priour"}]).cost(table, 1.0)
+    with pytest.raises(WrongInput, match="features as a list"):
+        Linear(features="prior")  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ LEARNERS = {
     "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
+    "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
     "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),
