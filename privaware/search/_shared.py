@@ -16,6 +16,7 @@ from torch import Tensor
 
 from privaware.data import Data
 from privaware.descent import Descent
+from privaware.descent._memory import physical_rows
 from privaware.descent._run import Run
 from privaware.features.standardise import Standardise
 from privaware.models._supernet import Supernet
@@ -70,6 +71,9 @@ class Shared:
         self.run = Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
         self.supernet = supernet
         stack = self.run.stack
+        if descent.physical is None:  # not by all operations at once, but by the largest cell
+            stack.module.cell = ("selu",) * len(supernet.cells[0].edges)  # type: ignore[arg-type, assignment]
+            self.run.physical = physical_rows(self.run)
         for name, parameter in supernet.named_parameters():
             parameter.requires_grad_(False)
             parameter.data = stack.tensors[name][0]  # live: what a step changes is seen here

@@ -24,6 +24,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,6 +45,9 @@ __all__ = ["DpNas", "Found"]
 
 Progress = Callable[[int, int, float], None]
 Watch = Callable[[int, "Shared", "Controller"], None]
+
+EVERY = 5
+"""Epochs between two checkpoints."""
 
 LEAST = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
 
@@ -162,9 +166,10 @@ class DpNas:
         device: str = "cpu",
         progress: Progress | None = None,
         public: bool = False,
+        checkpoint: str | Path | None = None,
     ) -> dict[str, str]:
-        """The best cell, as a point of the space `dpnas`."""
-        aids = {"device": device, "progress": progress, "public": public}
+        """The best cell, as a point of the space `dpnas`; with a `checkpoint` it goes on after a crash."""
+        aids = {"device": device, "progress": progress, "public": public, "checkpoint": checkpoint}
         return self.search(train, held, noise, rng, **aids).point  # type: ignore[arg-type]
 
     def search(
@@ -177,9 +182,11 @@ class DpNas:
         device: str = "cpu",
         progress: Progress | None = None,
         public: bool = False,
+        checkpoint: str | Path | None = None,
         watch: Watch | None = None,
     ) -> Found:
         """The same with the controller, which is made of noised values only; `watch` hears every epoch's end."""
+        from privaware.search import _resume
         from privaware.search._shared import Scorer
 
         if not public and not noise > 0:
@@ -187,19 +194,30 @@ class DpNas:
         shared = self._shared(train, min(noise, self.aware) if public else noise, rng, device)
         scorer = Scorer(shared, held, 0.0 if public else noise * self.reward_noise, rng)
         learner = self._learner(rng)
+        settings = (self, noise, public, train.schema)
+        first = 0 if checkpoint is None else _resume.restore(checkpoint, shared, learner, settings)
         began = time.monotonic()
-        for epoch in range(self.epochs):
-            teaching = epoch >= self.warm_up and self.policy == "controller"
-            for cell in self._proposals(learner, self.each, rng, teaching):
-                shared.step(cell)
-            for _ in range(self.updates * teaching):
-                self._teach(learner, scorer, rng)
+        for epoch in range(first, self.epochs):
+            self._epoch(epoch, shared, learner, scorer, rng)
             if progress is not None:
                 gone = time.monotonic() - began
-                progress(epoch + 1, self.epochs, gone / (epoch + 1) * (self.epochs - epoch - 1))
+                left = gone / (epoch + 1 - first) * (self.epochs - epoch - 1)
+                progress(epoch + 1, self.epochs, left)
             if watch is not None:
                 watch(epoch, shared, learner.controller)
+            if checkpoint is not None and (epoch % EVERY == EVERY - 1 or epoch + 1 == self.epochs):
+                _resume.save(checkpoint, epoch + 1, shared, learner, settings)
         return self._derived(learner, scorer, rng)
+
+    def _epoch(
+        self, epoch: int, shared: Shared, learner: Reinforce, scorer: Scorer, rng: Rng
+    ) -> None:
+        """Steps on the shared weights, then lessons for the controller."""
+        teaching = epoch >= self.warm_up and self.policy == "controller"
+        for cell in self._proposals(learner, self.each, rng, teaching):
+            shared.step(cell)
+        for _ in range(self.updates * teaching):
+            self._teach(learner, scorer, rng)
 
     def _shared(self, train: Data, noise: float, rng: Rng, device: str) -> Shared:
         from privaware import descent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,30 @@ def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() 
     assert heard[-1] > 0.75
     assert found.score > 0.8
     assert found.score == max(found.scores)
+
+
+def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("privaware.search.dpnas.EVERY", 2)
+    rows, search = rows_for(IMAGE, 24), replace(TINY, epochs=7, nodes=2, derived=6)
+
+    def crash(epoch: int, shared: Any, controller: Any) -> None:
+        if epoch == 4:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "search.npz"
+    whole = search.search(rows, rows, 1.0, Rng(seed=3))
+    with pytest.raises(KeyboardInterrupt):
+        search.search(rows, rows, 1.0, Rng(seed=3), checkpoint=file, watch=crash)
+    heard: list[int] = []
+    again = search.search(
+        rows, rows, 1.0, Rng(seed=99), checkpoint=file, watch=lambda epoch, *_: heard.append(epoch)
+    )
+    assert heard == [4, 5, 6]
+    assert (again.cells, again.scores) == (whole.cells, whole.scores)
+    with pytest.raises(WrongInput, match="settings"):
+        replace(search, lr=9.0).search(rows, rows, 1.0, Rng(seed=3), checkpoint=file)
 
 
 def test_cells_are_points_of_the_space() -> None:
