@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import prior_finetune
 from benchmarks.prior_heads import Head, accuracies, gaussian_noise, train
-from privaware import features, fit
+from privaware import accounting, features, fit
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.features._depths import trunk
@@ -301,3 +302,20 @@ def test_features_that_do_not_fit_are_refused_before_the_charge() -> None:
         Linear(features=[{"name": "priour"}]).cost(table, 1.0)
     with pytest.raises(WrongInput, match="features as a list"):
         Linear(features="prior")  # type: ignore[arg-type]
+
+
+def test_fine_tuning_has_the_noise_of_its_budgets_and_begins_at_the_prior() -> None:
+    noise = json.loads(prior_finetune.PRICES.read_text())["noise"]
+    for epsilon, level in noise.items():
+        spent = prior_finetune.recipe(lr=1.0, copies=2).cost(level)
+        paid = accounting.epsilon(spent, prior_finetune.DELTA)
+        assert 0.99 * float(epsilon) < paid <= float(epsilon)
+    network = prior_finetune.begun()
+    images = torch.rand(2, 3, 32, 32)
+    shown = Prior(depths=(5,), pools=(1,), whiten=0.0, mirror=False, norm=1.0)(images)
+    pooled = network[:-1](images * 2 - 1)
+    assert torch.allclose(torch.nn.functional.normalize(pooled, dim=1), shown, atol=1e-4)
+    assert not network.output.weight.any()
+    moved = prior_finetune.moved(images, torch.Generator().manual_seed(1))
+    assert moved.shape == images.shape
+    assert not torch.equal(moved, images)
