@@ -360,7 +360,7 @@ def sizes(bench: Bench, rows: int, seed: int) -> dict[str, Any]:
     chosen = chosen.to(whole.x.device)
     part = replace(whole, x=whole.x[chosen], y=whole.y[chosen])
     rng = Rng(seed=seed)
-    features = normalised(part, "private 8", "cifar10", rng)
+    features = normalised(part, "floored 8", "cifar10", rng)
     members = list(product((15, 30, 60, 120), (0.125, 0.25, 0.5, 1.0, 2.0)))
     published = max(10_000, rows)
     prices = [PRICES["sizes"][f"{published} {epochs}"] for epochs, _ in members]
@@ -515,8 +515,10 @@ def cells(bench: Bench) -> Iterator[Cell]:
     for setting in BEST[:5]:
         yield from seeds(bench, "best", setting)
     yield from seeds(bench, "best", BEST[5], every=5)
-    for kind, setting in product(("floored 8", "exact 8"), (BEST[2], BEST[0])):
-        yield from seeds(bench, kind, replace(setting, kind=kind), every=5)
+    for setting in (BEST[2], BEST[0], BEST[5], BEST[3]):
+        yield from seeds(bench, "floored 8", replace(setting, kind="floored 8"), every=5)
+    for setting in (BEST[2], BEST[0]):
+        yield from seeds(bench, "exact 8", replace(setting, kind="exact 8"), every=5)
     for name, batch in product(RATES, reversed(BATCHES)):
         yield f"grid {name} {batch}", partial(grid, bench, name, batch)
     for setting in BEST[:3]:
@@ -532,7 +534,12 @@ def cells(bench: Bench) -> Iterator[Cell]:
     for rows, seed in product((10_000, 25_000), range(2)):
         price = PRICES["sizes"][f"{rows} 60"]
         small = replace(
-            BEST[5], rows=rows, base_lr=0.125, noise=price["noise"], steps=price["steps"]
+            BEST[5],
+            kind="floored 8",
+            rows=rows,
+            base_lr=0.125,
+            noise=price["noise"],
+            steps=price["steps"],
         )
         yield f"sizes cnn {rows} {seed}", partial(trained, bench, small, seed, every=50)
     for name, seed in product(("mnist", "fashion_mnist"), SEEDS):
