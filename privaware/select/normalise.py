@@ -2,7 +2,8 @@
 
 Rows go through `features`. A row gives the mean of each channel over its places, cut to length
 `means`, and the mean of the squares, cut to length `squares`; both sums are released, divided by the
-declared number of rows, and become a `Standardise` feature.
+declared number of rows, and become a `Standardise` feature. No variance is believed below the noise of its
+mean square: a smaller one is mostly noise, and would blow its channel up.
 
 Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more
     data), appendix B.1, arXiv:2011.11660. Their code takes the two lengths from the exact medians of the
@@ -44,7 +45,7 @@ ROWS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Normalise:
-    """`means` and `squares` bound a row's two vectors; `floor` is the least variance believed."""
+    """`means` and `squares` bound a row's two vectors; `floor` is the least variance believed, if noise is less."""
 
     means: float = 1.0
     squares: float = 1.0
@@ -65,7 +66,8 @@ class Normalise:
         rows = data.schema.rows
         mean = rng.gaussian(exact_means, noise=noise, sensitivity=self.means) / rows
         square = rng.gaussian(exact_squares, noise=noise, sensitivity=self.squares) / rows
-        deviation = np.sqrt(np.maximum(square - mean**2, self.floor))
+        floor = max(self.floor, noise * self.squares / rows)
+        deviation = np.sqrt(np.maximum(square - mean**2, floor))
         return Standardise(mean=_plain(mean), deviation=_plain(deviation))
 
     def _sums(self, data: Data) -> tuple[np.ndarray, np.ndarray]:

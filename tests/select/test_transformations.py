@@ -148,6 +148,17 @@ def test_without_noise_channels_get_mean_0_and_deviation_1() -> None:
     np.testing.assert_allclose(after.std(axis=(0, 2, 3)), 1, atol=1e-3)
 
 
+def test_no_variance_is_believed_below_its_noise() -> None:
+    schema = replace(COLOUR, rows=500)
+    flat = Data(
+        schema=schema, x=np.full((500, 3, 4, 4), 0.5, np.float32), y=np.zeros(500, np.int64)
+    )
+    made = [Normalise().run(flat, 8.0, Rng(seed=at)).deviation for at in range(20)]
+    least = np.sqrt(8.0 / 500)
+    assert np.min(made) == pytest.approx(least)
+    assert np.median(made) < 1.5 * least
+
+
 def test_released_features_go_through_a_model_folder() -> None:
     for made in (
         Project(matrix=((1.0, 0.0), (0.5, 2.0))),
