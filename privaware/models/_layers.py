@@ -150,11 +150,14 @@ class Cell(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         states = [self.entry(x)]
         for end in range(1, self.nodes + 1):
-            state = torch.zeros_like(states[0])
+            node: Tensor | None = (
+                None  # no zeros to begin with: adding them would cost as much as an edge
+            )
             for start, before in enumerate(states):
                 if f"edge_{start}_{end}" in self.edges:
-                    state = state + self.edges[f"edge_{start}_{end}"](before)
-            states.append(state)
+                    value = self.edges[f"edge_{start}_{end}"](before)
+                    node = value if node is None else node + value
+            states.append(torch.zeros_like(states[0]) if node is None else node)
         return torch.cat(states[1:], dim=1)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from privaware.data import Data
 from privaware.descent import Descent
+from privaware.descent._loop import _precision
 from privaware.descent._memory import physical_rows
 from privaware.descent._run import Run
 from privaware.features.standardise import Standardise
@@ -94,7 +95,8 @@ class Shared:
         active = torch.from_numpy(inside).to(self.owners.device)[self.owners]
         self.run.state["active"].copy_(active[None])
         self.run.stack.module.cell = cell  # type: ignore[assignment]
-        self.run.one_step()
+        with _precision(self.run.descent.precision):
+            self.run.one_step()
 
     @torch.no_grad()
     def right(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:

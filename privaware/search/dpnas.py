@@ -109,6 +109,7 @@ class DpNas:
     policy: str = "controller"
     network: dict[str, Any] = field(default_factory=dict)
     physical: int | None = field(default=None, repr=False, compare=False)
+    precision: str = field(default="float32", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
@@ -232,6 +233,7 @@ class DpNas:
             update=Shared.update(self.lr, self.momentum, self.decay),
             lr_schedule=descent.cosine(self.last_lr),
             physical=self.physical,
+            precision=self.precision,
         )
         supernet = shared_network(self._description(train.schema), rng)
         inputs, targets = tensors_of(train, device)

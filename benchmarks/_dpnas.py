@@ -1,0 +1,299 @@
+"""What the DPNAS benchmark does: settings of each data set, one training, one search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.tramer_boneh import CHANNELS
+from privaware import datasets, models
+from privaware.data import Data
+from privaware.descent import (
+    Checkpoint,
+    Descent,
+    Poisson,
+    clipped_sum,
+    cross_entropy,
+    flat,
+    momentum,
+)
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.search._cells import Cell, shares, uniform
+from privaware.search._shared import tensors_of
+from privaware.search.dpnas import DpNas
+
+AWARE = 0.8
+HELD = 0.4
+PROPOSED = 20
+LOOKED = 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """Evaluation settings (`marks`: the steps at which the classic epsilon is 1, 2 and 3), and those of the search."""
+
+    network: dict[str, Any]
+    small: dict[str, Any]
+    cnn: dict[str, Any]
+    batch: int
+    noise: float
+    lr: float
+    marks: tuple[int, ...]
+    search: dict[str, Any]
+    sgd_lr: float = 0.1
+
+
+def cnn(name: str) -> dict[str, Any]:
+    """The hand-made network of Papernot et al. that Table 1 compares with."""
+    return models.named()[f"tramer_boneh.cnn.{name}"].description
+
+
+WIDE = {"channels": [48, 96, 192], "activation": "selu"}
+NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
+SMALL = {"channels": [16, 16, 32], "squeeze": 16}
+SEARCH = {
+    "rate": 0.04, "lr": 1.0, "aware": AWARE, "held_rate": 0.1, "updates": 4,
+    "physical": 2048, "precision": "tf32",
+}  # fmt: skip
+GREY = {"batch": 2048, "noise": 2.15, "lr": 2.0, "marks": (118, 514, 1157), "search": SEARCH}
+CASES = {
+    "mnist": Case(NARROW, SMALL, cnn("mnist.26010"), **GREY),
+    "fashion_mnist": Case(NARROW, SMALL, cnn("mnist.26010"), **GREY),
+    "cifar10": Case(
+        WIDE, {**SMALL, "activation": "selu"}, cnn("cifar10.550570"),
+        batch=2048, noise=2.0664, lr=2.0, marks=(69, 316, 721), search=SEARCH,
+    ),
+    # Small enough for a CPU, and far from private: it shows that the parts work together.
+    "digits": Case(
+        {"channels": [8, 16], "squeeze": 16, "hidden": 32, "groups": 4, "activation": "selu"},
+        {"channels": [4, 8], "squeeze": 8, "hidden": 16, "groups": 4, "activation": "selu"},
+        {"name": "simple_cnn", "inputs": [1, 8, 8], "outputs": 10, "filters": [16, 32],
+         "hidden": [32], "activation": "tanh"},
+        batch=144, noise=0.6, lr=4.0, marks=(60, 200),
+        search={"epochs": 40, "warm_up": 20, "rate": 0.1, "lr": 4.0, "aware": 0.3, "updates": 2,
+                "held_rate": 0.5, "controller_lr": 0.01},
+    ),
+}  # fmt: skip
+
+
+@cache
+def parts(data: str) -> tuple[Data, Data]:
+    loaded = datasets.load(data)
+    return loaded.train, loaded.test
+
+
+def scaled(rows: Data, data: str, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images standardised by public constants, and their classes."""
+    if data not in CHANNELS:
+        return tensors_of(rows, device)
+    mean, deviation = (torch.tensor(v, device=device)[:, None, None] for v in CHANNELS[data])
+    x = (torch.from_numpy(rows.x).to(device) - mean) / deviation
+    return x, torch.from_numpy(rows.y).to(device)
+
+
+def described(data: str, cell: Cell | list[Any], **more: Any) -> dict[str, Any]:
+    """The network of a cell in the form of a data set."""
+    shape = parts(data)[0].schema.shape
+    ends = {"inputs": list(shape), "outputs": 10, "cell": list(cell)}
+    return {"name": "dpnas", **ends, **CASES[data].network, **more}
+
+
+@dataclass(frozen=True)
+class Marks(Checkpoint):
+    """Keeps no file: at the marks it scores the model on test rows."""
+
+    tested: Any = None
+    truth: Any = None
+    at: tuple[int, ...] = ()
+    scores: list[float] = field(default_factory=list)
+
+    def load(self, run: Any) -> None:
+        """Runs begin at their beginning."""
+
+    def maybe(self, run: Any) -> None:
+        if run.step in self.at:
+            network = run.released()[0].to(self.tested.device).eval()
+            self.scores.append(accuracy(network, self.tested, self.truth))
+
+
+@torch.no_grad()
+def accuracy(network: Any, inputs: torch.Tensor, truth: torch.Tensor) -> float:
+    right = [network(x).argmax(1) == y for x, y in zip(inputs.split(2000), truth.split(2000))]
+    return float(torch.cat(right).float().mean())
+
+
+def train(
+    data: str, description: dict[str, Any], seed: int, device: str, precision: str = "float32"
+) -> dict[str, Any]:
+    """One network from scratch with the evaluation settings; test accuracy at each mark."""
+    case, (rows, test) = CASES[data], parts(data)
+    inputs, targets = scaled(rows, data, device)
+    descent = Descent(
+        steps=case.marks[-1],
+        sampler=Poisson(rate=case.batch / len(rows)),
+        clip=flat(0.1),
+        update=momentum(case.lr, 0.9),
+        precision=precision,
+        physical=2304
+        if device.startswith("cuda")
+        else None,  # a whole sample at once, almost always
+    )
+    marks = Marks("", 1, *scaled(test, data, device), case.marks)
+    network = models.build(description, np.random.default_rng(seed))
+    began = time.perf_counter()
+    given = {"noise": case.noise, "rows": len(rows), "rng": Rng(seed=seed), "device": device}
+    descent.run(network, inputs, targets, checkpoint=marks, **given)
+    return {
+        "data": data,
+        "seed": seed,
+        "accuracy": marks.scores,
+        "parameters": models.count(description),
+        "cell": description.get("cell"),
+        "precision": precision,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def strategy(data: str, variant: str) -> DpNas:
+    """The search as it is, with cells at random throughout, or with plain gradient descent."""
+    case = CASES[data]
+    made = DpNas(**case.search, network=case.network)
+    if variant == "uniform":
+        return replace(made, policy="uniform")
+    if variant == "sgd":
+        return replace(made, norm=float("inf"), aware=0.0, lr=case.sgd_lr)
+    return made
+
+
+def halves(data: str, seed: int) -> tuple[Data, Data]:
+    """Rows that train and rows that score, 0.6 to 0.4 as in the paper."""
+    rows = parts(data)[0]
+    order = np.random.default_rng(seed).permutation(len(rows))
+    cut = round((1 - HELD) * len(rows))
+    return tuple(
+        replace(part, schema=replace(part.schema, rows=len(part)))
+        for part in (rows.take(np.sort(order[:cut])), rows.take(np.sort(order[cut:])))
+    )  # type: ignore[return-value]
+
+
+class Looks:
+    """Figure 3 (c): after epochs, test accuracy with the shared weights of cells proposed and of cells at random."""
+
+    def __init__(self, data: str, device: str, every: int) -> None:
+        test = parts(data)[1]
+        self.rows = tensors_of(test.take(np.arange(min(2000, len(test)))), device)
+        self.every, self.curve = every, list[dict[str, Any]]()
+
+    def __call__(self, epoch: int, shared: Any, controller: Any) -> None:
+        if (epoch + 1) % self.every and epoch:
+            return
+        with torch.no_grad():
+            proposed = controller(LOOKED, torch.Generator().manual_seed(epoch))
+        entropy = float(proposed.entropies.sum(1).mean())
+        seen = {"epoch": epoch + 1, "entropy": round(entropy, 2)}
+        at_random = uniform(LOOKED, controller.nodes, np.random.default_rng(epoch))
+        for name, cells in (("controller", names(proposed.cells)), ("uniform", at_random)):
+            scores = shared.right(cells, *self.rows) / len(self.rows[1])
+            seen[name] = [round(float(score), 4) for score in scores]
+        self.curve.append(seen)
+
+
+def names(cells: torch.Tensor) -> list[Cell]:
+    from privaware.models.dpnas import OPERATIONS
+
+    return [tuple(OPERATIONS[op] for op in row) for row in cells.tolist()]
+
+
+def search(
+    data: str, variant: str, seed: int, device: str, saved: Path, tell: Callable[..., None]
+) -> dict[str, Any]:
+    """One search on benchmark rows as public ones, and what its controller proposes."""
+    chosen = strategy(data, variant)
+    looks = Looks(data, device, every=max(1, chosen.epochs // 50))
+    began = time.perf_counter()
+    found = chosen.search(
+        *halves(data, seed), chosen.aware, Rng(seed=seed), device=device, public=True,
+        progress=tell, checkpoint=saved, watch=looks,
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    if variant == "uniform":
+        thousand = uniform(1000, chosen.nodes, np.random.default_rng(seed))
+    else:
+        with torch.no_grad():
+            drawn = found.controller(1000, torch.Generator().manual_seed(seed)).cells
+        thousand = names(drawn)
+    saved.unlink(missing_ok=True)
+    return {
+        "data": data,
+        "variant": variant,
+        "seed": seed,
+        "cell": list(found.cell),
+        "score": found.score,
+        "cells": [list(cell) for cell in found.cells[:PROPOSED]],
+        "scores": list(found.scores),
+        "shares": shares(thousand),
+        "curve": looks.curve,
+        "settings": repr(chosen),
+        "seconds": round(seconds, 1),
+    }
+
+
+def check(device: str) -> dict[str, Any]:
+    """Whether the device finds the same clipped sums as a CPU, and how long steps take there."""
+    torch.backends.cudnn.allow_tf32 = False
+    cell = CELLS["cifar10"]
+    network = models.build(
+        {"name": "dpnas", "inputs": [3, 32, 32], "outputs": 10, "cell": cell, **WIDE},
+        np.random.default_rng(0),
+    )
+    rows, truth = torch.rand(6, 3, 32, 32), torch.arange(6)
+    slow, _ = clipped_sum(network, cross_entropy, rows, truth, norm=0.1)
+    fast, _ = clipped_sum(
+        network.to(device), cross_entropy, rows.to(device), truth.to(device), norm=0.1
+    )
+    apart = max(float((fast[name].cpu() - value).abs().max()) for name, value in slow.items())
+    if apart > 1e-4:
+        raise SystemExit(f"clipped sums on {device} are {apart:.2g} away from those on a CPU")
+    return {
+        "apart": apart,
+        **{f"search step {data}": pace(data, device) for data in ("mnist", "cifar10")},
+    }
+
+
+def pace(data: str, device: str, steps: int = 20) -> float:
+    """Seconds of one step on shared weights, on made-up rows."""
+    shape = (3, 32, 32) if data == "cifar10" else (1, 28, 28)
+    schema = Schema(form="image", shape=shape, classes=tuple("0123456789"), rows=30_000)
+    drawn = np.random.default_rng(0)
+    x = drawn.random((30_000, *shape), dtype=np.float32)
+    rows = Data(schema=schema, x=x, y=drawn.integers(10, size=30_000))
+    shared = strategy(data, "dp")._shared(rows, AWARE, Rng(seed=0), device)
+    cells = uniform(steps + 5, 5, drawn)
+    for at, cell in enumerate(cells):
+        if at == 5:
+            _wait(device)
+            began = time.perf_counter()
+        shared.step(cell)
+    _wait(device)
+    return round((time.perf_counter() - began) / steps, 4)
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+CELLS = {
+    "cifar10": [5, 1, 5, 6, 1, 0, 5, 0, 0, 3, 5, 5, 6, 1, 6],
+    "mnist": [5, 6, 3, 0, 5, 4, 0, 6, 0, 3, 1, 0, 1, 1, 4],
+    "fashion_mnist": [3, 0, 5, 4, 5, 3, 0, 0, 6, 3, 5, 6, 1, 4, 1],
+}
+"""The cells that the authors found, as numbers of operations."""

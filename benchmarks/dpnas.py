@@ -1,0 +1,239 @@
+"""DPNAS: searches, the networks they find, and the paper's tables and figures, as one list of resumable jobs.
+
+    python -m benchmarks.dpnas run --device cuda --store dpnas.jsonl --limit 560
+    python -m benchmarks.dpnas list --store dpnas.jsonl
+    python -m benchmarks.dpnas page --store dpnas.jsonl --plots docs/results/dpnas
+    python -m benchmarks.dpnas run --data digits --store digits.jsonl          (minutes on a CPU)
+
+Every job is one line of the store, written when it is done; the same command goes on where it stopped, and a search
+goes on from its last saved epoch (a file beside the store). The most important and cheapest come first; `--only` takes
+beginnings of names such as `search/mnist` or `train/cifar10/found`. With `--limit` no job is begun that would end past
+so many seconds, judged by jobs of its kind that are in the store, or by a guess.
+
+Searches run on benchmark rows as public ones: steps clipped at 0.1 with noise 0.8, exact scores, nothing charged, as in
+the paper. Networks are trained from scratch on all training rows with the authors' evaluation settings (clipping norm
+0.1, batch 2,048, learning rate 2, momentum 0.9, noise 2.15 or 2.0664); one training gives the accuracy at the steps
+where the classic epsilon reaches 1, 2 and 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA = ("mnist", "fashion_mnist", "cifar10")
+ACTIVATIONS = ("relu", "relu6", "elu", "selu", "tanh", "hardtanh", "leaky_relu")
+GUESS = {"check": 40.0, "search": 160.0, "mnist": 14.0, "fashion_mnist": 14.0, "cifar10": 45.0}
+SEEDS = 5
+
+Store = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """`name` is kind/data/what/seed; `needs` are jobs whose result it reads."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Jobs that take about equally long."""
+        words = self.name.split("/")
+        small = words[2] in ("small", "cnn") if len(words) > 2 else False
+        return "/".join([*words[:2], *(words[2:3] if small or words[0] == "search" else ())])
+
+
+def found(data: str, what: str = "found", seeds: range = range(SEEDS), of: str = "") -> list[Job]:
+    """Trainings of one network on one data set."""
+    needs = (f"search/{of or data}/dp",)
+    if what.startswith(("paper", "cnn", "random")):
+        needs = ()
+    elif what.startswith("sgd"):
+        needs = (f"search/{data}/sgd",)
+    return [Job(f"train/{data}/{what}/{seed}", needs) for seed in seeds]
+
+
+def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
+    """Everything, in the order of what it is worth for its time."""
+    if chosen == ("digits",):
+        yield from quick()
+        return
+    yield Job("check")
+    for data in chosen:
+        yield from found(data, "paper", range(1))
+    for data in chosen:
+        yield Job(f"search/{data}/dp")
+        yield from found(data)
+    for data in chosen:
+        yield from found(data, "small")
+    for data in chosen:
+        yield from found(data, "cnn")
+    for data in chosen:
+        yield from found(data, "paper", range(1, SEEDS))
+    for data in chosen:
+        for other in chosen:
+            if other != data:
+                yield from found(data, f"from_{other}", range(3), of=other)
+    last = chosen[-1]
+    yield Job(f"search/{last}/uniform")
+    yield Job(f"search/{last}/sgd")
+    for name in (*ACTIVATIONS, "average_pool"):
+        yield from found(last, f"cnn_{name}", range(3))
+    for at in range(20):
+        yield from found(last, f"sgd_{at:02d}", range(1))
+        yield from found(last, f"random_{at:02d}", range(1))
+
+
+def quick() -> Iterator[Job]:
+    """The whole way on small data."""
+    yield Job("search/digits/dp")
+    yield from found("digits", "found", range(3))
+    for at in range(6):
+        yield from found("digits", f"random_{at:02d}", range(1))
+    yield from found("digits", "cnn", range(3))
+    yield Job("search/digits/uniform")
+
+
+def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import _dpnas
+
+    words = job.name.split("/")
+    if words[0] == "check":
+        return _dpnas.check(given.device)
+    if words[0] == "search":
+        saved = given.store.with_name(f"{given.store.stem}.{words[1]}.{words[2]}.npz")
+        tell = progress(job.name)
+        return _dpnas.search(words[1], words[2], given.seed, given.device, saved, tell)
+    description = network(words[1], words[2], store)
+    return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision)
+
+
+def network(data: str, what: str, store: Store) -> dict[str, Any]:
+    """The description behind the third word of a training's name."""
+    from benchmarks import _dpnas
+    from privaware.search._cells import uniform
+
+    case = _dpnas.CASES[data]
+    kind, _, rest = what.partition("_")
+    if kind == "cnn":
+        more = {"pooling": "average"} if rest == "average_pool" else {"activation": rest or "tanh"}
+        return {**case.cnn, **more}
+    if kind == "paper":
+        return _dpnas.described(data, _dpnas.CELLS[data])
+    if kind == "random":
+        import numpy as np
+
+        return _dpnas.described(data, uniform(20, 5, np.random.default_rng(7))[int(rest)])
+    if kind == "sgd":
+        return _dpnas.described(data, store[f"search/{data}/sgd"]["cells"][int(rest)])
+    cell = store[f"search/{rest if kind == 'from' else data}/dp"]["cell"]
+    return _dpnas.described(data, cell, **(case.small if kind == "small" else {}))
+
+
+def progress(name: str) -> Callable[[int, int, float], None]:
+    heard = [0.0]
+
+    def tell(step: int, steps: int, left: float) -> None:
+        if time.monotonic() - heard[0] > 10 or step == steps:
+            heard[0] = time.monotonic()
+            print(
+                f"  {name}: epoch {step} of {steps}, {left:.0f} s left", file=sys.stderr, flush=True
+            )
+
+    return tell
+
+
+def read(path: Path) -> Store:
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return {line["job"]: line for line in lines}
+
+
+def keep(path: Path, record: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def expected(job: Job, known: Store) -> float:
+    """Seconds that jobs of this kind took, or a guess."""
+    alike = [line["wall"] for name, line in known.items() if Job(name).kind == job.kind]
+    words = job.name.split("/")
+    return (
+        max(alike) if alike else GUESS.get(words[0], GUESS.get(words[min(1, len(words) - 1)], 60.0))
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    began, store = time.monotonic(), read(given.store)
+    todo = [job for job in listed(given) if job.name not in store]
+    for at, job in enumerate(todo):
+        gone = time.monotonic() - began
+        if gone + 1.15 * expected(job, store) > given.limit:
+            print(
+                f"{job.name} would pass the limit of {given.limit:.0f} s: {len(todo) - at} jobs are left"
+            )
+            return
+        if missing := [need for need in job.needs if need not in store]:
+            print(f"{job.name} waits for {missing[0]}", flush=True)
+            continue
+        start = time.monotonic()
+        record = {"job": job.name, **done(job, store, given)}
+        record |= {"wall": round(time.monotonic() - start, 1), "device": given.device}
+        store[job.name] = record
+        keep(given.store, record)
+        print(f"[{gone:.0f} s, {len(todo) - at - 1} left] {told(record)}", flush=True)
+
+
+def told(record: dict[str, Any]) -> str:
+    if "accuracy" in record:
+        scores = ", ".join(f"{100 * score:.2f}" for score in record["accuracy"])
+        return f"{record['job']}: {scores} ({record['parameters']} parameters, {record['wall']} s)"
+    if "cell" in record:
+        return f"{record['job']}: {' '.join(record['cell'])}, {record['score']:.4f} ({record['wall']} s)"
+    return json.dumps(record)
+
+
+def listed(given: argparse.Namespace) -> list[Job]:
+    wanted = tuple(given.only or ("",))
+    return [job for job in jobs(tuple(given.data)) if job.name.startswith(wanted)]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("verb", choices=("run", "list", "page"))
+    arguments.add_argument("--store", type=Path, default=Path("dpnas.jsonl"))
+    arguments.add_argument("--data", nargs="*", default=list(DATA))
+    arguments.add_argument("--only", nargs="*", help="beginnings of the names of jobs")
+    arguments.add_argument("--device", default="cpu")
+    arguments.add_argument("--precision", default="tf32", help="of products on a GPU")
+    arguments.add_argument("--seed", type=int, default=0, help="of the searches")
+    arguments.add_argument("--limit", type=float, default=float("inf"), help="seconds")
+    arguments.add_argument("--plots", type=Path, help="a folder for the figures")
+    given = arguments.parse_args()
+    if given.verb == "run":
+        run(given)
+    elif given.verb == "list":
+        store = read(given.store)
+        for job in listed(given):
+            print(f"{'done' if job.name in store else f'{expected(job, store):4.0f}'} {job.name}")
+    else:
+        from benchmarks._dpnas_page import page
+
+        print(page(read(given.store), given.plots))
+
+
+if __name__ == "__main__":
+    main()
