@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 LATER = {
-    15: "adaptive tuners inside private selection: comes with the search strategies",
     18: "private kNN: comes with that learner",
     19: "two-stage label training: comes with that learner",
     22: "DPGEN: comes with that learner, labelled as without a guarantee",

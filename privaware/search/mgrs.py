@@ -1,7 +1,8 @@
-"""Random search in generations: each starts from the best of the one before, changed or drawn anew.
+"""Random search in generations: each starts from the best winner so far, changed or drawn anew.
 
 Paper: Bao, Bauer and Bindschaedler, MGRS (their Algorithm 3): 40, 20 and 10 candidates, changed with probability 0.7.
-They price the three generations by the formula of RS, whose argument is upside down.
+They price the three generations by the formula of RS, whose argument is upside down, and release the last winner; all
+winners are paid for, so here the best of them is released.
 Privacy: (epsilon, delta) for one row added or removed. Each generation is a random search of its own (see `rs`): a
 secret number of trials, drawn alike given the earlier generations' winners, of which the best is shown. The prices of
 the generations are composed.
@@ -22,7 +23,7 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Law, Round, Trial, expect_counts, expect_shares
+from privaware.search._strategy import Ask, Keeping, Law, Round, expect_counts, expect_shares
 from privaware.space import Space
 
 __all__ = ["Mgrs"]
@@ -59,7 +60,7 @@ class Mgrs:
 
 @dataclass(kw_only=True)
 class Generations(Keeping):
-    """Draws around the last winner."""
+    """Draws around the best winner."""
 
     mutation: float
 
@@ -69,7 +70,4 @@ class Generations(Keeping):
     def _drawn(self) -> dict[str, object]:
         if not self.told or self.rng.random() >= self.mutation:
             return self.space.draw(self.rng)
-        return self.space.mutated(self.told[-1].point, self.rng)
-
-    def best(self) -> Trial:
-        return self.told[-1]
+        return self.space.mutated(self.best().point, self.rng)

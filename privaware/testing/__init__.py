@@ -28,6 +28,7 @@ from privaware.testing._release import released_numbers
 from privaware.testing._replay import Replay, record, replay
 from privaware.testing._rows import example, extremes, neighbours, rows_for
 from privaware.testing._selector import check_selector
+from privaware.testing._strategy import check_strategy
 from privaware.testing._tape import BrokenPromise, Recorder, Replayer
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "canary_game",
     "check_mechanism",
     "check_selector",
+    "check_strategy",
     "example",
     "extremes",
     "neighbours",

@@ -1,0 +1,147 @@
+"""What a search strategy must keep beyond the contract of every mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Disjoint, Event, Gaussian, Laplace
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.search._search import Search
+from privaware.search._strategy import Round, Trial
+from privaware.space import Point, Space
+from privaware.testing._check import check_mechanism
+from privaware.testing._rows import example
+from privaware.testing._tape import BrokenPromise
+
+ONCE = Disjoint(events=(Gaussian(noise=4.0), Laplace(noise=8.0)))
+SMALL = {
+    "choices": {"kind": ["plain", "tempered"], "power": [2.0, 3.0], "weight": [0.5, 1.0, 2.0]},
+    "when": {"power": {"kind": ["tempered"]}},
+    "build": {"power": "$power", "weight": "$weight"},
+}
+
+
+def check_strategy(
+    strategy: Any, *, space: Space | None = None, epsilon: float = 4.0, delta: float = 1e-5
+) -> None:
+    """Raises an AssertionError that names the broken promise.
+
+    Checked are: what is asked lies in the space and is never more than was said; one that says it is not adaptive
+    asks the same whatever it is told; the best is one that it was told of; a search with several trials costs more
+    than one of them; and the whole search keeps the contract of every mechanism, by record and replay on neighbouring
+    rows: one row changes what happens only through noised values.
+
+    >>> from privaware.search.mgrs import Mgrs
+    >>> class Modest(Mgrs):
+    ...     adaptive = False
+    >>> check_strategy(Modest(generations=(4, 4)))
+    Traceback (most recent call last):
+    privaware.testing.BrokenPromise: Modest: says that it is not adaptive, but asks for other candidates ...
+    """
+    name = type(strategy).__name__
+    if getattr(type(strategy), "adaptive", None) not in (True, False):
+        raise BrokenPromise(f"{name}: expected the class attribute adaptive as True or False")
+    _check_talk(name, strategy, space or Space.load("fcn"))
+    search = Search(space=space or Space.load(SMALL), strategy=strategy, build=_votes, held_out=0.3)
+    schema = example(rows=60)
+    price = accounting.epsilon(search.cost(schema, 4.0), delta)
+    once = accounting.epsilon(search.model_cost(schema, 4.0), delta)
+    if search.trials(schema) > 1 and not price > once:
+        raise BrokenPromise(
+            f"{name}: the search costs epsilon {price:.4g}, no more than one trial ({once:.4g})"
+        )
+    check_mechanism(search, schema=schema, epsilon=epsilon, delta=delta, games=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Votes:
+    """A candidate that takes no time: noisy counts of the classes, some on Poisson samples, make a constant model."""
+
+    weight: float = 1.0
+    power: float = 1.0
+    share: float = 1.0
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise) + self._steps * Gaussian(noise=noise).sampled(rate=0.5)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        classes = len(data.schema.classes)
+        total = np.zeros(classes)
+        for rate in (1.0, *[0.5] * self._steps):
+            taken = rng.poisson(len(data), rate) if rate < 1 else np.ones(len(data), dtype=bool)
+            exact = np.bincount(data.y[taken], minlength=classes).astype(float)
+            total += rng.gaussian(exact, noise=noise, sensitivity=1.0)
+        bias = self.weight * np.sign(total) * np.abs(total) ** (1 / self.power)
+        kind = {"name": "constant", "inputs": 1, "outputs": classes}
+        tensors = {"value": bias.astype(np.float32)}
+        return Model(schema=data.schema, features=(), architecture=kind, tensors=tensors)
+
+    def part(self, schema: Schema, share: float, start: Model | None = None) -> Votes:
+        """A share of the counts; nothing is worth going on from."""
+        return replace(self, share=share)
+
+    @property
+    def _steps(self) -> int:
+        return max(1, round(4 * self.share))
+
+
+def _votes(settings: dict[str, Any]) -> Votes:
+    return Votes(**settings)
+
+
+def _check_talk(name: str, strategy: Any, space: Space) -> None:
+    """The strategy alone, told made-up scores."""
+    rounds = strategy.rounds(space, ONCE)
+    if not rounds or not all(isinstance(each, Round) for each in rounds):
+        raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")
+    asked = [_talk(name, strategy, space, rounds, seed) for seed in range(1, 9)]
+    if not strategy.adaptive and any(other != asked[0] for other in asked[1:]):
+        raise BrokenPromise(
+            f"{name}: says that it is not adaptive, but asks for other candidates when told other scores"
+        )
+    if strategy.rounds(space, ONCE) != rounds:
+        raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
+
+
+def _talk(
+    name: str, strategy: Any, space: Space, rounds: tuple[Round, ...], seed: int
+) -> list[Any]:
+    searcher = strategy.start(space, np.random.default_rng(0))
+    scores = np.random.default_rng(seed)
+    told: list[Trial] = []
+    asked: list[Any] = []
+    number = 0
+    for each in rounds:
+        count = min(round(each.expected), 50) if each.law else int(each.count or 0)
+        asks = searcher.ask(count)
+        if len(asks) > count:
+            raise BrokenPromise(f"{name}: asks for {len(asks)} trials where {count} are paid for")
+        trials = []
+        for ask in asks:
+            _expect_inside(name, space, ask.point)
+            trials.append(Trial(number=number, point=ask.point, score=float(scores.random())))
+            number += 1
+        seen = trials if each.law is None else [max(trials, key=lambda trial: trial.score)]
+        searcher.tell(seen)
+        told += seen
+        asked += [ask.point for ask in asks]
+    if searcher.best() not in told:
+        raise BrokenPromise(f"{name}: its best is not a trial that it was told of")
+    return asked
+
+
+def _expect_inside(name: str, space: Space, point: Point) -> None:
+    try:
+        inside = space.canonical(point) == point
+    except WrongInput as problem:
+        raise BrokenPromise(f"{name}: asks for what is not in the space: {problem}") from problem
+    if not inside:
+        raise BrokenPromise(f"{name}: asks for {point}, which holds choices that do not count")
