@@ -150,9 +150,7 @@ class Cell(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         states = [self.entry(x)]
         for end in range(1, self.nodes + 1):
-            node: Tensor | None = (
-                None  # no zeros to begin with: adding them would cost as much as an edge
-            )
+            node: Tensor | None = None  # beginning with zeros would cost as much as an edge
             for start, before in enumerate(states):
                 if f"edge_{start}_{end}" in self.edges:
                     value = self.edges[f"edge_{start}_{end}"](before)
