@@ -215,8 +215,7 @@ class Search:
                     f"{type(self.strategy).__name__} asks for {len(asked)} trials in a round of {count}"
                 )
             tried = work.tried(at, each, asked)
-            told = tried if each.law is None else [max(tried, key=lambda trial: trial.score)]
-            searcher.tell(told)
+            searcher.tell([trial for trial in tried if trial.number in work.models])
         best: Trial = searcher.best()
         return Found(point=best.point, model=work.models[best.number], score=best.score)
 
@@ -250,6 +249,7 @@ class _Trials:
         self.models: dict[int, Model] = {}
         self.number = itertools.count()
         self.best: float | None = None
+        self.leader: int | None = None  # of a round by a law: the number of its best trial so far
         self.began = time.monotonic()
         self.fresh = 0
         self.ready: tuple[str, np.ndarray] | None = None
@@ -260,6 +260,7 @@ class _Trials:
 
     def tried(self, at: int, each: Round, asked: Sequence[Ask]) -> list[Trial]:
         """One round: jobs that the journal knows are taken from it, the others are done."""
+        self.leader = None
         points = [self.search.space.canonical(ask.point) for ask in asked]
         numbers = [next(self.number) for _ in asked]
         jobs = self._jobs(points, [ask.after for ask in asked], each.share)
@@ -295,13 +296,14 @@ class _Trials:
     ) -> None:
         """Keeps every model that will be told of: all, or under a law the best so far."""
         for number, (model, score) in zip(numbers, results, strict=True):
-            leader = max(scores, key=lambda at: scores[at], default=None) if each.law else None
             scores[number] = score
             self.best = score if self.best is None else max(self.best, score)
-            if leader is None or score > scores[leader]:
-                self.models[number] = model
-                if leader is not None:
-                    del self.models[leader]
+            if each.law is not None and self.leader is not None:
+                if score <= scores[self.leader]:
+                    continue
+                del self.models[self.leader]
+            self.models[number] = model
+            self.leader = number
 
     def _jobs(
         self, points: Sequence[Point], after: Sequence[int | None], share: float

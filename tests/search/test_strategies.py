@@ -138,7 +138,7 @@ def test_the_law_of_least_price_is_chosen_at_the_stated_chance() -> None:
         assert price <= accounting.epsilon(other.event(ONCE), 1e-5) + 1e-9
 
 
-def test_pitfall_15_no_adaptive_sampler_is_priced_as_private_selection() -> None:
+def test_p15_no_adaptive_sampler_is_priced_as_private_selection() -> None:
     """A sampler that learns from scores, a fixed number of trials, early stopping: all pay for every trial."""
     for strategy in (Optuna(trials=6), Paas(), Grid(trials=6), Racing()):
         assert all(each.law is None for each in strategy.rounds(FCN, ONCE))
