@@ -34,8 +34,8 @@ NETWORKS = {
 }
 """The standard and the privacy-aware network: the parameters of the table, or the nearest there are."""
 
-LRS = (0.1, 0.2, 0.4, 0.8)
-PLAIN_LRS = (0.05, 0.1, 0.2, 0.4)
+LRS = (0.025, 0.05, 0.1, 0.2, 0.4)
+PLAIN_LRS = (0.02, 0.05, 0.1, 0.2)
 
 
 def noise(store: Path) -> None:
@@ -143,7 +143,7 @@ def run(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     known = json.loads((given.noise or given.store / "svhn_noise.json").read_text())
     with np.load(given.data) as stored:
         images, y = stored["x"].astype(np.float32) / 255, stored["y"].astype(np.int64)
-    for name, facts in known.items():
+    for name, facts in reversed(known.items()):
         components = name != "no PCA"
         x = inputs(images, facts["pca"], components=components, seed=0).astype(np.float32)
         for at, network in enumerate(NETWORKS["PCA" if components else "no PCA"]):

@@ -4,9 +4,10 @@
     python -m benchmarks.transfer train --size 96 --folder FOLDER        # prints docs/results/features/transfer.json
 
 This is transfer from public photographs, recorded under its own name and never beside numbers without public data.
-Each row of 1,280 features has its mean taken off and length 1. The head is `privaware.learn.linear`: 100 full-batch
-steps, gradients cut to length 0.5, momentum 0.9, the average of the last half, and its step size, which follows from
-rows, width and noise. Every row's clipped gradient has a closed form, so all seeds are one matrix product a step.
+It is what `Linear(features=[{"name": "extractor", "size": 96}])` trains: rows of 1,280 features brought to length 1,
+100 full-batch steps, gradients cut to length 0.5, momentum 0.9, the average of the last half, and a step size that
+follows from rows and noise. Features are stored in between, and since every row's clipped gradient has a closed
+form, all seeds are one matrix product a step.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from privaware import accounting, datasets
 from privaware.features.extractor import Extractor
 from privaware.learn.linear import Linear
 from privaware.noise import Rng
-from privaware.schema import Schema
 
 EPSILONS = (1.0, 2.0, 3.0)
 AT_ONCE = 5000
@@ -39,18 +40,17 @@ def extract(size: int, folder: Path) -> None:
 
 
 def rows(size: int, part: str, folder: Path) -> np.ndarray:
-    """Rows of length 1 and a constant of 1 at the end."""
+    """Rows of length 1 and the learner's constant at the end."""
     x = np.load(folder / f"eff{size}_{part}.npy").astype(np.float32)
-    x -= x.mean(axis=1, keepdims=True)
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6)
-    return np.hstack([x, np.ones((len(x), 1), np.float32)])
+    return np.hstack([x, np.full((len(x), 1), 0.1, np.float32)])
 
 
 def train(
     x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, epsilon: float, seeds: int
 ) -> dict[str, Any]:
-    schema = Schema(classes=tuple("0123456789"), rows=len(x), form="image", shape=(1, 1, 1280))
-    learner = Linear()
+    schema = replace(datasets.schema("cifar10"), rows=len(x))
+    learner = Linear(features=[{"name": "extractor"}])
     noise = accounting.calibrate(lambda z: learner.cost(schema, z), epsilon, 1e-5)
     lr, norm = learner.step_size(schema, noise), learner.norm
     width, rngs = x.shape[1], [Rng(seed=seed) for seed in range(seeds)]
