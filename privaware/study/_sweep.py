@@ -222,7 +222,7 @@ def sweep(
     keys = [trial.key(rows, every) for trial in trials]
     todo = {key: trial for key, trial in zip(keys, trials, strict=True) if key not in known}
     clock = _Clock(say, sum(_work(trial) for trial in todo.values()), len(trials) - len(todo))
-    for group in _groups(todo):
+    for group in _groups(todo, device):
         rng = Rng(seed=int(hashlib.sha256("".join(group).encode()).hexdigest()[:12], 16))
         own = [todo[key] for key in group]
         made = _train(own, rows, device, every, reach, rng, clock)
@@ -274,7 +274,7 @@ def _charged(
     clock = _Clock(say, sum(map(_work, trials)), 0)
     keyed = {str(at): trial for at, trial in enumerate(trials)}
     made: dict[str, Outcome] = {}
-    for group in _groups(keyed):
+    for group in _groups(keyed, device):
         own = [keyed[key] for key in group]
         made |= zip(group, _train(own, rows, device, every, None, rng, clock), strict=True)
     exact = np.concatenate([made[key].scores for key in keyed])
@@ -285,11 +285,16 @@ def _charged(
     return [replace(made[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
 
 
-def _groups(todo: dict[str, Trial]) -> Iterator[list[str]]:
+def _groups(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
+    """Trials that are stepped together: of one recipe, and networks that fit one stack."""
+    from privaware.descent._widths import together
+
     recipes: dict[tuple[Any, ...], list[str]] = {}
     for key, trial in todo.items():
         recipes.setdefault(trial.setting.recipe, []).append(key)
-    yield from recipes.values()
+    for keys in recipes.values():
+        for stack in together([_module(todo[key]) for key in keys], device):
+            yield [keys[at] for at in stack]
 
 
 def _train(
@@ -301,11 +306,11 @@ def _train(
     rng: Rng,
     clock: _Clock,
 ) -> list[Outcome]:
-    """Trials of one recipe, stepped together."""
+    """One population, from start to end."""
     from privaware import descent
     from privaware.study._watch import Reached, Watch, scorer
 
-    first = trials[0].setting
+    first, work = trials[0].setting, sum(map(_work, trials))
     rate = min(1.0, first.batch / len(rows.x))
     way = descent.Descent(
         steps=first.steps,
@@ -318,31 +323,19 @@ def _train(
         loss=descent.cross_entropy if rows.classes else descent.squared,
         overflow=1e-10 if device != "cpu" and rate < 1 else 0.0,
     )
+    each = {name: [getattr(t.setting, name) for t in trials] for name in ("noise", "lr", "norm")}
     inputs, targets = (_tensor(values).to(device) for values in (rows.x, rows.y))
-    stacks = together([_module(trial) for trial in trials], device)
-    scores: dict[int, list[tuple[int, float]]] = {}
-    for stack in stacks:
-        own = [trials[at] for at in stack]
-        watch = Watch("", every or first.steps, scorer(rows, device), reach)
-        each = {name: [getattr(t.setting, name) for t in own] for name in ("noise", "lr", "norm")}
-        with contextlib.suppress(Reached):
-            way.run_population(
-                [_module(trial) for trial in own], inputs, targets, rows=len(rows.x), rng=rng, device=device,
-                checkpoint=watch, progress=clock.listen(sum(map(_work, own))), **each,
-            )  # fmt: skip
-        clock.done(sum(map(_work, own)))
-        scores |= dict(zip(stack, watch.columns(), strict=True))
+    watch = Watch("", every or first.steps, scorer(rows, device), reach)
+    with contextlib.suppress(Reached):
+        way.run_population(
+            [_module(trial) for trial in trials], inputs, targets, rows=len(rows.x), rng=rng, device=device,
+            checkpoint=watch, progress=clock.listen(work), **each,
+        )  # fmt: skip
+    clock.done(work)
     return [
-        Outcome(trial=trial, steps=tuple(s for s, _ in scores[at]), scores=tuple(v for _, v in scores[at]))
-        for at, trial in enumerate(trials)
-    ]  # fmt: skip
-
-
-def together(modules: Sequence[Any], device: str) -> list[list[int]]:
-    """Which models are stepped in one stack; one stack is one call, so that one watch sees all of its models."""
-    from privaware.descent._widths import together as stacks
-
-    return stacks(modules, device)
+        Outcome(trial=trial, steps=tuple(s for s, _ in own), scores=tuple(v for _, v in own))
+        for trial, own in zip(trials, watch.columns(), strict=True)
+    ]
 
 
 def _module(trial: Trial) -> Any:

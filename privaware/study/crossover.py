@@ -33,7 +33,7 @@ from privaware.charge import Charged, Say, charged, command_key, first_open, led
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Group, to_json
-from privaware.fit import _expect_device as expect_device
+from privaware.fit import expect_device as expect_device
 from privaware.folder import claimed, told
 from privaware.ledger import Ledger
 from privaware.mechanism import Mechanism, Then

@@ -6,8 +6,8 @@ is one logistic unit, trained with noise and, from the same start and on the sam
 and the cosine distance between the two vectors of coefficients.
 
 Paper: Bao, Bauer and Bindschaedler, section VI-A, Table III and Figure 5 (epsilon 0.0355, 50 epochs, 100 repeats). They
-do not say how many rows, which noise, how a number is cut or what the rate was: 4,000 rows, batch 100, noise 100, equal
-parts and a rate of your choice here.
+do not say how many rows, which noise, how a number is cut or what the rate was: 12,000 rows, batch 300, noise 100 (which
+give that epsilon), equal parts and rate 0.3 here.
 Privacy: the rows are made up, so nobody's privacy is at stake; `epsilon` is what the training would cost.
 Use when: you want to see what extra inputs cost when they bring nothing.
 
@@ -54,12 +54,12 @@ class InputSize(Result):
 def input_size(
     sizes: Sequence[int] = (10, 50, 100, 500, 1000),
     *,
-    rows: int = 4000,
+    rows: int = 12_000,
     tested: int = 2000,
-    batch: int = 100,
+    batch: int = 300,
     epochs: int = 50,
     noise: float = 100.0,
-    lr: float = 0.02,
+    lr: float = 0.3,
     norm: float = 1.0,
     repeats: int = 10,
     device: str = "cpu",

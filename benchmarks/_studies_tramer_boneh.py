@@ -1,0 +1,206 @@
+"""Tramer and Boneh's Figures 3, 6, 7, 8 and 11: epsilon 3, delta 1e-5, counted as they do (classic conversion)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks._studies import (
+    STUB,
+    Bench,
+    chart,
+    network,
+    percent,
+    point,
+    table,
+)
+from privaware import datasets
+from privaware.study._sweep import Rows, Setting, Trial
+from privaware.study.batch_noise import by_setting
+from privaware.study.convergence import by_epoch
+
+CHANNELS = {"cifar10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+CNN = {
+    "mnist": "cnn.mnist.26010",
+    "fashion_mnist": "cnn.mnist.26010",
+    "cifar10": "cnn.cifar10.550570",
+}
+HEAD = {
+    "mnist": "scatter_cnn.mnist.33066",
+    "fashion_mnist": "scatter_cnn.mnist.33066",
+    "cifar10": "scatter_cnn.cifar10.187210",
+}
+ROWS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000}
+EPOCHS = {"mnist": 40, "fashion_mnist": 40, "cifar10": 60}
+BASE = {"mnist": 0.5, "fashion_mnist": 1.0, "cifar10": 0.25}
+RATES = {"mnist": (0.5, 8.0), "fashion_mnist": (1.0, 16.0), "cifar10": (0.25, 4.0)}
+NORM, MOMENTUM = 0.1, 0.9
+
+
+@cache
+def pixels(name: str) -> Rows:
+    """Pixels as their code has them: raw for the digits and clothes, by ImageNet's constants for CIFAR-10."""
+    loaded = datasets.load(name)
+    mean, deviation = (
+        np.array(v, np.float32)[:, None, None] for v in CHANNELS.get(name, ((0.0,), (1.0,)))
+    )
+    x, tested = (
+        (part.x.astype(np.float32) - mean) / deviation for part in (loaded.train, loaded.test)
+    )
+    y, truth = loaded.train.y, loaded.test.y
+    return Rows(name=f"{name}, pixels", x=x, y=y, tested=tested, truth=truth, public=True)
+
+
+@cache
+def scattered(name: str, flat: bool) -> Rows:
+    """Scattering maps, each channel standardised by exact statistics of the training rows: an evaluation."""
+    from privaware.features import Scatter  # type: ignore[attr-defined]
+
+    rows = pixels(name)
+    made = Scatter(J=2, L=8)
+    maps = []
+    for x in (rows.x, rows.tested):
+        whole = np.concatenate([made(x[at : at + 5000]) for at in range(0, len(x), 5000)])
+        maps.append(whole.reshape(len(x), -1, *whole.shape[-2:]))
+    mean, deviation = maps[0].mean((0, 2, 3), keepdims=True), maps[0].std((0, 2, 3), keepdims=True)
+    x, tested = (((m - mean) / (deviation + 1e-5)).astype(np.float32) for m in maps)
+    if flat:
+        x, tested = x.reshape(len(x), -1), tested.reshape(len(tested), -1)
+    return replace(rows, name=f"{name}, scattering{', flat' if flat else ''}", x=x, tested=tested)
+
+
+def noise(bench: Bench, name: str, batch: int, epochs: int) -> float:
+    """Theirs for epsilon 3: floor(rows / batch) steps an epoch, classic conversion."""
+    steps = epochs * (ROWS[name] // batch)
+    return bench.noise(batch / ROWS[name], steps, 3.0, "classic")
+
+
+def setting(
+    bench: Bench, name: str, net: dict[str, Any], batch: int, epochs: int, base: float
+) -> Setting:
+    return Setting(
+        architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=base * batch / 512,
+        noise=noise(bench, name, batch, epochs), norm=NORM, momentum=MOMENTUM,
+    )  # fmt: skip
+
+
+def figure6(bench: Bench) -> dict[str, Any]:
+    """The noise for epsilon 3 after 60 epochs by sampling rate; the claim is a slope of 1/2."""
+    batches = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+    rates = [batch / 50_000 for batch in batches]
+    made = []
+    for name, counting in (("as they count", "classic"), ("improved conversion", "rdp")):
+        levels = [bench.noise(b / 50_000, 60 * (50_000 // b), 3.0, counting) for b in batches]
+        made += [point(name, rate, [level]) for rate, level in zip(rates, levels)]
+    own = [p for p in made if p.curve == "as they count"]
+    doublings = [b.mean / a.mean for a, b in itertools.pairwise(own)]
+    lines = [[f"{rate:.5f}", f"{p.mean:.4f}", "" if at == 0 else f"{doublings[at - 1]:.3f}"]
+             for at, (rate, p) in enumerate(zip(rates, own))]  # fmt: skip
+    slope = np.polyfit(np.log(rates), np.log([p.mean for p in own]), 1)[0]
+    return {
+        "tables": [table("CIFAR-10, 60 epochs, epsilon 3", ["rate", "noise", "ratio to half the rate"], lines)],
+        "charts": [chart("tb_figure6", made, x="sampling rate", y="noise")],
+        "words": [f"Slope of log noise over log rate: {slope:.3f}; each doubling of the rate multiplies the noise by "
+                  "less than 1.414, and comes nearer to it as the rate grows: the claim holds in the limit."],
+    }  # fmt: skip
+
+
+def figure7(bench: Bench, name: str) -> dict[str, Any]:
+    """Their CNN with batches 512 to 4096, rates in proportion, epoch by epoch."""
+    epochs = EPOCHS[name] // (8 if bench.quick else 1)
+    found, ends, seconds = [], [], bench.seeds
+    for batch in (512, 1024, 2048, 4096):
+        one = setting(bench, name, network(CNN[name]), batch, epochs, BASE[name])
+        trials = [
+            Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=one) for seed in seconds
+        ]
+        rows = STUB.test if bench.priced_only else pixels(name)
+        outcomes = bench.sweep(trials, rows, every=ROWS[name] // batch)
+        found += by_epoch(outcomes)
+        ends.append(point(f"batch {batch}", batch, [o.score for o in outcomes], share=True))
+    lines = [[int(p.x), percent(p)] for p in ends]
+    apart = max(p.mean for p in ends) - min(p.mean for p in ends)
+    return {
+        "tables": [table(f"{name}: after {epochs} epochs", ["batch", "accuracy"], lines)],
+        "charts": [chart(f"tb_figure7_{name}", found, x="epoch", log=False)],
+        "words": [
+            f"The batches end {100 * apart:.2f} points apart (paper: nearly identical curves)."
+        ],
+    }
+
+
+def figure8(bench: Bench, name: str) -> dict[str, Any]:
+    """Median and best over their Table 12 when one setting is fixed: linear on scattering, and the CNN."""
+    times = (15, 25, 40) if name != "cifar10" else (30, 60)
+    bases = (0.25, 0.5, 1.0, 2.0) if name != "cifar10" else (0.125, 0.25, 0.5, 1.0)
+    sizes = (1024, 4096) if bench.quick else (512, 1024, 2048, 4096, 8192, 16384)
+    tables = []
+    for kind in ("linear on scattering", "CNN"):
+        linear = kind != "CNN"
+        rows = STUB.test if bench.priced_only else scattered(name, True) if linear else pixels(name)
+        width = {"mnist": 3969, "fashion_mnist": 3969, "cifar10": 15552}[name]
+        net = {"name": "linear", "inputs": width, "outputs": 10} if linear else network(CNN[name])
+        trials = [
+            Trial(curve=kind, x=0, seed=0, setting=setting(bench, name, net, batch, epochs, base))
+            for batch in sizes for epochs in times for base in bases
+        ]  # fmt: skip
+        outcomes = bench.sweep(trials, rows)
+        count = ROWS[name]
+        told = by_setting(outcomes, {
+            "batch": lambda s: s.batch, "epochs": lambda s, n=count: s.steps // (n // s.batch),
+            "base rate": lambda s: s.lr * 512 / s.batch,
+        })  # fmt: skip
+        lines = [
+            [what, f"{value:g}", f"{100 * them['median']:.2f}", f"{100 * them['maximum']:.2f}"]
+            for what, values in told.items() for value, them in values.items()
+        ]  # fmt: skip
+        tables.append(
+            table(f"{name}, {kind}: one seed a point", ["fixed", "at", "median", "maximum"], lines)
+        )
+    return {"tables": tables}
+
+
+def convergence(bench: Bench, name: str) -> dict[str, Any]:
+    """Figures 3 and 11: linear and CNN on scattering, and CNN on pixels, with and without noise, low and high rate."""
+    epochs, batch = EPOCHS[name] // (8 if bench.quick else 1), 512
+    width = {"mnist": 3969, "fashion_mnist": 3969, "cifar10": 15552}[name]
+    nets = {
+        "SN + linear": {"name": "linear", "inputs": width, "outputs": 10},
+        "SN + CNN": network(HEAD[name]),
+        "CNN": network(CNN[name]),
+    }
+    level = noise(bench, name, batch, EPOCHS[name])
+    found, lines = [], []
+    for kind, net in nets.items():
+        if bench.priced_only:
+            rows = STUB.test
+        else:
+            rows = pixels(name) if kind == "CNN" else scattered(name, "linear" in kind)
+        for rate in RATES[name]:
+            trials = [
+                Trial(curve=f"{kind}, rate {rate:g}, {'noise' if n else 'no noise'}", x=rate, seed=seed,
+                      setting=Setting(architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch),
+                                      lr=rate, noise=n, norm=NORM,
+                    momentum=MOMENTUM))
+                for n in (level, 0.0) for seed in list(bench.seeds)[:3]
+            ]  # fmt: skip
+            outcomes = bench.sweep(trials, rows, every=ROWS[name] // batch)
+            made = by_epoch(outcomes)
+            found += made
+            last = [p for p in made if p.x == max(q.x for q in made)]
+            lines.append([kind, f"{rate:g}", *(percent(p) for p in last)])
+    head = ["model", "rate", "with noise", "without"]
+    return {
+        "tables": [
+            table(
+                f"{name}: after {epochs} epochs, batch 512, norm 0.1, noise {level:.4g}",
+                head,
+                lines,
+            )
+        ],
+        "charts": [chart(f"tb_convergence_{name}", found, x="epoch", log=False)],
+    }
