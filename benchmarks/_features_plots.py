@@ -14,9 +14,9 @@ Lines = dict[str, dict[float, list[float]]]
 
 
 def crossing(
-    gaps: dict[float, tuple[float, float]], draws: int = 4000
+    gaps: dict[float, tuple[float, float]], level: float = 0.999
 ) -> tuple[float, float, float]:
-    """The largest epsilon at which few columns win, with a 99.9 % interval for errors of the gaps.
+    """The largest epsilon at which few columns win, with an interval for errors of the gaps.
 
     `gaps` are points by which few columns are better, and their standard errors; between budgets the gap
     is taken to be straight in log epsilon. 0 where few never win, infinity where they still do at the end.
@@ -27,12 +27,14 @@ def crossing(
     """
     at = np.log(np.array(sorted(gaps)))
     mean, error = np.array([gaps[epsilon] for epsilon in sorted(gaps)]).T
-    drawn = mean + error * np.random.default_rng(0).standard_normal((draws, len(mean)))
-    low, high = np.quantile([_last(at, line) for line in drawn], [0.0005, 0.9995], method="nearest")
-    return _last(at, mean), float(low), float(high)
+    drawn = mean + error * np.random.default_rng(0).standard_normal((4000, len(mean)))
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile([last_win(at, line) for line in drawn], ends, method="nearest")
+    return last_win(at, mean), float(low), float(high)
 
 
-def _last(at: np.ndarray, gap: np.ndarray) -> float:
+def last_win(at: np.ndarray, gap: np.ndarray) -> float:
+    """Where a gap falls to 0 for good; `at` are logs of epsilon, and so is the way between them."""
     wins = np.flatnonzero(gap > 0)
     if not len(wins):
         return 0.0
@@ -44,8 +46,9 @@ def _last(at: np.ndarray, gap: np.ndarray) -> float:
 
 
 def told(found: tuple[float, float, float]) -> str:
-    middle, low, high = (f"{value:.3g}" for value in found)
-    return f"{middle} (99.9 % interval {low} to {high})"
+    """An interval in words."""
+    low, high = (f"{value:.3g}" for value in found[1:])
+    return f"beyond {low}" if np.isinf(found[2]) else f"{low} to {high}"
 
 
 def by_size(points: list[tuple[int, str, list[float]]], path: Path, constant: float) -> None:
