@@ -6,8 +6,8 @@ is one logistic unit, trained with noise and, from the same start and on the sam
 and the cosine distance between the two vectors of coefficients.
 
 Paper: Bao, Bauer and Bindschaedler, section VI-A, Table III and Figure 5 (epsilon 0.0355, 50 epochs, 100 repeats). They
-do not say how many rows, which noise, how a number is cut or what the rate was: 12,000 rows, batch 300, noise 100 (which
-give that epsilon), equal parts and rate 0.3 here.
+do not say how many rows, which noise, how a number is cut or what the rate was: 12,000 rows, batch 300, noise 100 (that
+epsilon), equal parts and rate 0.3 here.
 Privacy: the rows are made up, so nobody's privacy is at stake; `epsilon` is what the training would cost.
 Use when: you want to see what extra inputs cost when they bring nothing.
 
