@@ -162,6 +162,8 @@ def charged_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any
         "worth": (Worth(bins=2), 100), "pafs": (Pafs(), 5),
         "pafs, drawn alike": (Pafs(models=300, adaptive=False), 20),
     }  # fmt: skip
+    if "prices" not in done:
+        yield "prices", _prices(data)
     for epsilon in (1.0, 5.0, 10.0, 20.0, 40.0):
         for name, (selector, choices) in selectors.items():
             key = f"charged {epsilon:g} {name}"
@@ -184,6 +186,32 @@ def charged_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any
             size = float(kept.sum(axis=1).mean())
             yield key, {"score": summary(scored(table, weights)), "size": size,
                         "choices": choices, "seconds": seconds}  # fmt: skip
+
+
+def _prices(data: Any) -> dict[str, float]:
+    """What choosing costs at the paper's settings: every model of PAFS at 0.1, and CFS at its printed 2.31."""
+    from privaware import accounting
+    from privaware.events import Pure
+    from privaware.select.cfs_greedy import CfsGreedy
+    from privaware.select.pafs import Pafs
+
+    schema, alike = data.schema, Pafs(models=2315, adaptive=False)
+    models = {
+        "2,315 models at 0.1, as the paper counts them": 2315 * Pure(epsilon=0.1),
+        "6,000 models at 0.1, a number fixed in advance (`pafs`)": Pafs().cost(schema, 10.0),
+        "best of 2,315 on average, drawn alike (`pafs`, not adaptive)": alike.cost(schema, 10.0),
+    }
+    counts = {
+        "1,936 entropies at 0.01, as the paper's CFS": 1936 * Pure(epsilon=0.01),
+        "all pairs of columns counted once, noise 1.75 (`cfs_greedy`, `cfs_ga`)": CfsGreedy(
+            bins=2
+        ).cost(schema, 1.75),
+    }
+    return {
+        name: accounting.epsilon(event, delta)
+        for events, delta in ((models, 1e-6), (counts, 1e-5))
+        for name, event in events.items()
+    }
 
 
 def timing_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
