@@ -14,7 +14,8 @@ import numpy as np
 
 from privaware import datasets, models
 from privaware.study._result import Point, point, points
-from privaware.study._sweep import Outcome, Rows, Setting, Store, Trial, sweep
+from privaware.study._sweep import Store, sweep
+from privaware.study._trials import Outcome, Rows, Setting, Trial
 
 NOISES = Path(__file__).with_name("studies_noise.json")
 SEEDS = range(5)

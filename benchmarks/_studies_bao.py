@@ -29,7 +29,7 @@ from benchmarks._studies import (
 )  # fmt: skip
 from privaware import models
 from privaware.study._crossing import crossing
-from privaware.study._sweep import Setting, Trial
+from privaware.study._trials import Setting, Trial
 from privaware.study.random_weights import layers
 
 PARTS, FCN_EPOCHS, CNN_EPOCHS = 60, 40, 20

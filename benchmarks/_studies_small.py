@@ -22,7 +22,7 @@ from benchmarks._studies import (
     table,
 )
 from privaware import datasets, models
-from privaware.study._sweep import Rows, Setting
+from privaware.study._trials import Rows, Setting
 from privaware.study.feature_cost import feature_cost, worth
 from privaware.study.input_size import input_size
 

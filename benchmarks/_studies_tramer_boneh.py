@@ -19,7 +19,7 @@ from benchmarks._studies import (
     table,
 )
 from privaware import datasets
-from privaware.study._sweep import Rows, Setting, Trial
+from privaware.study._trials import Rows, Setting, Trial
 from privaware.study.batch_noise import by_setting
 from privaware.study.convergence import by_epoch
 

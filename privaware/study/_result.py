@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privaware.report import _charts
-from privaware.study._sweep import Outcome
+from privaware.study._trials import Outcome
 
 __all__ = ["Curves", "Point", "Result", "interval", "lines", "point", "points"]
 

@@ -12,7 +12,7 @@ import torch
 from privaware.descent import Checkpoint
 
 if TYPE_CHECKING:
-    from privaware.study._sweep import Rows
+    from privaware.study._trials import Rows
 
 __all__ = ["Reached", "Watch", "scorer"]
 

@@ -25,7 +25,8 @@ import numpy as np
 from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.study._result import Curves, Point, Result, lines, point
-from privaware.study._sweep import Outcome, Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Outcome, Rows, Setting, Trial, note
 
 __all__ = ["batch_noise", "BatchNoise", "Ways", "by_setting", "ways"]
 

@@ -8,7 +8,7 @@ epsilon 1e7.
 Privacy: without noise there is no guarantee, so private rows are refused; an evaluation on public rows.
 Use when: private training looks too good beside plain training, or too bad.
 
->>> from privaware.study._sweep import Setting, made_up
+>>> from privaware.study._trials import Setting, made_up
 >>> rows = made_up()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = clipping_only(rows, one, (0.1, 1.0), repeats=2)
@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware.study._result import Curves, lines, points
-from privaware.study._sweep import Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Rows, Setting, Trial, note
 
 __all__ = ["clipping_only", "Clipping"]
 

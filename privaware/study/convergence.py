@@ -9,7 +9,7 @@ Privacy: a release of every model at every epoch told; models without noise have
 rows.
 Use when: you wonder whether features or an architecture are easy enough for private training.
 
->>> from privaware.study._sweep import Setting, made_up
+>>> from privaware.study._trials import Setting, made_up
 >>> rows = made_up()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = convergence(rows, {"linear": one}, (0.1, 1.0), epochs=2, repeats=2)
@@ -25,7 +25,8 @@ from typing import Any
 
 from privaware.errors import WrongInput
 from privaware.study._result import Curves, Point, lines, point
-from privaware.study._sweep import Outcome, Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Outcome, Rows, Setting, Trial, note
 
 __all__ = ["convergence", "Convergence", "by_epoch"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,40 +30,26 @@ import numpy as np
 
 from privaware import __version__, accounting
 from privaware.charge import Charged, Say, charged, command_key, first_open, ledger_of, tell
-from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Event, Group, to_json
+from privaware.events import to_json
 from privaware.fit import expect_device as expect_device
 from privaware.folder import claimed, told
 from privaware.ledger import Ledger
-from privaware.mechanism import Mechanism, Then
 from privaware.model import write_file
 from privaware.noise import Rng
-from privaware.plan import SHARE, Plan, plan
+from privaware.plan import Plan
 from privaware.schema import Schema
-from privaware.select.bounds import Bounds
 from privaware.source import Confirm, Source, resolve
-from privaware.study._comparison import Compared, Comparison, Side, score
+from privaware.study._comparison import Compared, Comparison, score
 from privaware.study._contenders import Contender, contender
 from privaware.study._crossing import Crossing, crossing
+from privaware.study._pricing import planned
 from privaware.study._result import Point, lines, point
-from privaware.study._sweep import EVALUATION, hiding
+from privaware.study._trials import EVALUATION
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
 FILE = "crossover.json"
-HELD_OUT = 0.25
-"""The share of private rows that only scores are taken on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Priced(Plan):
-    """A plan whose knob stands at 1: the noise of each training is its own."""
-
-    @property
-    def sentences(self) -> list[str]:
-        total = f"all of it together: epsilon {self.epsilon:.4g} at delta {self.delta:g}"
-        return [*super().sentences[:-1], total]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +123,7 @@ def crossover(
         data, target=target, task=task, unit=unit, cap=cap, schema=schema, accept=accept_schema,
         private=private_schema, confirm=confirm, dry=dry_run,
     )  # fmt: skip
-    made = _planned(source, sides, levels, repeats, delta, device)
+    made = planned(source, sides, levels, repeats, delta, device)
     if dry_run:
         tell(made, say)
         return _result(made, source, sides, None, levels, seed, 0.0, None)
@@ -169,91 +155,6 @@ def _checked(epsilons: Sequence[float], repeats: int) -> list[float]:
     if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= 1000:
         raise WrongInput(f"expected repeats as a whole number from 1 to 1000, got {repeats!r}")
     return levels
-
-
-def _planned(
-    source: Source,
-    sides: Mapping[str, Contender],
-    epsilons: Sequence[float],
-    repeats: int,
-    delta: float,
-    device: str,
-) -> Plan:
-    """The price from public facts: each training calibrated to its own epsilon, then all of them together."""
-    bounds = Bounds()
-    schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
-    blank = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
-    facts = blank.parts(schema)[0]
-    made = [_side(one, facts, epsilons, delta, device) for one in sides.values()]
-    comparison = replace(blank, sides=tuple(made))
-    size = _moved(comparison, schema)
-    if comparison.held_out:
-        hidden = hiding(_grouped(comparison.trainings(schema), size), delta)
-        comparison = replace(comparison, scored=hidden * size)
-    parts: list[tuple[str, Event]] = []
-    mechanism: Mechanism[Any] = comparison
-    if not source.schema.bounded:
-        share = SHARE * min(noise for side in made for noise in side.noises)
-        parts.append(("release bounds", _grouped(bounds.cost(source.schema, share), size)))
-        mechanism = Then(
-            first=bounds, second=comparison, join=Data.against, outline=bounds.outline, share=share
-        )
-    count = 2 * repeats * len(epsilons)
-    parts.append((f"train {count} models", _grouped(comparison.cost(schema, 1.0), size)))
-    return Priced(
-        learner="crossover",
-        mechanism=mechanism,
-        schema=source.schema,
-        noise=1.0,
-        delta=delta,
-        parts=tuple(parts),
-        settings={name: one.json() for name, one in sides.items()}
-        | {"epsilons": list(epsilons), "repeats": repeats},
-        reasons=_reasons(sides, epsilons, repeats, source),
-    )
-
-
-def _side(
-    one: Contender, schema: Schema, epsilons: Sequence[float], delta: float, device: str
-) -> Side:
-    own = one.facts(schema)
-    plans = [
-        plan(
-            own, epsilon=epsilon, delta=delta, learner=one.learner, settings=one.settings,
-            aids={"device": device},
-        )
-        for epsilon in epsilons
-    ]  # fmt: skip
-    columns = tuple(column.name for column in plans[0].schema.used)
-    return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(p.noise for p in plans))
-
-
-def _moved(comparison: Comparison, schema: Schema) -> int:
-    """How many rows added or removed make two neighbours, as for any plan."""
-    if comparison.unit == "label":
-        return 1
-    if schema.unit == "label":
-        return 2
-    size = 1 if schema.unit == "row" else schema.cap
-    return 2 * size if schema.relation == "replace_one" else size
-
-
-def _grouped(event: Event, size: int) -> Event:
-    return event if size == 1 else Group(event=event, size=size)
-
-
-def _reasons(
-    sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, source: Source
-) -> tuple[str, ...]:
-    shown = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
-    count = 2 * repeats * len(epsilons)
-    return (
-        *(f"{name}: {one.name}" for name, one in sides.items()),
-        f"this releases many models: {count} trainings, each {repeats} times at epsilon {shown}, all charged together",
-        f"scores: {EVALUATION}"
-        if source.builtin
-        else f"scores: noised, on {HELD_OUT:.0%} of the rows kept aside; no exact score is told",
-    )
 
 
 def _scores(done: Charged, made: Plan) -> np.ndarray:

@@ -7,7 +7,7 @@ Paper: Bao, Bauer and Bindschaedler, Tables VI, VII and IX and Figure 10: crosso
 Privacy: a release of every model, see `privaware.study`. Frozen weights come from public randomness.
 Use when: the network is given and the budget is small.
 
->>> from privaware.study._sweep import made_up
+>>> from privaware.study._trials import made_up
 >>> rows = made_up()
 >>> deep = {"name": "fcn", "inputs": 5, "hidden": [8, 8], "outputs": 2, "dropout": 0.0}
 >>> made = random_weights(rows, deep, {0.5: 4.0, 5.0: 0.8}, last=1, batch=30, steps=5, lr=0.5, repeats=2)
@@ -25,7 +25,8 @@ from privaware import models
 from privaware.errors import WrongInput
 from privaware.study._crossing import Crossing, crossing
 from privaware.study._result import Curves, points
-from privaware.study._sweep import Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Rows, Setting, Trial, note
 
 __all__ = ["random_weights", "RandomWeights", "layers"]
 

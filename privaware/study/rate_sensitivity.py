@@ -9,7 +9,7 @@ Privacy: a release of every model, see `privaware.study`; the best rate is chose
 charged as the whole sweep.
 Use when: you compare architectures under noise, before believing the comparison.
 
->>> from privaware.study._sweep import Setting, made_up
+>>> from privaware.study._trials import Setting, made_up
 >>> rows = made_up()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware.study._result import Curves, lines, points
-from privaware.study._sweep import Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Rows, Setting, Trial, note
 
 __all__ = ["rate_sensitivity", "Rates"]
 

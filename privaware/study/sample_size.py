@@ -26,7 +26,8 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.study._result import Point, Result, lines, point
-from privaware.study._sweep import Outcome, Rows, Setting, Trial, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Outcome, Rows, Setting, Trial
 
 __all__ = ["sample_size", "Law", "steps_to"]
 

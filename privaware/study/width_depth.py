@@ -8,7 +8,7 @@ Privacy: a release of every model, see `privaware.study`. The plain ones have no
 with `plain`.
 Use when: you choose the size of a network for a budget.
 
->>> from privaware.study._sweep import made_up
+>>> from privaware.study._trials import made_up
 >>> rows = made_up()
 >>> made = width_depth(rows, widths=(2, 8), depths=(2,), units=4, noise=1.0, batch=30, steps=5, lr=0.5, repeats=2)
 >>> sorted({point.curve for point in made.points})
@@ -25,7 +25,8 @@ import numpy as np
 
 from privaware import models
 from privaware.study._result import Curves, lines, points
-from privaware.study._sweep import Rows, Setting, Trial, note, sweep
+from privaware.study._sweep import sweep
+from privaware.study._trials import Rows, Setting, Trial, note
 
 __all__ = ["width_depth", "WidthDepth"]
 

@@ -37,7 +37,8 @@ def comparison(**changed: Any) -> Comparison:
 
 def test_a_comparison_keeps_the_contract() -> None:
     sides = tuple(
-        Side(mechanism=Linear(steps=2), columns=columns, noises=(1.0,)) for columns in (("a",), BOTH)
+        Side(mechanism=Linear(steps=2), columns=columns, noises=(1.0,))
+        for columns in (("a",), BOTH)
     )
     check_mechanism(comparison(sides=sides, repeats=1), schema=TABLE, games=15)
 

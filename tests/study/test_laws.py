@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
-from privaware.study._sweep import Outcome, Setting, Trial
+from privaware.study._trials import Outcome, Setting, Trial
 from privaware.study.batch_noise import batch_noise, by_setting
 from privaware.study.cost_of_privacy import cost_of_privacy
 from privaware.study.feature_cost import feature_cost, worth

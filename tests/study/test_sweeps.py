@@ -14,7 +14,8 @@ from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.ledger import Ledger
 from privaware.study._crossing import crossing
 from privaware.study._result import points
-from privaware.study._sweep import Rows, Setting, Store, Trial, made_up, price, sweep
+from privaware.study._sweep import Store, sweep
+from privaware.study._trials import Rows, Setting, Trial, made_up, price
 from privaware.study.batch_noise import ways
 from privaware.study.clipping_only import clipping_only
 from privaware.study.convergence import convergence
