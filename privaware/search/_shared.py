@@ -16,9 +16,12 @@ from torch import Tensor
 
 from privaware.data import Data
 from privaware.descent import Descent
+from privaware.descent._gradient import as_inputs, as_target
 from privaware.descent._loop import _precision
-from privaware.descent._memory import physical_rows
+from privaware.descent._probe import proven, refuse_kinds
 from privaware.descent._run import Run
+from privaware.descent._stack import Stack
+from privaware.errors import Refused
 from privaware.features.standardise import Standardise
 from privaware.models._supernet import Supernet
 from privaware.models.dpnas import OPERATIONS
@@ -51,6 +54,24 @@ class _Sampled:
         theta.sub_(velocity * active, alpha=lr)
 
 
+class _Run(Run):
+    """A run of shared weights, tried beforehand on one cell: with all operations at once that would take minutes."""
+
+    def _load(self, inputs: Any, targets: Any, device: str) -> None:
+        supernet: Any = self.modules[0]
+        refuse_kinds(supernet)
+        self.stack = Stack(self.modules, device=device)
+        self.inputs, self.targets = as_inputs(inputs, self.stack), as_target(targets, self.stack)
+        many = len(supernet.cells[0].edges)
+        kinds = tuple(OPERATIONS[1 + at % (len(OPERATIONS) - 1)] for at in range(many))
+        network = supernet.network(kinds)
+        if proven(network, self.descent.loss, self.inputs, self.targets, self.stack.device):
+            raise Refused(
+                "expected layers whose gradients have a rule; the shared network has others"
+            )
+        self.stack.module.cell = ("selu",) * many  # type: ignore[assignment]  # the largest, for the memory
+
+
 class Shared:
     """A supernet and the run that trains it; `step` moves the weights of one cell."""
 
@@ -69,12 +90,9 @@ class Shared:
         device: str,
     ) -> None:
         given = {"noise": [noise], "rows": rows, "rng": rng, "device": device}
-        self.run = Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
+        self.run = _Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
         self.supernet = supernet
         stack = self.run.stack
-        if descent.physical is None:  # not by all operations at once, but by the largest cell
-            stack.module.cell = ("selu",) * len(supernet.cells[0].edges)  # type: ignore[arg-type, assignment]
-            self.run.physical = physical_rows(self.run)
         for name, parameter in supernet.named_parameters():
             parameter.requires_grad_(False)
             parameter.data = stack.tensors[name][0]  # live: what a step changes is seen here

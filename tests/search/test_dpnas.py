@@ -54,6 +54,7 @@ class Alone:
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the engine's trial on made-up rows, which sees no data: it would be most of hundreds of tiny runs."""
     monkeypatch.setattr(_run, "proven", lambda *_: False)
+    monkeypatch.setattr(_shared, "proven", lambda *_: False)
 
 
 @pytest.mark.usefixtures("unprobed")
