@@ -88,7 +88,7 @@ class Bench:
 
     @property
     def seeds(self) -> range:
-        return range(2) if self.quick else SEEDS
+        return range(3) if self.quick else SEEDS
 
     def tuned(
         self,

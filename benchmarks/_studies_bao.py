@@ -122,19 +122,18 @@ EPSILONS7 = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 
 def figure7(bench: Bench, data: str) -> dict[str, Any]:
     """STW and PAW FCNs over eight orders of epsilon, the rate chosen anew at each."""
-    epsilons = EPSILONS7[::3] if bench.quick else EPSILONS7
-    epochs = 20
+    epsilons = (0.3, 10.0, 1e3, 1e5) if bench.quick else EPSILONS7
+    epochs, parts = (10, 30) if bench.quick else (20, PARTS)
+    tried = (0.5, 2.0) if bench.quick else WIDE
     settings = {
-        (name, epsilon): scheduled(bench, network(full), data, epsilon, epochs)
+        (name, epsilon): scheduled(bench, network(full), data, epsilon, epochs, parts)
         for name, full in zip(("STW", "PAW"), NETWORKS[data])
         for epsilon in epsilons
     }
-    made, rates = bench.tuned(
-        bench.images(data, INPUTS[data]), settings, WIDE, tuning=range(100, 101)
-    )
+    made, rates = bench.tuned(bench.images(data, INPUTS[data]), settings, tried, tuning=(100,))
     crossed = crossing(epsilons, scores_of(made, "PAW"), scores_of(made, "STW"))
     return {
-        "tables": [grid_table(f"{data}: {epochs} epochs in samples of 1/{PARTS}", made)],
+        "tables": [grid_table(f"{data}: {epochs} epochs in samples of 1/{parts}", made)],
         "charts": [chart(f"figure7_{data}", made)],
         "words": [
             f"Crossover epsilon: {crossed.sentence} (paper: about 1e4).",
@@ -405,12 +404,14 @@ def figure9(bench: Bench) -> dict[str, Any]:
 def sizes(bench: Bench, data: str, name: str, deep: bool) -> dict[str, Any]:
     """Figures 1 and 12: accuracy by parameters, wider and deeper, with and without noise."""
     inputs = int(INPUTS[data][3:])
-    widths = (4, 64, 1024) if bench.quick else (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-    depths = (1, 2, 3, 4, 6, 8, 10, 12) if deep else ()
+    widths = (
+        (4, 16, 64, 256, 1024) if bench.quick else (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+    )
+    depths = ((1, 3, 6) if bench.quick else (1, 2, 3, 4, 6, 8, 10, 12)) if deep else ()
     nets = [("wider", [width]) for width in widths] + [
         ("deeper", [128] * count) for count in depths
     ]
-    epsilon, epochs = FCN_EPSILON[data], 15
+    epsilon, epochs = FCN_EPSILON[data], 5 if bench.quick else 15
     rows = bench.images(data, INPUTS[data]).test
     trials = []
     for kind, hidden in nets:
@@ -434,7 +435,9 @@ def figure6(bench: Bench) -> dict[str, Any]:
     from privaware.study.sample_size import _first, sample_size
 
     sizes = (
-        (10_000, 40_000) if bench.quick else (10_000, 20_000, 40_000, 100_000, 300_000, 1_000_000)
+        (10_000, 20_000, 40_000, 100_000)
+        if bench.quick
+        else (10_000, 20_000, 40_000, 100_000, 300_000, 1_000_000)
     )
     batch, noise, repeats = 256, 1.5, 3 if bench.quick else 10
     nets = {"simple (128)": [128], "complex (2048, 256, 64)": [2048, 256, 64]}
@@ -489,7 +492,7 @@ def clipping(bench: Bench) -> dict[str, Any]:
         "SGD with clipping": replace(setting, noise=0.0),
         "DP-SGD": setting,
     }
-    rates = (0.02, 0.1, 0.5, 2.0, 8.0)
+    rates = (0.1, 0.5, 2.0) if bench.quick else (0.02, 0.1, 0.5, 2.0, 8.0)
     trials = [
         Trial(curve=name, x=rate, seed=seed, setting=replace(way, lr=rate))
         for name, way in ways.items() for rate in rates for seed in bench.seeds

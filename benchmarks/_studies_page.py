@@ -21,7 +21,7 @@ Table I are the best of three runs or more by test accuracy, so the best of ours
 chosen on validation rows with models of their own seeds (100 and up), never on the test rows that are told. Epsilon
 is counted as the paper concerned does: Bao et al. by the improved Renyi conversion, Tramer and Boneh by the classic
 one. Schedules are shorter than the papers', with the noise that gives equal epsilon, and are stated in each table. A
-run marked `--quick` has fewer places and two seeds; it shows the way, not the number.
+run marked `--quick` has fewer places and epochs and three seeds; it shows the way, not the number.
 
 One command runs what is missing, resumable, cheapest first: `python -m benchmarks.studies run --device cuda`; the
 page is written by `python -m benchmarks.studies page`.

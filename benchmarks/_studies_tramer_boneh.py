@@ -173,6 +173,8 @@ def convergence(bench: Bench, name: str) -> dict[str, Any]:
         "SN + CNN": network(HEAD[name]),
         "CNN": network(CNN[name]),
     }
+    if bench.quick and not bench.priced_only:
+        nets = {"SN + linear": nets["SN + linear"]}
     level = noise(bench, name, batch, EPOCHS[name])
     found, lines = [], []
     for kind, net in nets.items():

@@ -50,7 +50,7 @@ CELLS: dict[str, tuple[str, Cell]] = {
     "table4": ("Table IV: LeNet-5 against both workflows", bao.table4),
     "table1_cnn_mnist": ("Table I: CNN on mnist", partial(bao.table1, kind="CNN", data="mnist")),
     "clipping": ("Appendix E: clipping without noise", bao.clipping),
-    "figure1": ("Figure 1: accuracy by parameters", partial(bao.sizes, data="cifar10", name="figure1", deep=False)),
+    "figure1": ("Figure 1: accuracy by parameters", partial(bao.sizes, data="mnist", name="figure1", deep=False)),
     "figure12": ("Figure 12: width and depth", partial(bao.sizes, data="svhn", name="figure12", deep=True)),
     "table1_fcn_svhn": ("Table I: FCN on svhn", partial(bao.table1, kind="FCN", data="svhn")),
     "table1_fcn_cifar10": ("Table I: FCN on cifar10", partial(bao.table1, kind="FCN", data="cifar10")),
