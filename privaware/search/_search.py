@@ -60,8 +60,8 @@ class Search:
     Rows are split once, each by a draw of its own: a share `held_out` scores, the others train. A score is the number
     of held rows that a model gets right (for numbers to predict: one minus the error over the declared range, summed)
     plus Laplace noise, so one row moves it by at most 1. That noise is set so that at `level`, the epsilon of one
-    training, a score costs an `eighth` of it. Candidates whose recipes differ in price get noises that make them
-    equally dear at `level`.
+    training, a score costs an `eighth` of it (`reference` is the noise of that training where it is known already).
+    Candidates whose recipes differ in price get noises that make them equally dear at `level`.
 
     `device`, `workers`, `journal` and `progress` change nothing that is released.
 
@@ -78,6 +78,7 @@ class Search:
     level: float = 1.0
     eighth: float = 0.125
     at_once: int = 64
+    reference: float | None = None
     device: str = field(default="cpu", repr=False, compare=False)
     workers: Workers = field(default=Here(), repr=False, compare=False)
     journal: Path | None = field(default=None, repr=False, compare=False)
@@ -100,6 +101,9 @@ class Search:
     def cost(self, schema: Schema, noise: float) -> Event:
         part = self.train_schema(schema)
         once = self._training(part, noise)
+        if hasattr(self.strategy, "parts"):  # the last training sees only rows that train
+            steps, scores = self.strategy.parts(noise)
+            return Disjoint(events=(steps + once, scores))
         if hasattr(self.strategy, "find"):
             return self.strategy.cost(part, noise) + once  # type: ignore[no-any-return]
         score = Laplace(noise=noise * self._score_scale(part))
@@ -157,7 +161,7 @@ class Search:
         return [(point, noise / noises[0]) for point, noise in zip(points, noises, strict=True)]
 
     def _reference(self, part: Schema) -> float:
-        return self._balanced(self.space.recipes()[0], part)
+        return self.reference or self._balanced(self.space.recipes()[0], part)
 
     def _balanced(self, point: Point, part: Schema) -> float:
         learner = self._learner(point)
@@ -222,10 +226,21 @@ class Search:
     def _without_trials(
         self, train: Data, held: Data, noise: float, rng: Rng, *, public: bool
     ) -> Found:
+        saved = None if self.journal is None else self.journal / "search.npz"
+        aids = {"device": self.device, "progress": self._heard(), "checkpoint": saved}
         point = self.space.canonical(
-            self.strategy.find(train, held, noise, rng, device=self.device, public=public)
+            self.strategy.find(train, held, noise, rng, public=public, **aids)
         )
         return Found(point=point, model=self._learner(point).run(train, noise, rng), score=None)
+
+    def _heard(self) -> Callable[[int, int, float], None] | None:
+        """Progress of a strategy without trials: its own steps count."""
+        tell = self.progress
+        if tell is None:
+            return None
+        return lambda done, count, left: tell(
+            Now(round=1, rounds=1, done=done, count=count, best=None, left=left)
+        )
 
 
 class _Trials:

@@ -24,7 +24,7 @@ from privaware.search._cells import cell_of, chart, point_of, shares, uniform
 from privaware.search._search import Search
 from privaware.search.dpnas import DpNas
 from privaware.space import Space
-from privaware.testing import BrokenPromise, check_mechanism, record, rows_for
+from privaware.testing import BrokenPromise, check_mechanism, check_strategy, record, rows_for
 
 IMAGE = Schema(form="image", shape=(1, 4, 4), classes=("a", "b", "c"), rows=24)
 NETWORK = {"channels": [2], "squeeze": 2, "hidden": 2, "groups": 1}
@@ -58,20 +58,51 @@ def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unprobed")
-@pytest.mark.parametrize("held_rate", [1.0, 0.5])
-def test_the_search_keeps_the_contract(held_rate: float) -> None:
-    check_mechanism(Alone(replace(TINY, held_rate=held_rate)), data=rows_for(IMAGE, 3), games=0)
+def test_a_search_by_sampled_scores_keeps_the_contract() -> None:
+    check_mechanism(Alone(replace(TINY, held_rate=0.5)), data=rows_for(IMAGE, 3), games=0)
 
 
 @pytest.mark.usefixtures("unprobed")
-def test_a_search_that_trains_what_it_found_keeps_the_contract() -> None:
-    cell = {"edge_0_1": list(OPERATIONS)}
+def test_the_strategy_keeps_its_promises() -> None:
+    space = Space.load({"choices": {"edge_0_1": list(OPERATIONS)}, "build": {}})
+    check_strategy(TINY, space=space, data=rows_for(IMAGE, 2))
+
+
+def test_a_search_trains_what_it_found_and_pays_for_that_too() -> None:
     network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
-    space = Space.load({"choices": cell, "build": {"architecture": network}})
+    choices = {"edge_0_1": list(OPERATIONS)}
+    space = Space.load({"choices": choices, "build": {"architecture": network}})
     search = Search(space=space, strategy=TINY, build=trained, held_out=0.4)
-    check_mechanism(search, data=rows_for(IMAGE, 2), games=0)
-    alone = accounting.epsilon(search.model_cost(IMAGE, 4.0), 1e-5)
-    assert accounting.epsilon(search.cost(IMAGE, 4.0), 1e-5) > alone
+    found = search.run(rows_for(IMAGE, 24), 1.0, Rng(seed=2))
+    assert found.model.architecture["cell"] == [found.point["edge_0_1"]]
+    once = accounting.epsilon(search.model_cost(IMAGE, 4.0), 1e-5)
+    assert accounting.epsilon(search.cost(IMAGE, 4.0), 1e-5) > once
+
+
+def test_a_killed_search_releases_what_it_would_have_released(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("privaware.search.dpnas.EVERY", 1)
+    network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
+    choices = {"edge_0_1": list(OPERATIONS)}
+    space = Space.load({"choices": choices, "build": {"architecture": network}})
+    strategy, rows = replace(TINY, epochs=4), rows_for(IMAGE, 24)
+    search = Search(space=space, strategy=strategy, build=trained, held_out=0.4)
+    whole = search.run(rows, 1.0, Rng(seed=6))
+
+    def kill(now: Any) -> None:
+        if now.done == 3:
+            raise KeyboardInterrupt
+
+    kept = replace(search, journal=tmp_path / "journal")
+    with pytest.raises(KeyboardInterrupt):
+        replace(kept, progress=kill).run(rows, 1.0, Rng(seed=6))
+    heard: list[int] = []
+    again = replace(kept, progress=lambda now: heard.append(now.done)).run(rows, 1.0, Rng(seed=7))
+    assert heard == [3, 4]
+    assert again.point == whole.point
+    for name, values in whole.model.tensors.items():
+        np.testing.assert_array_equal(again.model.tensors[name], values)
 
 
 def trained(settings: dict[str, Any]) -> DpSgd:
