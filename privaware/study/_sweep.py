@@ -200,6 +200,8 @@ def _train(
 def _module(trial: Trial) -> Any:
     """The network with its own initial weights, and what is not trained frozen."""
     module = models.build(trial.setting.architecture, np.random.default_rng(trial.seed))
+    if trial.setting.initial == "glorot":
+        _as_keras(module, trial.seed)
     flags = trial.setting.trainable
     if flags is None:
         return module
@@ -211,6 +213,19 @@ def _module(trial: Trial) -> Any:
     for part, flag in zip(owners, flags, strict=True):
         part.requires_grad_(flag)
     return module
+
+
+def _as_keras(module: Any, seed: int) -> None:
+    """Dense layers and convolutions drawn anew as Keras draws them."""
+    import torch
+    from torch import nn
+
+    drawn = torch.Generator().manual_seed(seed)
+    for part in module.modules():
+        if isinstance(part, (nn.Linear, nn.Conv2d)):
+            nn.init.xavier_uniform_(part.weight, generator=drawn)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
 
 
 def _tensor(values: np.ndarray) -> Any:

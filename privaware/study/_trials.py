@@ -76,7 +76,8 @@ def made_up(rows: int = 300, columns: int = 5) -> Rows:
 class Setting:
     """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
 
-    `trainable` has a flag for every layer with parameters; left out, all are trained.
+    `trainable` has a flag for every layer with parameters; left out, all are trained. `initial` says how dense layers
+    and convolutions are drawn: "torch" for PyTorch's law, "glorot" for that of Keras, with zero biases.
     """
 
     architecture: dict[str, Any]
@@ -88,6 +89,11 @@ class Setting:
     momentum: float = 0.0
     average: float = 0.0
     trainable: tuple[bool, ...] | None = None
+    initial: str = "torch"
+
+    def __post_init__(self) -> None:
+        if self.initial not in ("torch", "glorot"):
+            raise WrongInput(f"expected initial as torch or glorot, got {self.initial!r}")
 
     def event(self, rows: int) -> Event:
         """What training it once reveals about one of `rows` rows."""

@@ -121,6 +121,16 @@ def test_rows_resampled_repeat_people() -> None:
     assert large.name != rows.resampled(3000, 2).name
 
 
+def test_weights_as_keras_draws_them_keep_a_deep_network_alive() -> None:
+    deep = {"name": "fcn", "inputs": 5, "hidden": [16] * 8, "outputs": 2, "dropout": 0.0}
+    still = {"architecture": deep, "noise": 0.0, "norm": float("inf"), "steps": 60, "lr": 0.2}
+    [plain] = sweep(trials(1, **still), made_up())
+    [keras] = sweep(trials(1, **still, initial="glorot"), made_up())
+    assert keras.score > max(plain.score, 0.8)
+    with pytest.raises(WrongInput, match="glorot"):
+        replace(ONE, initial="zeros")
+
+
 def test_frozen_layers_are_counted_and_a_wrong_number_of_flags_is_refused() -> None:
     deep = {"name": "fcn", "inputs": 784, "hidden": [1024, 512, 64], "outputs": 10}
     assert sum(layers(deep)) == 1_362_122
