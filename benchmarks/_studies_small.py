@@ -143,7 +143,8 @@ def tables14_15(bench: Bench) -> dict[str, Any]:
             f"Mean absolute error on charges scaled to 0-1, 200 test rows (100 others chose the rate); a constant (the "
             f"training median) gets {constant:.3f}. Best with noise: {best.curve} of {best.x:g} units, "
             f"{1 - best.mean:.3f}; worst: {worst.curve} of {worst.x:g} units, {1 - worst.mean:.3f}. The six inputs are "
-            "codes and numbers scaled to [-1, 1], weights are drawn as Keras draws them; the paper's own scaling, batch and noise are not stated.",
+            "codes and numbers scaled to [-1, 1], weights are drawn as Keras draws them; the paper's own scaling, "
+            "batch and noise are not stated.",
         ],
     }  # fmt: skip
 

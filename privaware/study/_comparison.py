@@ -17,7 +17,7 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Compared", "Comparison", "Side", "score"]
+__all__ = ["Compared", "Comparison", "Side", "right"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,9 @@ class Comparison:
 
     The knob scales all noises, so 1 is as planned. With `held_out` 0 every row trains, nothing is scored here, and the
     models are what is released. Privacy: the trainings compose. A row is in one of the two parts, drawn for it alone,
-    so the dearer part counts; where one person may have rows in both, the two are composed. A row to score on moves
-    each score by at most 1 / (declared rows of its part), so the table by sqrt(scores) times that.
+    so the dearer part counts; where one person may have rows in both, the two are composed. Scores are counts over the
+    held-out rows, with the number of those rows counted beside them: a row moves each by at most 1, so all of them by
+    the root of how many there are, and their quotients are post-processing.
     """
 
     sides: tuple[Side, ...]
@@ -60,7 +61,7 @@ class Comparison:
 
     def trainings(self, schema: Schema, noise: float = 1.0) -> Event:
         """Every training, composed."""
-        facts = self.parts(schema)[0]
+        facts = self.trained_on(schema)
         counted: dict[Event, int] = {}
         for side in self.sides:
             for level in side.noises:
@@ -81,7 +82,7 @@ class Comparison:
         train, test = data, data.take(np.zeros(len(data), dtype=bool))
         if self.held_out:
             train, test = data.split(rng, (1 - self.held_out, self.held_out))
-        facts, others = self.parts(data.schema)
+        facts = self.trained_on(data.schema)
         made: list[Model] = []
         for side in self.sides:
             own = replace(train, schema=facts).keep(side.columns)
@@ -89,34 +90,32 @@ class Comparison:
                 made += _repeated(side.mechanism, own, level * noise, self.repeats, rng)
         if not self.held_out:
             return Compared(scores=None, models=tuple(made))
-        exact = np.array([score(model, test, others.rows) for model in made])
-        reach = math.sqrt(exact.size) / others.rows
-        noisy = rng.gaussian(exact, noise=self.scored * noise, sensitivity=reach)
-        return Compared(scores=np.clip(noisy, 0, 1).reshape(self.shape), models=())
+        exact = np.array([*(right(model, test) for model in made), float(len(test))])
+        noisy = rng.gaussian(exact, noise=self.scored * noise, sensitivity=math.sqrt(exact.size))
+        shares = np.clip(noisy[:-1] / max(float(noisy[-1]), 1.0), 0, 1)
+        return Compared(scores=shares.reshape(self.shape), models=())
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Of the table of scores."""
         return len(self.sides), len(self.sides[0].noises), self.repeats
 
-    def parts(self, schema: Schema) -> tuple[Schema, Schema]:
-        """The facts about the rows to train on and about those to score on."""
-        held = max(1, round(schema.rows * self.held_out))
-        rows = max(1, schema.rows - held) if self.held_out else schema.rows
-        return replace(schema, rows=rows), replace(schema, rows=held)
+    def trained_on(self, schema: Schema) -> Schema:
+        """The facts about the rows to train on."""
+        return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
 
 
-def score(model: Model, data: Data, rows: int) -> float:
-    """The sum over rows of what each gets right, in [0, 1] each, over the declared number of `rows`."""
+def right(model: Model, data: Data) -> float:
+    """The sum over rows of what each gets right: 0 or 1, or 1 - error over the declared range."""
     if not len(data):
         return 0.0
     own = data.keep(tuple(column.name for column in model.schema.used))
     guess = model.predictions(own)
     if model.schema.classes:
-        return float(np.sum(guess == own.y)) / rows
+        return float(np.sum(guess == own.y))
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     far = np.abs(np.clip(own.y, low, high) - np.clip(guess, low, high)) / (high - low)
-    return float(np.sum(1 - far)) / rows
+    return float(np.sum(1 - far))
 
 
 def _repeated(

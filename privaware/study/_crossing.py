@@ -42,8 +42,12 @@ class Crossing:
         if self.estimate is None:
             sure = "" if self.low == self.above else f", and surely up to {self.low:.4g}"
             return f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried{sure}"
-        top = "above all that were tried" if self.high is None else f"{self.high:.4g}"
-        span = f"between {self.low:.4g} and {top}" + (
+        span = (
+            f"between {self.low:.4g} and {self.high:.4g}"
+            if self.high is not None
+            else (f"from {self.low:.4g} up, with no end among the epsilons tried,")
+        )
+        span += (
             f" at {self.confidence:.0%} confidence" if self.confidence else " by the epsilons tried"
         )
         if self.never:

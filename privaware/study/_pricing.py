@@ -45,7 +45,7 @@ def planned(
     bounds = Bounds()
     schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
     blank = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
-    facts = blank.parts(schema)[0]
+    facts = blank.trained_on(schema)
     made = [_side(one, facts, epsilons, delta, device) for one in sides.values()]
     comparison = replace(blank, sides=tuple(made))
     size = _moved(comparison, schema)

@@ -40,11 +40,11 @@ from privaware.noise import Rng
 from privaware.plan import Plan
 from privaware.schema import Schema
 from privaware.source import Confirm, Source, resolve
-from privaware.study._comparison import Compared, Comparison, score
+from privaware.study._comparison import Compared, Comparison, right
 from privaware.study._contenders import Contender, contender
 from privaware.study._crossing import Crossing, crossing
 from privaware.study._pricing import planned
-from privaware.study._result import Point, lines, point
+from privaware.study._result import Point, Result, lines, point
 from privaware.study._trials import EVALUATION
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
@@ -53,7 +53,7 @@ FILE = "crossover.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crossover:
+class Crossover(Result):
     """The crossover, both curves and the price of all of it."""
 
     crossover: Crossing | None
@@ -140,9 +140,7 @@ def crossover(
                 write_file(folder / FILE, _facts(made, result, seed, done.entry.hash))
         book.finish(run)
     if folder is not None:
-        from privaware.report import _charts
-
-        _charts.save(result.chart(), folder / "crossover.svg")
+        result.plot(folder / "crossover.svg")
     return result
 
 
@@ -165,7 +163,7 @@ def _scores(done: Charged, made: Plan) -> np.ndarray:
     test = done.scored
     assert test is not None
     assert isinstance(made.mechanism, Comparison)
-    exact = [score(model, test, len(test)) for model in released.models]
+    exact = [right(model, test) / len(test) for model in released.models]
     return np.array(exact).reshape(made.mechanism.shape)
 
 
