@@ -60,7 +60,7 @@ WIDE = {"channels": [48, 96, 192], "activation": "selu"}
 NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
 SMALL = {"channels": [16, 16, 32], "squeeze": 16}
 SEARCH = {
-    "rate": 0.04, "lr": 1.0, "aware": AWARE, "held_rate": 0.1, "updates": 4,
+    "rate": 0.04, "lr": 2.0, "aware": AWARE, "held_rate": 0.1, "updates": 4,
     "physical": 2048, "precision": "tf32",
 }  # fmt: skip
 GREY = {"batch": 2048, "noise": 2.15, "lr": 2.0, "marks": (118, 514, 1157), "search": SEARCH}
@@ -162,10 +162,10 @@ def train(
     }
 
 
-def strategy(data: str, variant: str) -> DpNas:
+def strategy(data: str, variant: str, own: dict[str, Any] | None = None) -> DpNas:
     """The search as it is, with cells at random throughout, or with plain gradient descent."""
     case = CASES[data]
-    made = DpNas(**case.search, network=case.network)
+    made = DpNas(**case.search | (own or {}), network=case.network)
     if variant == "uniform":
         return replace(made, policy="uniform")
     if variant == "sgd":
@@ -213,10 +213,16 @@ def names(cells: torch.Tensor) -> list[Cell]:
 
 
 def search(
-    data: str, variant: str, seed: int, device: str, saved: Path, tell: Callable[..., None]
+    data: str,
+    variant: str,
+    own: dict[str, Any],
+    seed: int,
+    device: str,
+    saved: Path,
+    tell: Callable[..., None],
 ) -> dict[str, Any]:
     """One search on benchmark rows as public ones, and what its controller proposes."""
-    chosen = strategy(data, variant)
+    chosen = strategy(data, variant, own)
     looks = Looks(data, device, every=max(1, chosen.epochs // 50))
     began = time.perf_counter()
     found = chosen.search(

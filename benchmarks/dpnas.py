@@ -111,7 +111,8 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
     if words[0] == "search":
         saved = given.store.with_name(f"{given.store.stem}.{words[1]}.{words[2]}.npz")
         tell = progress(job.name)
-        return _dpnas.search(words[1], words[2], given.seed, given.device, saved, tell)
+        own = dict(given.search or ())
+        return _dpnas.search(words[1], words[2], own, given.seed, given.device, saved, tell)
     description = network(words[1], words[2], store)
     return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision)
 
@@ -209,6 +210,12 @@ def listed(given: argparse.Namespace) -> list[Job]:
     return [job for job in jobs(tuple(given.data)) if job.name.startswith(wanted)]
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """A field of the search and its value, as `lr=2`."""
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -220,6 +227,7 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--precision", default="tf32", help="of products on a GPU")
     arguments.add_argument("--seed", type=int, default=0, help="of the searches")
+    arguments.add_argument("--search", nargs="*", type=setting, help="lr=2 updates=8 ...")
     arguments.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     arguments.add_argument("--plots", type=Path, help="a folder for the figures")
     given = arguments.parse_args()
