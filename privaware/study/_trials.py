@@ -58,6 +58,28 @@ class Rows:
         """Whether classes are predicted rather than numbers."""
         return self.y.dtype.kind in "iu"
 
+    @classmethod
+    def builtin(cls, name: str) -> Rows:
+        """A built-in data set as networks see it: images standardised, tables one-hot, numbers to predict in [0, 1].
+
+        >>> Rows.builtin("wisconsin").x.shape
+        (455, 30)
+        """
+        from privaware import datasets, features
+        from privaware.learn._networks import feature_of
+        from privaware.model import scaled
+
+        loaded = datasets.load(name)
+        feature = feature_of(loaded.train.schema)
+
+        def ready(data: Any) -> tuple[np.ndarray, np.ndarray]:
+            schema = loaded.train.schema
+            x = np.asarray(features.apply((feature,), data.x, schema), dtype=np.float32)
+            return x, data.y if schema.classes else (scaled(data.y, schema) + 1) / 2
+
+        (x, y), (tested, truth) = ready(loaded.train), ready(loaded.test)
+        return cls(name=name, x=x, y=y, tested=tested, truth=truth, public=True)
+
     def resampled(self, rows: int, seed: int) -> Rows:
         """`rows` of the training rows, drawn with replacement: then one person is in several rows."""
         at = np.random.default_rng([seed, rows]).integers(len(self.x), size=rows)

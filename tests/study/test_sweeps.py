@@ -66,7 +66,7 @@ def test_another_setting_or_data_set_is_another_trial() -> None:
     assert len(keys) == 4 * 2 * 2
 
 
-def test_private_rows_are_charged_with_everything_and_scores_are_noised(tmp_path: Path) -> None:
+def test_p38_private_rows_are_charged_with_everything_and_scores_are_noised(tmp_path: Path) -> None:
     rows = replace(made_up(), public=False)
     with pytest.raises(WrongInput, match="4 models would be released"):
         sweep(trials(4), rows)
@@ -111,6 +111,21 @@ def test_a_population_ends_when_all_have_reached_the_score() -> None:
     assert all(step is not None and step % 5 == 0 for steps in found.values() for step in steps)
     never = steps_to(made_up(), replace(ONE, steps=5), (100,), accuracy=1.1, every=5, repeats=1)
     assert never == {100: [None]}
+
+
+@pytest.mark.parametrize(("name", "classes"), [("wisconsin", True), ("digits", True)])
+def test_built_in_rows_are_public_and_ready_for_a_network(name: str, classes: bool) -> None:
+    rows = Rows.builtin(name)
+    assert rows.public
+    assert rows.classes == classes
+    net = {
+        "name": "linear",
+        "inputs": int(np.prod(rows.x.shape[1:])),
+        "outputs": int(rows.y.max()) + 1,
+    }
+    setting = replace(ONE, architecture=net, batch=100, steps=60, noise=0.5, lr=0.5)
+    [made] = sweep([Trial(curve="", x=0, seed=0, setting=setting)], rows)
+    assert made.score > 0.85
 
 
 def test_rows_resampled_repeat_people() -> None:
