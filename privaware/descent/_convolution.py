@@ -87,7 +87,7 @@ class Geometry:
     def apart_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
         """(n, channels, kernel): each input's gradient by the weights where every channel is convolved on its own.
 
-        A product and a sum for each place of the kernel: matrix products of such shapes are many times slower.
+        A product and a sum for each place of the kernel: matrix products of such shapes take up to twice as long.
         """
         if len(self.kernel) == 2 and _kernels.fits(inputs, gradients):
             slide = (self.kernel, self.stride, self.padding, self.dilation)
