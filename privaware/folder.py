@@ -21,13 +21,24 @@ from privaware.model import write_file
 __all__ = ["SEARCH", "claimed", "prepare", "publish", "told", "waiting"]
 
 PARTIAL = "model.json.unpublished"
-OURS = {"run.ledger", "run.ledger-journal", "model.safetensors", "model.safetensors.partial", "report.html",
-        "report.html.partial", PARTIAL, PARTIAL + ".partial", "selection.json.partial", "crossover.json.partial"}  # fmt: skip
+SEARCH = ".search"
+"""The folder in which a search notes what it has done."""
+OURS = {
+    "run.ledger",
+    "run.ledger-journal",
+    "model.safetensors",
+    "model.safetensors.partial",
+    "report.html",
+    "report.html.partial",
+    PARTIAL,
+    PARTIAL + ".partial",
+    "selection.json.partial",
+    "crossover.json.partial",
+    SEARCH,
+}
 """What an interrupted run may have left in its folder."""
 DRAFT = ".ledger-"
 """How the name of a ledger begins that was never completed."""
-SEARCH = ".search"
-"""The folder in which a search notes what it has done."""
 
 
 @contextmanager
@@ -127,7 +138,7 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
         raise WrongInput(
             f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out"
         )
-    ours = {*OURS, SEARCH}
+    ours = set(OURS)
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
     names = [item.name for item in folder.iterdir()]

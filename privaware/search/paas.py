@@ -1,21 +1,21 @@
 """Genetic architecture search: candidates breed, and their fitness is the private model's own noisy accuracy.
 
 A generation is trained, scored on rows that train nothing, and ranked; the best `keep` share and a random `spare`
-share of the rest are parents; children take each choice from one of two parents and are changed with probability
-`mutation`. A candidate that comes up again keeps its score.
+share of the rest stay as parents, with their scores; children, which take each choice from one of two parents and are
+changed with probability `mutation`, fill the places of the others.
 
 Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1), 6 generations of 10; keep, spare and mutation are not
 stated there (0.4, 0.1 and 0.2 are those of the code they credit). Their overall price, 22.3, follows from neither of
 their formulas.
 Privacy: (epsilon, delta) for one row added or removed. Ranking and breeding see every score, so every trial is paid
-for by tight composition: `generations` x `population` trainings on one part of the rows, and as many noisy scores on
-the other. Models are kept, so the winner is released without training it again.
+for by tight composition: the first generation and the children of each later one train on one part of the rows, and
+as many noisy scores come from the other. Models are kept, so the winner is released without training it again.
 Use when: the search is on public rows, where it is free, or the budget of one model is small beside the whole.
 
 >>> from privaware.events import Gaussian
 >>> from privaware.space import Space
->>> [each.count for each in Paas(generations=3, population=4).rounds(Space.load("fcn"), Gaussian(noise=4.0))]
-[4, 4, 4]
+>>> [each.count for each in Paas(generations=3, population=10).rounds(Space.load("fcn"), Gaussian(noise=4.0))]
+[10, 5, 5]
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from privaware.space import Point, Space, key
 __all__ = ["Paas"]
 
 TRIES = 50
-"""How often a child that was tried before is drawn anew before it may stay."""
+"""How often a candidate that was tried before is made anew before it may stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paas:
-    """`trials` left out is generations x population; otherwise the generations are as many as fit."""
+    """With `trials` the generations are as many as it takes to try so many."""
 
     adaptive: ClassVar[bool] = True
 
@@ -56,10 +56,18 @@ class Paas:
         expect_shares("paas", keep=self.keep, spare=self.spare, mutation=self.mutation)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
-        if self.trials is None:
-            return (Round(count=self.population),) * self.generations
-        full, rest = divmod(self.trials, self.population)
-        return (Round(count=self.population),) * full + ((Round(count=rest),) if rest else ())
+        born = self.population - self.parents(self.population)
+        counts = [self.population] + [born] * (self.generations - 1 if born else 0)
+        if self.trials is not None:
+            later = max(0, self.trials - self.population)
+            full, rest = divmod(later, born) if born else (0, 0)
+            counts = [min(self.population, self.trials), *[born] * full, *([rest] if rest else [])]
+        return tuple(Round(count=count) for count in counts)
+
+    def parents(self, ranked: int) -> int:
+        """How many of a generation stay."""
+        top = max(1, round(self.keep * ranked))
+        return min(ranked, top + round(self.spare * ranked))
 
     def start(self, space: Space, rng: np.random.Generator) -> Breeding:
         return Breeding(space=space, rng=rng, strategy=self)
@@ -74,10 +82,14 @@ class Breeding(Keeping):
     generation: list[Point] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        """The candidates of the next generation that are new; the others keep their score."""
-        self.generation = self._bred(count) if self.generation else self._first(count)
-        fresh = {key(point): point for point in self.generation}
-        return [Ask(point=point) for name, point in fresh.items() if name not in self.known]
+        """New candidates: the first generation, or children for the places of those that do not stay."""
+        stay = self._stay() if self.generation else []
+        born: list[Point] = []
+        while len(born) < count:
+            born.append(self._fresh(stay, {key(point) for point in born}))
+        self.generation = stay + born
+        new = {key(point): point for point in born if key(point) not in self.known}
+        return [Ask(point=point) for point in new.values()]
 
     def tell(self, trials: Sequence[Trial]) -> None:
         super().tell(trials)
@@ -91,29 +103,28 @@ class Breeding(Keeping):
         them = {key(point): self.known[key(point)] for point in self.generation}
         return sorted(them.values(), key=lambda trial: -trial.score)
 
-    def _first(self, count: int) -> list[Point]:
-        return [self.space.draw(self.rng) for _ in range(count)]
-
-    def _bred(self, count: int) -> list[Point]:
+    def _stay(self) -> list[Point]:
+        """The best, and a few of the others by chance."""
         ranked = self._ranked()
         top = max(1, round(self.strategy.keep * len(ranked)))
         rest = ranked[top:]
-        lucky = min(len(rest), round(self.strategy.spare * len(ranked)))
-        chosen = self.rng.permutation(len(rest))[:lucky]
-        parents = [trial.point for trial in ranked[:top]] + [rest[int(at)].point for at in chosen]
-        children = parents[:count]
-        while len(children) < count:
-            children.append(self._child(parents))
-        return children
+        lucky = self.rng.permutation(len(rest))[: self.strategy.parents(len(ranked)) - top]
+        return [trial.point for trial in ranked[:top]] + [rest[int(at)].point for at in lucky]
 
-    def _child(self, parents: list[Point]) -> Point:
+    def _fresh(self, parents: list[Point], born: set[str]) -> Point:
         """A new candidate where one can be found: a score that is paid for should say something."""
-        child = parents[0]
+        made = self._one(parents)
         for _ in range(TRIES):
-            one, two = (parents[int(self.rng.integers(len(parents)))] for _ in range(2))
-            child = self.space.crossed(one, two, self.rng)
-            if self.rng.random() < self.strategy.mutation:
-                child = self.space.mutated(child, self.rng)
-            if key(child) not in self.known:
+            if key(made) not in self.known and key(made) not in born:
                 break
+            made = self._one(parents)
+        return made
+
+    def _one(self, parents: list[Point]) -> Point:
+        if not parents:
+            return self.space.draw(self.rng)
+        one, two = (parents[int(self.rng.integers(len(parents)))] for _ in range(2))
+        child = self.space.crossed(one, two, self.rng)
+        if self.rng.random() < self.strategy.mutation:
+            child = self.space.mutated(child, self.rng)
         return child

@@ -64,8 +64,8 @@ def test_all_trials_are_paid_for_or_only_the_best_of_a_secret_number() -> None:
     assert isinstance(both, Disjoint)
     assert once == 1
     train, scores = both.events
-    assert sum(count for _, count in leaves(train)) == 12 * 6
-    assert [(type(leaf), count) for leaf, count in leaves(scores)] == [(Laplace, 12)]
+    assert sum(count for _, count in leaves(train)) == 8 * 6  # four, and twice two children
+    assert [(type(leaf), count) for leaf, count in leaves(scores)] == [(Laplace, 8)]
     secret = Search(space=SPACE, strategy=Mgrs(generations=(4, 3)), build=short)
     kinds = [leaf for leaf, _ in leaves(secret.cost(SCHEMA, 2.0))]
     assert all(isinstance(leaf, Selected) for leaf in kinds)

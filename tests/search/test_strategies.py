@@ -192,9 +192,11 @@ def test_paas_keeps_the_best_and_a_few_others_as_parents() -> None:
     assert isinstance(searcher, Breeding)
     first = [ask.point for ask in searcher.ask(10)]
     searcher.tell([Trial(number=at, point=p, score=float(-at)) for at, p in enumerate(first)])
-    searcher.ask(10)
+    born = [ask.point for ask in searcher.ask(5)]
     assert searcher.generation[:4] == first[:4]
     assert searcher.generation[4] in first[4:]
+    assert searcher.generation[5:] == born
+    assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10, 5, 5, 5, 5, 5]
 
 
 def test_racing_lets_the_faster_half_go_on_from_where_they_are() -> None:
