@@ -143,7 +143,7 @@ def run(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     known = json.loads((given.noise or given.store / "svhn_noise.json").read_text())
     with np.load(given.data) as stored:
         images, y = stored["x"].astype(np.float32) / 255, stored["y"].astype(np.int64)
-    for name, facts in reversed(known.items()):
+    for name, facts in known.items():
         components = name != "no PCA"
         x = inputs(images, facts["pca"], components=components, seed=0).astype(np.float32)
         for at, network in enumerate(NETWORKS["PCA" if components else "no PCA"]):
