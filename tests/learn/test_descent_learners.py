@@ -19,8 +19,9 @@ from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.plan import plan
 from privaware.schema import Column, Schema
-from privaware.testing import Recorder, rows_for
+from privaware.testing import BrokenPromise, Recorder, extremes, replay, rows_for
 from privaware.testing._price import spent
+from privaware.testing._rows import joined
 
 TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)),
@@ -157,3 +158,24 @@ def test_a_network_takes_features_and_says_what_it_expected() -> None:
     for wrong in ({"trainable": 3}, {"features": "scatter"}):
         with pytest.raises(WrongInput, match="as a list"):
             DpSgd(**wrong)
+
+
+def _replay_with_dropout(learner: DpSgd) -> None:
+    """A row at the end, in batches of one shape: then the common rows keep their dropout masks."""
+    for size in (20, 33, 50):
+        few = rows_for(TABLE, size)
+        for at, (_, x, y) in enumerate(extremes(TABLE)):
+            other = joined(few, x, y)
+            replay(learner, few, other, 1.0, seed=at)
+            replay(learner, other, few, 1.0, seed=at)
+
+
+def test_with_the_same_dropout_masks_one_row_moves_a_step_by_its_own_gradient_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("privaware.descent._run.ROUND", 64)
+    network = {"name": "fcn", "hidden": [8], "dropout": 0.5, "activation": "tanh"}
+    _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))
+    monkeypatch.setattr("privaware.descent._clip._at_most", lambda squares, norm: 1 + 0 * squares)
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150, norm=1e-3))
