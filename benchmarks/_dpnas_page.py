@@ -51,9 +51,9 @@ def page(store: Store, plots: Path | None) -> str:
     return "\n\n".join("\n".join(part(store)) for part in parts)
 
 
-def scores(store: Store, data: str, what: str, mark: int = -1) -> list[float]:
+def scores(store: Store, data: str, what: str, mark: int = -1, kind: str = "train") -> list[float]:
     """Accuracies in percent of all seeds at one mark."""
-    start = f"train/{data}/{what}/"
+    start = f"{kind}/{data}/{what}/"
     return [100 * line["accuracy"][mark] for name, line in store.items() if name.startswith(start)]
 
 
@@ -179,6 +179,12 @@ def digits(store: Store) -> Iterator[str]:
         each = [[s for name in names for s in scores(store, "digits", name, at)] for at in (0, 1)]
         rows.append([words, *map(mean, each)])
     yield from table(["network", "60 steps", "200 steps"], rows)
+    yield "\n### Digits: one budget for everything, test accuracy\n"
+    rows = [
+        [words, *(mean(scores(store, "digits", f"{what}_{e}", kind="charged")) for e in (4, 8))]
+        for what, words in (("search", "search and training"), ("random", "a cell at random"))
+    ]
+    yield from table(["", "epsilon 4", "epsilon 8"], rows)
     for name, line in store.items():
         if name.startswith("search/"):
             yield f"\nShared weights, {line['variant']} search, mean test accuracy of ten cells:\n"

@@ -100,6 +100,8 @@ def quick() -> Iterator[Job]:
         yield from found("digits", f"random_{at:02d}", range(1))
     yield from found("digits", "cnn", range(3))
     yield Job("search/digits/uniform")
+    for what in ("search_8", "random_8", "search_4", "random_4"):
+        yield from (Job(f"charged/digits/{what}/{seed}") for seed in range(SEEDS))
 
 
 def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
@@ -113,6 +115,11 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
         tell = progress(job.name)
         own = dict(given.search or ())
         return _dpnas.search(words[1], words[2], own, given.seed, given.device, saved, tell)
+    if words[0] == "charged":
+        from benchmarks._dpnas_charged import charged
+
+        what, epsilon = words[2].split("_")
+        return charged(what, float(epsilon), int(words[3]))
     description = network(words[1], words[2], store)
     return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision)
 

@@ -90,7 +90,8 @@ class Shared:
         device: str,
     ) -> None:
         given = {"noise": [noise], "rows": rows, "rng": rng, "device": device}
-        self.run = _Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
+        with _precision("float32"):
+            self.run = _Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
         self.supernet = supernet
         stack = self.run.stack
         for name, parameter in supernet.named_parameters():
@@ -123,9 +124,10 @@ class Shared:
         for at, cell in enumerate(cells):
             self.supernet.cell = cell
             parts = zip(inputs.split(self._each), targets.split(self._each), strict=True)
-            for rows, truth in parts:
-                if len(truth):
-                    counts[at] += (self.supernet(rows).argmax(1) == truth).sum()
+            with _precision(self.run.descent.precision):
+                for rows, truth in parts:
+                    if len(truth):
+                        counts[at] += (self.supernet(rows).argmax(1) == truth).sum()
         return counts.cpu().numpy()
 
     @property
