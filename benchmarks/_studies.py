@@ -206,7 +206,10 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> dic
 
 
 def chart(name: str, made: Sequence[Point], **how: Any) -> dict[str, Any]:
-    return {"name": name, "points": [asdict(p) for p in made], **how}
+    kept = [asdict(p) for p in made]
+    if not how.get("log", True):  # epoch by epoch the single scores would fill the file
+        kept = [{**p, "scores": []} for p in kept]
+    return {"name": name, "points": kept, **how}
 
 
 def by_curve(made: Sequence[Point]) -> dict[tuple[str, float], Point]:

@@ -136,7 +136,7 @@ def lines(
     colour = alt.Color(
         "curve:N",
         scale=alt.Scale(domain=names, range=colours),
-        legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=260),
+        legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=260, symbolOpacity=1),
     )
     axis = alt.Axis(format="~g", tickCount=8) if not log else alt.Axis(format="~g")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
