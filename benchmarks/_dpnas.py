@@ -26,7 +26,7 @@ from privaware.descent import (
 )
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.search._cells import Cell, shares, uniform
+from privaware.search._cells import Cell, named, shares, uniform
 from privaware.search._shared import tensors_of
 from privaware.search.dpnas import DpNas
 
@@ -200,16 +200,10 @@ class Looks:
         entropy = float(proposed.entropies.sum(1).mean())
         seen = {"epoch": epoch + 1, "entropy": round(entropy, 2)}
         at_random = uniform(LOOKED, controller.nodes, np.random.default_rng(epoch))
-        for name, cells in (("controller", names(proposed.cells)), ("uniform", at_random)):
+        for name, cells in (("controller", named(proposed.cells)), ("uniform", at_random)):
             scores = shared.right(cells, *self.rows) / len(self.rows[1])
             seen[name] = [round(float(score), 4) for score in scores]
         self.curve.append(seen)
-
-
-def names(cells: torch.Tensor) -> list[Cell]:
-    from privaware.models.dpnas import OPERATIONS
-
-    return [tuple(OPERATIONS[op] for op in row) for row in cells.tolist()]
 
 
 def search(
@@ -230,12 +224,9 @@ def search(
         progress=tell, checkpoint=saved, watch=looks,
     )  # fmt: skip
     seconds = time.perf_counter() - began
-    if variant == "uniform":
-        thousand = uniform(1000, chosen.nodes, np.random.default_rng(seed))
-    else:
-        with torch.no_grad():
-            drawn = found.controller(1000, torch.Generator().manual_seed(seed)).cells
-        thousand = names(drawn)
+    drawn = np.random.default_rng(seed)
+    at_random = variant == "uniform"
+    thousand = uniform(1000, chosen.nodes, drawn) if at_random else found.proposed(1000, drawn)
     saved.unlink(missing_ok=True)
     return {
         "data": data,

@@ -11,18 +11,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privaware.models.dpnas import OPERATIONS
 
-__all__ = ["Cell", "cell_of", "chart", "edges", "point_of", "shares", "uniform"]
+if TYPE_CHECKING:
+    from privaware.search._controller import Controller
+
+__all__ = ["Cell", "Found", "cell_of", "chart", "edges", "named", "point_of", "shares", "uniform"]
 
 Cell = tuple[str, ...]
 
 POOLS = ("max_pool", "average_pool")
 ACTIVATIONS = OPERATIONS[4:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The best of the cells derived, their noised scores, and the controller that proposed them."""
+
+    cell: Cell
+    score: float
+    cells: tuple[Cell, ...]
+    scores: tuple[float, ...]
+    controller: Controller = field(repr=False)
+
+    @property
+    def point(self) -> dict[str, str]:
+        """The cell as a point of the space `dpnas`."""
+        return point_of(self.cell)
+
+    def proposed(self, count: int, rng: np.random.Generator) -> list[Cell]:
+        """More cells of the controller, to see what it has learnt to like: `shares` and `chart` count them."""
+        import torch
+
+        generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        with torch.no_grad():
+            return named(self.controller(count, generator).cells)
+
+
+def named(cells: Any) -> list[Cell]:
+    """Cells by the names of their operations, from a matrix of numbers."""
+    return [tuple(OPERATIONS[op] for op in row) for row in cells.tolist()]
 
 
 def edges(nodes: int) -> list[tuple[int, int]]:
@@ -44,7 +77,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
 def uniform(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
     """Cells with every operation equally likely on every edge."""
     drawn = rng.integers(len(OPERATIONS), size=(count, len(edges(nodes))))
-    return [tuple(OPERATIONS[op] for op in row) for row in drawn]
+    return named(drawn)
 
 
 def shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:

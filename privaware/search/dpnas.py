@@ -34,7 +34,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.search._cells import Cell, edges, point_of, uniform
+from privaware.search._cells import Cell, Found, edges, named, uniform
 
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
@@ -50,22 +50,6 @@ EVERY = 5
 """Epochs between two checkpoints."""
 
 LEAST = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """The best of the cells derived, their noised scores, and the controller that proposed them."""
-
-    cell: Cell
-    score: float
-    cells: tuple[Cell, ...]
-    scores: tuple[float, ...]
-    controller: Controller = field(repr=False)
-
-    @property
-    def point(self) -> dict[str, str]:
-        """The cell as a point of the space `dpnas`."""
-        return point_of(self.cell)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,13 +262,13 @@ class DpNas:
         if not controlled:
             return uniform(count, self.nodes, rng.initial)
         with torch.no_grad():
-            return _named(learner.controller(count, rng.torch("initial")).cells)
+            return named(learner.controller(count, rng.torch("initial")).cells)
 
     def _teach(self, learner: Reinforce, scorer: Scorer, rng: Rng) -> None:
         import torch
 
         proposed = learner.controller(self.cells, rng.torch("initial"))
-        scores = scorer(_named(proposed.cells), self.held_rate)
+        scores = scorer(named(proposed.cells), self.held_rate)
         learner.tell(proposed, torch.from_numpy(np.clip(scores, 0, 1)))
 
     def _derived(self, learner: Reinforce, scorer: Scorer, rng: Rng) -> Found:
@@ -298,9 +282,3 @@ class DpNas:
             scores=tuple(scores.tolist()),
             controller=learner.controller,
         )
-
-
-def _named(cells: Any) -> list[Cell]:
-    from privaware.models.dpnas import OPERATIONS
-
-    return [tuple(OPERATIONS[op] for op in row) for row in cells.tolist()]

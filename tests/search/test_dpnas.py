@@ -200,6 +200,10 @@ def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() 
     assert heard[-1] > 0.75
     assert found.score > 0.8
     assert found.score == max(found.scores)
+    many = found.proposed(40, np.random.default_rng(1))
+    assert many == found.proposed(40, np.random.default_rng(1))
+    assert len(set(many)) > 1
+    assert sum(shares(many)["operations"].values()) == pytest.approx(1.0)
 
 
 def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
