@@ -28,7 +28,8 @@ from privaware.events import Event
 from privaware.learn.dpsgd import DpSgd
 from privaware.metrics import accuracy
 from privaware.noise import Rng
-from privaware.search._search import Now, Search
+from privaware.search._search import Search
+from privaware.search._trials import Now
 from privaware.search.mgrs import Mgrs
 from privaware.search.paas import Paas
 from privaware.search.rs import Rs

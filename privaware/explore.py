@@ -8,7 +8,8 @@ public benchmark data only, and what comes out says that it is not private.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,8 @@ from privaware.plan import Plan, plan, searching
 from privaware.plugins import find
 from privaware.schema import Schema
 from privaware.search._journal import Journal
-from privaware.search._search import Found, Now, Search
+from privaware.search._search import Found, Search
+from privaware.search._trials import Now
 from privaware.search._workers import Here, Processes, Ray, Workers
 from privaware.source import Confirm, Source, resolve
 from privaware.space import Point, Space
@@ -102,9 +104,7 @@ def search(
     to the strategy. With `public` rows the search is free. `workers` processes or a `ray` cluster train candidates.
     """
     say = say or (lambda words: None)
-    rng = Rng(seed)
     expect_device(device)
-    folder = None if out is None else Path(out)
     chosen = Space.load(space)
     source = resolve(
         data, target=target, task=task, unit=unit, cap=cap, test=test, learner=chosen.learner, schema=schema,
@@ -120,12 +120,12 @@ def search(
         device=device,
         workers=_workers(workers, ray),
     )
+    call = _Call(
+        search=made, source=source, strategy=strategy, workflow=workflow, delta=delta, ledger=ledger, limit=limit,
+        folder=None if out is None else Path(out), dry=dry_run, rng=Rng(seed), say=say,
+    )  # fmt: skip
     if workflow == "standard" or public is not None:
-        return _free(
-            made, source, public, workflow,
-            budget=(epsilon, model_epsilon, delta), settings=dict(settings or {}), name=strategy,
-            ledger=ledger, limit=limit, folder=folder, dry_run=dry_run, rng=rng, say=say,
-        )  # fmt: skip
+        return call.free(epsilon, model_epsilon, public, dict(settings or {}))
     own = {
         "space": _named(space),
         "trials": trials,
@@ -133,160 +133,126 @@ def search(
         **(options or {}),
         **(settings or {}),
     }
-    planned = searching(
-        source.schema, search=made, epsilon=epsilon, model_epsilon=model_epsilon, delta=delta,
-        name=strategy, own=own,
-    )  # fmt: skip
-    facts = _Facts(made, source.schema, planned, strategy, workflow)
-    if dry_run:
-        tell(planned, say)
-        return facts.result(None, seed)
-    return _charged(planned, made, source, facts, (ledger, limit), folder, rng, say)
+    return call.paid(epsilon, model_epsilon, own)
 
 
-def _charged(
-    planned: Plan,
-    made: Search,
-    source: Source,
-    facts: _Facts,
-    books: tuple[Any, float | None],
-    folder: Path | None,
-    rng: Rng,
-    say: Say,
-) -> Searched:
-    total = planned.epsilon
-    key = command_key("search", source, planned, total, rng.seed, folder)
-    with (
-        claimed(
-            folder, books[0].path if isinstance(books[0], Ledger) else books[0] and Path(books[0])
-        ),
-        ledger_of(books[0], source, folder, books[1], total, planned.delta) as book,
-    ):
-        # Bounds that were bought would be bought again by a run that goes on, so such a run starts anew.
-        place = None
-        if folder is not None and isinstance(planned.mechanism, Search):
-            place = folder / SEARCH / f"{key}-{first_open(book, key)}"
-        heard = replace(made, journal=place, progress=_spoken(say, book))
-        done = finish(
-            source,
-            _with(planned, heard),
-            book,
-            key,
-            folder,
-            rng,
-            say,
-            verb="search",
-            opened=_opened,
-        )
-        if folder is not None:
-            Journal(folder / SEARCH).end()
-    return facts.result(done, rng.seed)
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """What is known of a search before it is run."""
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """One call of the verb: what is searched, where the rows are, and who pays."""
 
     search: Search
-    schema: Schema
-    planned: Plan
+    source: Source
     strategy: str
     workflow: str
+    delta: float
+    ledger: Any
+    limit: float | None
+    folder: Path | None
+    dry: bool
+    rng: Rng
+    say: Say
 
-    def result(self, done: Fit | None, seed: int | None) -> Searched:
-        one = accounting.epsilon(
-            self.search.model_cost(self.schema, self.planned.noise), self.planned.delta
+    def paid(
+        self, epsilon: float | None, model_epsilon: float | None, own: Mapping[str, Any]
+    ) -> Searched:
+        """The search itself sees the rows, and is charged."""
+        planned = searching(
+            self.source.schema, search=self.search, epsilon=epsilon, model_epsilon=model_epsilon, delta=self.delta,
+            name=self.strategy, own=own,
+        )  # fmt: skip
+        if self.dry:
+            tell(planned, self.say)
+            return self._result(planned, None)
+        key = command_key(
+            "search", self.source, planned, planned.epsilon, self.rng.seed, self.folder
         )
+        with self._book(planned.epsilon) as book:
+            # Bounds that were bought would be bought again by a run that goes on, so such a run starts anew.
+            place = None
+            if self.folder is not None and isinstance(planned.mechanism, Search):
+                place = self.folder / SEARCH / f"{key}-{first_open(book, key)}"
+            heard = replace(self.search, journal=place, progress=_spoken(self.say, book))
+            done = finish(
+                self.source, _with(planned, heard), book, key, self.folder, self.rng, self.say,
+                verb="search", opened=_opened,
+            )  # fmt: skip
+            if self.folder is not None:
+                Journal(self.folder / SEARCH).end()
+        return self._result(planned, done)
+
+    def free(
+        self,
+        epsilon: float | None,
+        model_epsilon: float | None,
+        public: Any,
+        settings: dict[str, Any],
+    ) -> Searched:
+        """A search that is not paid for, then one private training of what it found."""
+        if (epsilon is None) == (model_epsilon is None):
+            raise WrongInput(
+                "expected one of --epsilon and --model-epsilon, which are the same here"
+            )
+        budget = float(epsilon or model_epsilon or 0.0)
+        began = time.perf_counter()
+        first = self._training(self.search.space.recipes()[0], settings, budget)
+        if self.dry:
+            tell(first, self.say)
+            return self._alone(first, None)
+        rows = _public_rows(public, self.source)
+        noise = first.noise if self.workflow == "aware" else 0.0
+        heard = replace(self.search, progress=_spoken(self.say))
+        found = heard.free(rows, noise, self.rng.spawn())
+        last = self._training(found.point, settings, budget)
+        tag = {EXTRA: {"point": found.point, "workflow": self.workflow}}
+        key = command_key("search", self.source, last, budget, self.rng.seed, self.folder)
+        with self._book(budget) as book:
+            done = finish(
+                self.source, last, book, key, self.folder, self.rng, self.say,
+                verb="search", opened=lambda model: (model, tag),
+            )  # fmt: skip
+        return replace(self._alone(last, done), seconds=time.perf_counter() - began)
+
+    def _training(self, point: Point, settings: dict[str, Any], epsilon: float) -> Plan:
+        space = self.search.space
+        made = plan(
+            self.source.schema, epsilon=epsilon, delta=self.delta, learner=space.learner,
+            settings=settings | space.settings(point), aids={"device": self.search.device},
+        )  # fmt: skip
+        return replace(made, flaw=FLAW if self.workflow == "standard" else "")
+
+    @contextmanager
+    def _book(self, epsilon: float) -> Iterator[Ledger]:
+        given = self.ledger
+        place = given.path if isinstance(given, Ledger) else given and Path(given)
+        with (
+            claimed(self.folder, place or None),
+            ledger_of(given, self.source, self.folder, self.limit, epsilon, self.delta) as book,
+        ):
+            yield book
+
+    def _alone(self, planned: Plan, done: Fit | None) -> Searched:
+        """Only one training was charged."""
+        return replace(self._result(planned, done), epsilon_model=planned.epsilon)
+
+    def _result(self, planned: Plan, done: Fit | None) -> Searched:
+        schema = self.source.schema
+        one = accounting.epsilon(self.search.model_cost(schema, planned.noise), planned.delta)
         return Searched(
             best=None if done is None else done.extra.get(EXTRA, {}).get("point"),
-            trials=self.search.trials(self.schema),
+            trials=self.search.trials(schema),
             epsilon_model=one,
-            epsilon_total=self.planned.epsilon,
-            delta=self.planned.delta,
+            epsilon_total=planned.epsilon,
+            delta=planned.delta,
             strategy=self.strategy,
             workflow=self.workflow,
-            plan=self.planned.sentences,
-            certified=seed is None,
+            plan=planned.sentences,
+            certified=self.rng.seed is None and not planned.flaw,
             internal={"test_score": None} if done is None else done.internal,
             seconds=0.0 if done is None else done.seconds,
             out=None if done is None else done.out,
             model=None if done is None else done.model,
             sentence="" if done is None else done.sentence,
         )
-
-
-def _free(
-    made: Search,
-    source: Source,
-    public: Any,
-    workflow: str,
-    *,
-    budget: tuple[float | None, float | None, float],
-    settings: dict[str, Any],
-    name: str,
-    ledger: Any,
-    limit: float | None,
-    folder: Path | None,
-    dry_run: bool,
-    rng: Rng,
-    say: Say,
-) -> Searched:
-    """A search that is not paid for, then one private training of what it found."""
-    epsilon, model_epsilon, delta = budget
-    if (epsilon is None) == (model_epsilon is None):
-        raise WrongInput("expected one of --epsilon and --model-epsilon, which are the same here")
-    target = model_epsilon if epsilon is None else epsilon
-    assert target is not None
-    began = time.perf_counter()
-
-    def planned(point: Point) -> Plan:
-        own = settings | made.space.settings(point)
-        aids = {"device": made.device}
-        made_plan = plan(
-            source.schema,
-            epsilon=target,
-            delta=delta,
-            learner=made.space.learner,
-            settings=own,
-            aids=aids,
-        )
-        return replace(made_plan, flaw=FLAW if workflow == "standard" else "")
-
-    first = planned(made.space.recipes()[0])
-    facts = _Facts(made, source.schema, first, name, workflow)
-    if dry_run:
-        tell(first, say)
-        return replace(facts.result(None, rng.seed), epsilon_model=first.epsilon)
-    rows = _public_rows(public, source)
-    noise = first.noise if workflow == "aware" else 0.0
-    heard = replace(made, progress=_spoken(say))
-    found = heard.free(rows, noise, rng.spawn())
-    last = planned(found.point)
-    key = command_key("search", source, last, target, rng.seed, folder)
-    with (
-        claimed(folder, ledger.path if isinstance(ledger, Ledger) else ledger and Path(ledger)),
-        ledger_of(ledger, source, folder, limit, target, delta) as book,
-    ):
-        tag = {EXTRA: {"point": found.point, "workflow": workflow, "strategy": name}}
-        done = finish(
-            source,
-            last,
-            book,
-            key,
-            folder,
-            rng,
-            say,
-            verb="search",
-            opened=lambda model: (model, tag),
-        )
-    return replace(
-        facts.result(done, rng.seed),
-        certified=done.certified,
-        epsilon_model=last.epsilon,
-        epsilon_total=last.epsilon,
-        plan=last.sentences,
-        seconds=time.perf_counter() - began,
-    )
 
 
 def _public_rows(public: Any, source: Source) -> Data:

@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, watched, write_people
 
 from privaware.learn import _networks
-from privaware.search._search import _Trials
+from privaware.search._trials import Trials
 
 SPACE = """what = "Narrow networks."
 
@@ -101,16 +101,16 @@ def test_a_killed_search_resumes_with_one_charge(
         "made",
         "--json",
     )
-    scored, trained = _Trials._scored, []
+    scored, trained = Trials._scored, []
 
-    def dying(self: _Trials, models: Any) -> list[float]:
+    def dying(self: Trials, models: Any) -> list[float]:
         if trained:
             raise KeyboardInterrupt
         trained.append(len(models))
         return scored(self, models)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Trials, "_scored", dying)
+        patch.setattr(Trials, "_scored", dying)
         assert run(*whole).code == 130
     assert Path("made/.search").exists()
     population = _networks._population

@@ -10,8 +10,9 @@ import pytest
 
 from privaware import accounting
 from privaware.events import Gaussian
-from privaware.search._search import Search, _Trials
+from privaware.search._search import Search
 from privaware.search._strategy import Ask, Keeping, Law, Round, Trial
+from privaware.search._trials import Trials
 from privaware.search.grid import Grid
 from privaware.search.mgrs import Mgrs
 from privaware.search.optuna import Optuna
@@ -98,10 +99,10 @@ def test_a_strategy_that_breaks_a_promise_is_caught(strategy: Any, words: str) -
 
 
 def test_a_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(self: _Trials, models: Any) -> list[float]:
+    def exact(self: Trials, models: Any) -> list[float]:
         return [self._right(model) for model in models]
 
-    monkeypatch.setattr(_Trials, "_scored", exact)
+    monkeypatch.setattr(Trials, "_scored", exact)
     with pytest.raises(BrokenPromise):
         check_strategy(Paas(generations=2, population=2))
 
