@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privaware import models
+from privaware import datasets, models
 from privaware.errors import WrongInput
+from privaware.learn.dpsgd import DpSgd
 from privaware.space import Space, key, spaces
 
 MNIST = {"fcn": 300, "fcn_frozen": 300, "cnn": (1, 28, 28), "cnn_frozen": (1, 28, 28)}
@@ -43,6 +44,16 @@ def test_drawing_changing_and_crossing_stay_inside(seed: int, name: str) -> None
         assert space.canonical(point) == point
     assert changed != one
     assert all(child[at] in (one.get(at), two.get(at)) for at in child if at in one or at in two)
+
+
+@pytest.mark.parametrize("name", ["tuning", "images"])
+def test_spaces_of_settings_build_learners_for_images(name: str) -> None:
+    space, schema = Space.load(name), datasets.schema("mnist")
+    for seed in range(12):
+        learner = DpSgd(**space.settings(space.draw(np.random.default_rng(seed))))
+        assert learner.cost(schema, 1.0) in [
+            DpSgd(**space.settings(point)).cost(schema, 1.0) for point in space.recipes()
+        ]
 
 
 def test_points_that_build_the_same_are_equal() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,38 +89,33 @@ class Ray:
 
     @property
     def many(self) -> int:
-        with self._joined() as ray:
-            return max(1, int(ray.cluster_resources().get("CPU", 1)))
+        return max(1, int(self._joined().cluster_resources().get("CPU", 1)))
 
     def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        with self._joined() as ray:
-            remote = ray.remote(num_cpus=1, max_retries=self.retries)(work)
-            held = ray.put(shared)
-            waiting = {remote.remote(held, job): at for at, job in enumerate(jobs)}
-            while waiting:
-                done, _ = ray.wait(list(waiting))
-                for one in done:
-                    yield waiting.pop(one), ray.get(one)
+        ray = self._joined()
+        remote = ray.remote(num_cpus=1, max_retries=self.retries)(work)
+        held = ray.put(shared)
+        waiting = {remote.remote(held, job): at for at, job in enumerate(jobs)}
+        while waiting:
+            done, _ = ray.wait(list(waiting))
+            for one in done:
+                yield waiting.pop(one), ray.get(one)
 
-    @contextmanager
-    def _joined(self) -> Iterator[Any]:
+    def _joined(self) -> Any:
+        """Ray, as a member of the cluster from the first call to the end of the process."""
         try:
             import ray
         except ImportError:
             raise WrongInput(
                 "--ray needs the package ray; install it with `pip install privaware[ray]`"
             ) from None
-        ours = not ray.is_initialized()
+        if ray.is_initialized():
+            return ray
         try:
-            if ours:
-                ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as problem:
             reason = " ".join(str(problem).split())
             raise WrongInput(
                 f"no Ray cluster answers at {self.address!r:.80}: {reason:.160}; start one with `ray start --head`"
             ) from None
-        try:
-            yield ray
-        finally:
-            if ours:
-                ray.shutdown()
+        return ray
