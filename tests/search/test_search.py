@@ -226,9 +226,12 @@ def test_processes_train_what_one_would() -> None:
 RAY = """
 import json, sys, threading, time
 from pathlib import Path
+import ray
 from ray.cluster_utils import Cluster
 sys.path.insert(0, sys.argv[1])
 from slow_votes import slow
+from privaware import accounting
+from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.search._journal import Journal
 from privaware.search._search import Search
@@ -244,30 +247,37 @@ search = Search(space=space, strategy=Grid(), build=slow, held_out=0.3, at_once=
                 workers=Ray(cluster.address), journal=Path(sys.argv[1]) / "journal")
 
 def kill():
-    while not (Path(sys.argv[1]) / "started").exists():
-        time.sleep(0.05)
+    while not list(Path(sys.argv[1]).glob(f"begun-{second.node_id}-*")):
+        time.sleep(0.02)
     cluster.remove_node(second, allow_graceful=False)
 
 threading.Thread(target=kill, daemon=True).start()
-found = search.run(rows_for(example(rows=200), 200), 2.0, Rng())
-print(json.dumps({"point": found.point, "nodes": sum(n["Alive"] for n in __import__("ray").nodes())
-                  if __import__("ray").is_initialized() else None}))
+schema = example(rows=200)
+book = Ledger.create(Path(sys.argv[1]) / "run.ledger", limit=50.0, delta=1e-5)
+book.spend(search.cost(schema, 2.0), what="search", run="one")
+found = search.run(rows_for(schema, 200), 2.0, Rng())
+book.finish("one")
+kinds = [entry.kind for entry in book.entries()]
+print(json.dumps({"point": found.point, "kinds": kinds, "spent": book.spent(),
+                  "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5),
+                  "alive": sum(node["Alive"] for node in ray.nodes())}))
+ray.shutdown()
 cluster.shutdown()
 """
 
 SLOW = """
-import os, time
+import time
 from pathlib import Path
+import ray
 from privaware.testing._strategy import Votes
 
 HERE = Path(__file__).parent
 
 class Slow(Votes):
     def run(self, data, noise, rng):
-        (HERE / f"begun-{os.getpid()}-{self.weight}").touch()
-        if len(list(HERE.glob("begun-*"))) >= 3:
-            (HERE / "started").touch()
-        time.sleep(0.7)
+        node = ray.get_runtime_context().get_node_id()
+        (HERE / f"begun-{node}-{self.weight}").touch()
+        time.sleep(1.5)
         return super().run(data, noise, rng)
 
 def slow(settings):
@@ -291,6 +301,9 @@ def test_a_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -
     assert done.returncode == 0, done.stderr[-2000:]
     made = json.loads(done.stdout.strip().splitlines()[-1])
     assert made["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+    assert made["alive"] == 1
+    assert made["kinds"].count("spend") == 1
+    assert made["spent"] == pytest.approx(made["price"], rel=1e-6)
     begun = list(tmp_path.glob("begun-*"))
-    assert len(begun) > 6  # a job whose worker was lost was begun again
+    assert len(begun) > 6  # the job whose worker was lost was begun again
     assert len(list((tmp_path / "journal").glob("round-000-job-*"))) == 6
