@@ -67,7 +67,7 @@ def search(name: str, features: str, device: str, noise: float, reference: float
 
     return Search(
         space=Space.load(space), strategy=strategy, build=build, held_out=HELD / 60_000, level=2.0,
-        reference=reference, device=device, at_once=64 if device == "cpu" else 128,
+        reference=reference, device=device, at_once=4 if device == "cpu" else 128,
     )  # fmt: skip
 
 

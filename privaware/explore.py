@@ -38,6 +38,8 @@ from privaware.space import Point, Space
 __all__ = ["Searched", "search"]
 
 WORKFLOWS = ("aware", "standard")
+AT_ONCE = {"cpu": 8, "cuda": 128}
+"""Candidates trained as one population: few on a processor, so that progress is seen and little is lost by a kill."""
 FLAW = "the settings were chosen on the same rows without noise, for comparison only"
 
 
@@ -119,6 +121,7 @@ def search(
         level=model_epsilon or 1.0,
         device=device,
         workers=_workers(workers, ray),
+        at_once=AT_ONCE["cpu" if device == "cpu" else "cuda"],
     )
     call = _Call(
         search=made, source=source, strategy=strategy, workflow=workflow, delta=delta, ledger=ledger, limit=limit,
