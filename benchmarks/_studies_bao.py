@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._studies import (
+    TUNING,
     Bench,
     Pair,
     by_curve,
@@ -81,17 +82,21 @@ def table1(bench: Bench, kind: str, data: str) -> dict[str, Any]:
     rows = bench.images(data, INPUTS[data] if dense else "image")
     epsilon = (FCN_EPSILON if dense else CNN_EPSILON)[data]
     names = dict(zip(("STW", "PAW"), (NETWORKS if dense else CONVOLUTIONS)[data]))
-    epochs = FCN_EPOCHS if dense else CNN_EPOCHS
+    epochs = (FCN_EPOCHS if dense else CNN_EPOCHS) // (2 if bench.quick else 1)
+    tried, tuning = (FCN_RATES if dense else CNN_RATES), TUNING
+    bare_rates: tuple[float, ...] = PLAIN_RATES
+    if bench.quick:
+        tried, bare_rates, tuning = tried[1:3], PLAIN_RATES[1:2], range(100, 101)
     noisy = {
         (name, epsilon): scheduled(bench, network(full), data, epsilon, epochs)
         for name, full in names.items()
     }
-    made, rates = bench.tuned(rows, noisy, FCN_RATES if dense else CNN_RATES)
+    made, rates = bench.tuned(rows, noisy, tried, tuning)
     free = {
         (name, 0.0): scheduled(bench, network(full), data, None, epochs)
         for name, full in names.items()
     }
-    bare, plain_rates = bench.tuned(rows, free, PLAIN_RATES)
+    bare, plain_rates = bench.tuned(rows, free, bare_rates, tuning)
     noise = next(iter(noisy.values())).noise
     found, without = by_curve(made), by_curve(bare)
     lines = [
