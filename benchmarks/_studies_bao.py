@@ -140,12 +140,13 @@ def figure7(bench: Bench, data: str) -> dict[str, Any]:
     }
     made, rates = bench.tuned(bench.images(data, INPUTS[data]), settings, tried, tuning=(100,))
     crossed = crossing(epsilons, scores_of(made, "PAW"), scores_of(made, "STW"))
+    ends = sum(rate in (min(tried), max(tried)) for rate in rates.values())
     return {
         "tables": [grid_table(f"{data}: {epochs} epochs in samples of 1/{parts}", made)],
         "charts": [chart(f"figure7_{data}", made)],
         "words": [
             f"Crossover epsilon: {crossed.sentence} (paper: about 1e4).",
-            f"Rates: {_shown(rates)}.",
+            f"Rates, of {tried}: {_shown(rates)}; {ends} of {len(rates)} at an end of what was tried.",
         ],
         "crossover": crossed.json(),
     }
