@@ -217,8 +217,8 @@ class Composed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disjoint(Event):
-    """One event for each of several disjoint parts of the rows; a row is in one part, so the dearest counts."""
+class _OneOf(Event):
+    """Several events of which one happens to a row."""
 
     events: tuple[Event, ...]
 
@@ -233,22 +233,16 @@ class Disjoint(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyOf(Event):
+class Disjoint(_OneOf):
+    """One event for each of several disjoint parts of the rows; a row is in one part, so the dearest counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyOf(_OneOf):
     """One of `events`, whichever is chosen by chance or in the light of earlier releases: at every epsilon the dearest.
 
     Unlike with `Disjoint`, repeated it may be another one each time.
     """
-
-    events: tuple[Event, ...]
-
-    def __post_init__(self) -> None:
-        self._expect(
-            "events",
-            "as a tuple of at least one event",
-            isinstance(self.events, tuple) and bool(self.events),
-        )
-        for event in self.events:
-            self._expect_event(event)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from privaware.errors import Refused, WrongInput
 from privaware.events import (
     NOTHING,
     ZCDP,
+    AnyOf,
     Approximate,
     Composed,
     Disjoint,
@@ -31,6 +32,8 @@ from privaware.events import (
     Sampled,
     Selected,
     Unproven,
+    from_json,
+    to_json,
 )
 
 DELTA = 1e-5
@@ -483,3 +486,21 @@ def test_capping_a_batch_never_makes_it_cheaper() -> None:
 def test_a_bounded_law_beside_many_small_steps_keeps_both_accountants_together() -> None:
     event = Laplace(noise=1.0) + 50 * Gaussian(noise=5.0).sampled(rate=1 / 64)
     assert accounting.epsilon(event, DELTA) == pytest.approx(1.06437, rel=1e-3)
+
+
+def test_one_of_several_costs_what_the_dearest_costs_at_every_epsilon() -> None:
+    """Two recipes that cross: neither is the dearer one everywhere, and composed freely they cost at least both."""
+    one = 1000 * Gaussian(noise=1.5).sampled(rate=0.01)
+    two = 3 * Laplace(noise=3.0)
+    either = AnyOf(events=(one, two))
+    for target in (1e-7, 1e-5, 1e-3):
+        dearest = max(accounting.epsilon(one, target), accounting.epsilon(two, target))
+        found = accounting.epsilon(either, target)
+        assert dearest <= found * (1 + 1e-6)
+        assert found <= dearest * 1.01
+    mixed = accounting.epsilon(5 * one + 5 * two, 1e-5)
+    assert accounting.epsilon(10 * either, 1e-5) >= mixed * (1 - 1e-3)
+    assert accounting.epsilon(AnyOf(events=(one, one)), 1e-5) == pytest.approx(
+        accounting.epsilon(one, 1e-5), rel=5e-3
+    )
+    assert from_json(to_json(either)) == either
