@@ -3,6 +3,9 @@
 The search and what it trains are one mechanism with one price. On public rows the search is free and only the model
 that it finds is charged. The standard workflow, which searches without noise, is there for comparison: it is done on
 public benchmark data only, and what comes out says that it is not private.
+
+Where the number of trials is a secret, progress and seconds would tell it: both are for the owner's eyes, and neither
+is written into the model folder.
 """
 
 from __future__ import annotations
