@@ -140,12 +140,12 @@ class Descent:
 
         Each model is a release of its own: what the population costs is what all of them cost together.
         """
-        from privaware.descent._probe import refuse_kinds
+        from privaware.descent._probe import mantissas, refuse_kinds
         from privaware.descent._widths import together
 
         settings = _Settings(rows, rng, device)
         given = [list(noise), lr and list(lr), norm and list(norm)]
-        with _seeded(rng, device), _precision(self.precision):
+        with _seeded(rng, device), mantissas(self.precision):
             built = [one if isinstance(one, nn.Module) else one() for one in modules]
             for module in built:
                 refuse_kinds(module)
@@ -215,18 +215,6 @@ def _own_path(checkpoint: Checkpoint | str | None, turn: int, turns: int) -> Che
         return None
     at = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     return at if turns == 1 else Checkpoint(f"{at.path}.{turn}", at.every)
-
-
-@contextlib.contextmanager
-def _precision(name: str) -> Iterator[None]:
-    """Torch's switches for shortened mantissas, put back afterwards."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = name != "float32"
-    try:
-        yield
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 @contextlib.contextmanager

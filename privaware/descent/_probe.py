@@ -6,8 +6,9 @@ must not influence each other, buffers must not change, and the engine must agre
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from privaware.descent._losses import row_losses
 from privaware.descent._stack import Stack
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["made_up", "proven", "refuse_kinds", "replace_batch_norm"]
+__all__ = ["made_up", "mantissas", "proven", "refuse_kinds", "replace_batch_norm"]
 
 ROWS = 3
 
@@ -57,7 +58,17 @@ def proven(
     device: Any,
     models: int = 1,
 ) -> bool:
-    """Whether the module must be handled whole (the general way); refuses what cannot be private at all."""
+    """Whether the module must be handled whole (the general way); refuses what cannot be private at all.
+
+    Rules are compared with whole mantissas: shortened ones would blur what is right and what is wrong.
+    """
+    with mantissas("float32"):
+        return _proven(module, loss, inputs, targets, device, models)
+
+
+def _proven(
+    module: nn.Module, loss: Any, inputs: Sequence[Tensor], targets: Any, device: Any, models: int
+) -> bool:
     probe = copy.deepcopy(module).to(device)
     rows = tuple(made_up(item, at, ROWS) for at, item in enumerate(inputs))
     goal = targets.new_zeros((ROWS, *targets.shape[1:]))
@@ -75,6 +86,18 @@ def proven(
         f"{type(module).__name__} uses its parameters in a way whose per-row gradients cannot be had"
         f"{f' ({problem})' if problem else ''}; build it from layers of torch.nn called as modules"
     )
+
+
+@contextlib.contextmanager
+def mantissas(precision: str) -> Iterator[None]:
+    """Torch's switches for shortened mantissas, put back afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = precision != "float32"
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 def refuse_kinds(module: nn.Module) -> None:

@@ -17,8 +17,7 @@ from torch import Tensor
 from privaware.data import Data
 from privaware.descent import Descent
 from privaware.descent._gradient import as_inputs, as_target
-from privaware.descent._loop import _precision
-from privaware.descent._probe import proven, refuse_kinds
+from privaware.descent._probe import mantissas, proven, refuse_kinds
 from privaware.descent._run import Run
 from privaware.descent._stack import Stack
 from privaware.errors import Refused
@@ -90,8 +89,7 @@ class Shared:
         device: str,
     ) -> None:
         given = {"noise": [noise], "rows": rows, "rng": rng, "device": device}
-        with _precision("float32"):
-            self.run = _Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
+        self.run = _Run(descent, [supernet], inputs, targets, **given)  # type: ignore[arg-type]
         self.supernet = supernet
         stack = self.run.stack
         for name, parameter in supernet.named_parameters():
@@ -114,7 +112,7 @@ class Shared:
         active = torch.from_numpy(inside).to(self.owners.device)[self.owners]
         self.run.state["active"].copy_(active[None])
         self.run.stack.module.cell = cell  # type: ignore[assignment]
-        with _precision(self.run.descent.precision):
+        with mantissas(self.run.descent.precision):
             self.run.one_step()
 
     @torch.no_grad()
@@ -124,7 +122,7 @@ class Shared:
         for at, cell in enumerate(cells):
             self.supernet.cell = cell
             parts = zip(inputs.split(self._each), targets.split(self._each), strict=True)
-            with _precision(self.run.descent.precision):
+            with mantissas(self.run.descent.precision):
                 for rows, truth in parts:
                     if len(truth):
                         counts[at] += (self.supernet(rows).argmax(1) == truth).sum()
