@@ -32,7 +32,7 @@ from privaware import __version__, accounting
 from privaware.charge import Charged, Say, charged, command_key, first_open, ledger_of, tell
 from privaware.errors import WrongInput
 from privaware.events import to_json
-from privaware.fit import expect_device as expect_device
+from privaware.fit import expect_device
 from privaware.folder import claimed, told
 from privaware.ledger import Ledger
 from privaware.model import write_file
