@@ -258,9 +258,10 @@ book.spend(search.cost(schema, 2.0), what="search", run="one")
 found = search.run(rows_for(schema, 200), 2.0, Rng())
 book.finish("one")
 kinds = [entry.kind for entry in book.entries()]
-print(json.dumps({"point": found.point, "kinds": kinds, "spent": book.spent(),
-                  "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5),
-                  "alive": sum(node["Alive"] for node in ray.nodes())}))
+made = {"point": found.point, "kinds": kinds, "spent": book.spent(),
+        "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5),
+        "alive": sum(node["Alive"] for node in ray.nodes())}
+(Path(sys.argv[1]) / "made.json").write_text(json.dumps(made))
 ray.shutdown()
 cluster.shutdown()
 """
@@ -299,7 +300,7 @@ def test_a_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -
         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    made = json.loads(done.stdout.strip().splitlines()[-1])
+    made = json.loads((tmp_path / "made.json").read_text())
     assert made["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
     assert made["alive"] == 1
     assert made["kinds"].count("spend") == 1
