@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._features_page_more import adult, descent, shown, svhn, transfer
+from benchmarks._features_page_more import adult, best_sizes, descent, shown, svhn, transfer
 from benchmarks._features_plots import by_epsilon, by_size, crossing, last_win, told
 
 METHODS = ("All", "PAFS", "CFS-Greedy", "CFS-GA", "Random")
@@ -217,13 +217,7 @@ def _figure_4(facts: dict[str, Any], store: Path) -> list[str]:
     lines = ["## Figure 4: Breast Cancer, best columns first (CFS-Greedy), every size from 1 to 43", "",
              "![Accuracy against number of columns](features/figure4.svg)", "",
              "| epsilon | best size | accuracy there | one column | eleven columns | all columns |", "|---|---|---|---|---|---|"]  # fmt: skip
-    for epsilon in sorted(by, key=float):
-        line = by[epsilon]
-        top = max(line, key=lambda size: line[size][0])
-        name = "none (1e9)" if float(epsilon) >= 1e9 else epsilon
-        lines.append(
-            f"| {name} | {top} | {' | '.join(shown(line[size]) for size in (top, 1, 11, 43))} |"
-        )
+    lines += best_sizes(by, (1, 11, 43))
     names, order = facts["facts"]["names"], facts["facts"]["order"]
     return [
         *lines, "",

@@ -27,6 +27,19 @@ DESCENT: dict[str, dict[Any, dict[int, float]]] = {
 }  # fmt: skip
 
 
+def best_sizes(by: dict[str, dict[int, list[float]]], places: tuple[int, ...]) -> list[str]:
+    """For each epsilon the best number of columns, its accuracy and those at some other numbers."""
+    lines = []
+    for epsilon in sorted(by, key=float):
+        line = by[epsilon]
+        top = max(line, key=lambda size: line[size][0])
+        name = "none (1e9)" if float(epsilon) >= 1e9 else epsilon
+        lines.append(
+            f"| {name} | {top} | {' | '.join(shown(line[size]) for size in (top, *places))} |"
+        )
+    return lines
+
+
 def shown(score: list[float]) -> str:
     return f"{score[0]:.2f} ± {score[1]:.2f}"
 
@@ -107,13 +120,7 @@ def _figure_3(facts: dict[str, Any], store: Path, constant: float) -> list[str]:
     lines = [f"## Figure 3: Adult, best columns first (CFS-Greedy), {whole} sizes from 1 to 108", "",
              "![Accuracy against number of columns](features/figure3.svg)", "",
              "| epsilon | best size | accuracy there | one column | five columns | all columns |", "|---|---|---|---|---|---|"]  # fmt: skip
-    for epsilon in sorted(drawn, key=float):
-        line = drawn[epsilon]
-        top = max(line, key=lambda size: line[size][0])
-        name = "none (1e9)" if float(epsilon) >= 1e9 else epsilon
-        lines.append(
-            f"| {name} | {top} | {' | '.join(shown(line[size]) for size in (top, 1, 5, 108))} |"
-        )
+    lines += best_sizes(drawn, (1, 5, 108))
     six, all_ = ({float(e): score for e, score in facts[f"3 {size}"].items()} for size in (6, 108))
     by_epsilon({"best six": six, "all 108": all_}, store / "crossing3.svg", constant)
     top, free = (max(drawn[e], key=lambda size: drawn[e][size][0]) for e in ("0.1", "1e+09"))

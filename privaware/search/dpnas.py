@@ -142,20 +142,9 @@ class DpNas:
         """The steps and the scores see disjoint rows; nothing depends on how many there are."""
         return Disjoint(events=self.parts(noise))
 
-    def find(
-        self,
-        train: Data,
-        held: Data,
-        noise: float,
-        rng: Rng,
-        device: str = "cpu",
-        progress: Progress | None = None,
-        public: bool = False,
-        checkpoint: str | Path | None = None,
-    ) -> dict[str, str]:
-        """The best cell, as a point of the space `dpnas`; with a `checkpoint` it goes on after a crash."""
-        aids = {"device": device, "progress": progress, "public": public, "checkpoint": checkpoint}
-        return self.search(train, held, noise, rng, **aids).point  # type: ignore[arg-type]
+    def find(self, train: Data, held: Data, noise: float, rng: Rng, **aids: Any) -> dict[str, str]:
+        """The best cell, as a point of the space `dpnas`; `aids` are those of `search`."""
+        return self.search(train, held, noise, rng, **aids).point
 
     def search(
         self,

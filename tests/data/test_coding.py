@@ -284,4 +284,5 @@ def test_no_reader_warns() -> None:
         table = frame(
             age=["1", "x", "2020-01-01"], town=[1, "a", None], day=pd.to_datetime(["2020"] * 3)
         )
-        Data.of(read(table), draft(read(table), target="y"))
+        rows = Data.of(read(table), draft(read(table), target="y"))
+    assert len(rows) == 3

@@ -739,7 +739,11 @@ def test_several_inputs_and_numpy_rows():
             return self.a(first) + self.b(second)
 
     x, y = rows()
-    train(recipe(), module=Two(), data=((x.double().numpy(), np.ones((ROWS, 2))), y.numpy()))
+    start = Two()
+    given = (x.double().numpy(), np.ones((ROWS, 2)))
+    trained = train(recipe(), module=start, data=(given, y.numpy()))
+    assert not torch.equal(trained.a.weight, start.a.weight)
+    assert not torch.equal(trained.b.weight, start.b.weight)
 
 
 @pytest.mark.parametrize(
