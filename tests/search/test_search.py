@@ -31,7 +31,7 @@ from privaware.search.paas import Paas
 from privaware.search.racing import Racing
 from privaware.search.rs import Rs
 from privaware.space import Space, key
-from privaware.testing import example, rows_for
+from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
 from privaware.testing._strategy import Votes
 
 SPACE = Space.load(
@@ -123,6 +123,28 @@ def test_recipes_of_different_price_are_made_equally_dear() -> None:
     )
     found = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
     assert found.point in list(PRICED.points())
+
+
+def test_a_search_over_recipes_of_different_price_keeps_the_contract(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = Space.load(
+        {
+            "choices": {"share": [0.25, 1.0], "weight": [1.0, 2.0]},
+            "build": {"share": "$share", "weight": "$weight"},
+            "priced": ["share"],
+        }
+    )
+    search = Search(space=space, strategy=Grid(), build=_votes, held_out=0.3)
+    schema = example(rows=60)
+    assert any(isinstance(leaf, AnyOf) for leaf, _ in leaves(search.model_cost(schema, 2.0)))
+    check_mechanism(search, schema=schema, epsilon=4.0, games=0)
+    few = replace(space, priced=(), choices={**space.choices, "share": (1.0, 0.25)})
+    assert few.recipes()[0]["share"] == 0.25  # all are priced as if they were this one
+    cheap = replace(search, space=few)
+    monkeypatch.setattr("privaware.search._trials.Trials._expect_paid", lambda self, job: None)
+    with pytest.raises(BrokenPromise, match="price is too low"):
+        check_mechanism(cheap, schema=schema, epsilon=4.0, games=0)
 
 
 def test_a_price_that_was_not_declared_is_refused_before_training() -> None:
@@ -238,7 +260,7 @@ from privaware.search._search import Search
 from privaware.search._workers import Ray
 from privaware.search.grid import Grid
 from privaware.space import Space
-from privaware.testing import example, rows_for
+from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 second = cluster.add_node(num_cpus=1)
