@@ -2,7 +2,7 @@
 
 A model of the stack is what `privaware.descent` trains (Poisson samples, flat clipping, momentum, sums
 divided by rate x rows): each by itself has that guarantee. The models of a stack see the same samples,
-so that features are read once for all of them; `tests/test_stacked.py` holds one against the engine.
+so that features are read once for all of them; `tests/benchmarks/test_tramer_boneh.py` holds one against the engine.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def test_samples_have_their_law() -> None:
 
 
 def test_private_statistics_are_those_of_normalise() -> None:
-    from benchmarks.tramer_boneh_scatter import statistics
+    from benchmarks._tramer_boneh_features import statistics
     from privaware.select.normalise import Normalise
 
     made = np.random.default_rng(5).random((50, 3, 4, 4), np.float32)

@@ -1,0 +1,136 @@
+"""One model at a time by the library's engine: scattering features or pixels, Poisson or shuffled batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import tramer_boneh
+from benchmarks._tramer_boneh_features import Bench, Features, normalised, some
+from benchmarks._tramer_boneh_settings import NETWORKS, NORM, Setting, noise_of
+from privaware import datasets, models
+from privaware.descent import Descent, Poisson, Sampler, flat, momentum
+from privaware.descent._run import Run
+from privaware.errors import Refused
+from privaware.events import Event
+from privaware.noise import Rng
+
+
+class Shuffled:
+    """Batches of a shuffled order, as the authors' code draws them. Nothing is known that they would be worth."""
+
+    def __init__(self, batch: int, rows: int, seed: int) -> None:
+        self.batch, self.rate, self.order = batch, batch / rows, np.empty(0, np.int64)
+        self.draws = np.random.default_rng(seed)
+
+    def event(self, inner: Event) -> Event:
+        raise Refused("shuffled batches have no such guarantee: use Poisson samples")
+
+    def draw(self, rng: Rng, rows: int) -> np.ndarray:
+        if len(self.order) < self.batch:
+            self.order = self.draws.permutation(rows)
+        now, self.order = self.order[: self.batch], self.order[self.batch :]
+        return np.sort(now)
+
+
+def trained(
+    bench: Bench, setting: Setting, seed: int, sampler: str = "poisson", every: int = 1
+) -> dict[str, Any]:
+    """One seed by the engine: normalisation, samples, noise and initial weights its own; a curve over epochs."""
+    rng = Rng(seed=seed)
+    features = bench.features(setting.data)
+    if setting.rows:
+        features = some(features, setting.rows, seed)
+    features = normalised(features, setting.kind, setting.data, rng)
+    rows, cnn = len(features.x), setting.head == "cnn"
+    batch = bench.batch(setting.batch, rows)
+    each = max(1, rows // batch)
+    steps = setting.steps or bench.epochs(setting.epochs) * each
+    steps = min(steps, 3) if bench.quick else steps
+    description = models.named()[NETWORKS[setting.head, features.x.shape[1]]].description
+    network = models.build(description, np.random.default_rng(seed))
+    draws: Sampler = (
+        Poisson(rate=batch / rows) if sampler == "poisson" else Shuffled(batch, rows, seed)
+    )
+    descent = Descent(
+        steps=steps,
+        sampler=draws,
+        clip=flat(NORM),
+        update=momentum(setting.base_lr * batch / 512, 0.9),
+        precision="tf32" if cnn else "float32",
+        physical=4000 if cnn and features.x.shape[1] == 243 else None,
+        overflow=1e-10,
+    )
+    curve: list[tuple[float, float]] = []
+
+    def look(step: int, steps: int, left: float) -> None:
+        if step % (every * each) == 0 or step == steps:
+            curve.append((step / each, right(run.released()[0], features, bench.device)))
+
+    with tf32(cnn):
+        run = Run(
+            descent,
+            [network],
+            features.x,
+            features.y,
+            noise=[noise_of(setting)],
+            rows=rows,
+            rng=rng,
+            device=bench.device,
+        )
+        run.to_end(progress=look)
+    return {
+        "setting": asdict(setting),
+        "score": curve[-1][1],
+        "best": max(score for _, score in curve),
+        "curve": curve,
+    }
+
+
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Products may be rounded to ten bits inside, if allowed, and are not afterwards."""
+    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    cuda.allow_tf32 = cudnn.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        cuda.allow_tf32 = cudnn.allow_tf32 = False
+
+
+@torch.no_grad()
+def right(network: torch.nn.Module, features: Features, device: str) -> float:
+    network = network.to(device).eval()
+    found = [network(part).argmax(1) for part in features.test.split(5000)]
+    return float((torch.cat(found) == features.truth).float().mean())
+
+
+def from_pixels(bench: Bench, name: str, seed: int) -> dict[str, Any]:
+    """The end-to-end CNN of `benchmarks.tramer_boneh` with shuffled batches."""
+    case = next(c for c in tramer_boneh.CASES if c.data == name)
+    loaded = datasets.load(name)
+    most = 600 if bench.quick else None
+    x, test = (
+        tramer_boneh.normalised(part.x[:most], name, bench.device)
+        for part in (loaded.train, loaded.test)
+    )
+    y, truth = (torch.from_numpy(p.y[:most]).to(bench.device) for p in (loaded.train, loaded.test))
+    rows = len(x)
+    batch = bench.batch(case.batch, rows)
+    descent = Descent(
+        steps=3 if bench.quick else case.epochs * (rows // batch),
+        sampler=Shuffled(batch, rows, seed),
+        clip=flat(NORM),
+        update=momentum(case.base_lr * batch / 512, 0.9),
+        precision="tf32",
+    )
+    network = models.build(models.named()[case.network].description, np.random.default_rng(seed))
+    made = descent.run(
+        network, x, y, noise=case.noise, rows=rows, rng=Rng(seed=seed), device=bench.device
+    )
+    return {"score": right(made, Features(x, y, test, truth), bench.device)}
