@@ -89,7 +89,8 @@ class Trials:
         shared = (self.search.build, self.train)
         for turn, models in self.search.workers.each(_train, shared, [jobs[p] for p in missing]):
             place = missing[turn]
-            results = list(zip(models, self._scored(models), strict=True))
+            scores_of = self._scored(models, jobs[place].score_rng)
+            results = list(zip(models, scores_of, strict=True))
             if self.journal:
                 self.journal.keep(names[place], results)
             self._take(each, [numbers[at] for at in jobs[place].places], results, scores)
@@ -143,6 +144,7 @@ class Trials:
                         share=share,
                         noise=self.noise * scale,
                         rng=self.rng.spawn(),
+                        score_rng=self.rng.spawn(),
                     )
                 )
         for job in jobs:
@@ -167,7 +169,7 @@ class Trials:
                     "that change a price under `priced`"
                 )
 
-    def _scored(self, models: Sequence[Model]) -> list[float]:
+    def _scored(self, models: Sequence[Model], rng: Rng) -> list[float]:
         """Noisy shares of the held rows that each model gets right."""
         exact = np.array([self._right(model) for model in models])
         public = max(
@@ -175,7 +177,7 @@ class Trials:
         )
         noisy = exact
         if self.score:
-            noisy = self.rng.laplace(
+            noisy = rng.laplace(
                 exact, noise=self.score * np.ones(len(exact)), sensitivity=np.ones(len(exact))
             )
         return [float(score) / public for score in noisy]
@@ -213,7 +215,10 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """Candidates trained together; `places` say which of the round they are."""
+    """Candidates trained together; `places` say which of the round they are.
+
+    Each job has generators of its own, so that a search that goes on after a kill uses no noise a second time.
+    """
 
     places: list[int]
     settings: list[dict[str, Any]]
@@ -221,6 +226,7 @@ class _Job:
     share: float
     noise: float
     rng: Rng
+    score_rng: Rng
 
 
 def _train(shared: Any, job: _Job) -> list[Model]:
