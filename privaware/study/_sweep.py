@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian
 from privaware.ledger import Ledger
 from privaware.noise import Rng
+from privaware.study._population import grouped, module, on_device, recipe
 from privaware.study._trials import Outcome, Rows, Trial, hiding, price
 
 __all__ = ["Store", "sweep"]
@@ -81,7 +82,7 @@ def sweep(
     keys = [trial.key(rows, every) for trial in trials]
     todo = {key: trial for key, trial in zip(keys, trials, strict=True) if key not in known}
     clock = _Clock(say, sum(_work(trial) for trial in todo.values()), len(trials) - len(todo))
-    for group in _groups(todo, device):
+    for group in grouped(todo, device):
         rng = Rng(seed=int(hashlib.sha256("".join(group).encode()).hexdigest()[:12], 16))
         own = [todo[key] for key in group]
         made = _train(own, rows, device, every, reach, rng, clock)
@@ -133,7 +134,7 @@ def _charged(
     clock = _Clock(say, sum(map(_work, trials)), 0)
     keyed = {str(at): trial for at, trial in enumerate(trials)}
     made: dict[str, Outcome] = {}
-    for group in _groups(keyed, device):
+    for group in grouped(keyed, device):
         own = [keyed[key] for key in group]
         made |= zip(group, _train(own, rows, device, every, None, rng, clock), strict=True)
     exact = np.concatenate([made[key].scores for key in keyed])
@@ -142,18 +143,6 @@ def _charged(
     ends = np.cumsum([len(made[key].scores) for key in keyed])[:-1]
     parts = np.split(np.clip(noisy, 0, 1), ends)
     return [replace(made[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
-
-
-def _groups(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
-    """Trials that are stepped together: of one recipe, and networks that fit one stack."""
-    from privaware.descent._widths import together
-
-    recipes: dict[tuple[Any, ...], list[str]] = {}
-    for key, trial in todo.items():
-        recipes.setdefault(trial.setting.recipe, []).append(key)
-    for keys in recipes.values():
-        for stack in together([_module(todo[key]) for key in keys], device):
-            yield [keys[at] for at in stack]
 
 
 def _train(
@@ -166,73 +155,30 @@ def _train(
     clock: _Clock,
 ) -> list[Outcome]:
     """One population, from start to end."""
-    from privaware import descent
+    from torch import cuda
+
     from privaware.study._watch import Reached, Watch, scorer
 
+    began = time.monotonic()
     first, work = trials[0].setting, sum(map(_work, trials))
-    rate = min(1.0, first.batch / len(rows.x))
-    way = descent.Descent(
-        steps=first.steps,
-        sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
-        clip=descent.flat(1.0),
-        update=descent.momentum(first.lr, first.momentum)
-        if first.momentum
-        else descent.sgd(first.lr),
-        average=descent.tail(first.average) if first.average else None,
-        loss=descent.cross_entropy if rows.classes else descent.squared,
-        overflow=1e-10 if device != "cpu" and rate < 1 else 0.0,
-    )
+    way = recipe(first, rows, device)
     each = {name: [getattr(t.setting, name) for t in trials] for name in ("noise", "lr", "norm")}
-    inputs, targets = (_tensor(values).to(device) for values in (rows.x, rows.y))
-    watch = Watch("", every or first.steps, scorer(rows, device), reach)
+    inputs, targets, tested, truth = (
+        on_device(values, device) for values in (rows.x, rows.y, rows.tested, rows.truth)
+    )
+    watch = Watch("", every or first.steps, scorer(tested, truth), reach)
     with contextlib.suppress(Reached):
         way.run_population(
-            [_module(trial) for trial in trials], inputs, targets, rows=len(rows.x), rng=rng, device=device,
+            [module(trial) for trial in trials], inputs, targets, rows=len(rows.x), rng=rng, device=device,
             checkpoint=watch, progress=clock.listen(work), **each,
         )  # fmt: skip
-    clock.done(work)
+    if device != "cpu":
+        cuda.empty_cache()  # the next one sizes its batches by what is free
+    clock.done(work, len(trials), watch.seen[-1][0], time.monotonic() - began)
     return [
         Outcome(trial=trial, steps=tuple(s for s, _ in own), scores=tuple(v for _, v in own))
         for trial, own in zip(trials, watch.columns(), strict=True)
     ]
-
-
-def _module(trial: Trial) -> Any:
-    """The network with its own initial weights, and what is not trained frozen."""
-    module = models.build(trial.setting.architecture, np.random.default_rng(trial.seed))
-    if trial.setting.initial == "glorot":
-        _as_keras(module, trial.seed)
-    flags = trial.setting.trainable
-    if flags is None:
-        return module
-    owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
-    if len(flags) != len(owners) or not any(flags):
-        raise WrongInput(
-            f"expected {len(owners)} flags, one for each layer with parameters and one of them true, got {flags!r}"
-        )
-    for part, flag in zip(owners, flags, strict=True):
-        part.requires_grad_(flag)
-    return module
-
-
-def _as_keras(module: Any, seed: int) -> None:
-    """Dense layers and convolutions drawn anew as Keras draws them."""
-    import torch
-    from torch import nn
-
-    drawn = torch.Generator().manual_seed(seed)
-    for part in module.modules():
-        if isinstance(part, (nn.Linear, nn.Conv2d)):
-            nn.init.xavier_uniform_(part.weight, generator=drawn)
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)
-
-
-def _tensor(values: np.ndarray) -> Any:
-    import torch
-
-    made = torch.from_numpy(np.ascontiguousarray(values))
-    return made if values.dtype.kind in "iu" else made.float()
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
@@ -262,8 +208,10 @@ class _Clock:
     def listen(self, work: float) -> Callable[[int, int, float], None]:
         return lambda step, steps, left: self._tell(self.finished + work * step / steps)
 
-    def done(self, work: float) -> None:
+    def done(self, work: float, models: int, steps: int, seconds: float) -> None:
         self.finished += work
+        if seconds >= 0.5:
+            self.say(f"{models} models, {steps} steps: {seconds:.1f} s")
 
     def _tell(self, done: float) -> None:
         now = time.monotonic()

@@ -99,7 +99,8 @@ class Setting:
     """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
 
     `trainable` has a flag for every layer with parameters; left out, all are trained. `initial` says how dense layers
-    and convolutions are drawn: "torch" for PyTorch's law, "glorot" for that of Keras, with zero biases.
+    and convolutions are drawn: "torch" for PyTorch's law, "glorot" for that of Keras, with zero biases. In a lower
+    `precision` ("tf32", "bf16") rows are clipped a little below the norm, because it rounds.
     """
 
     architecture: dict[str, Any]
@@ -112,6 +113,7 @@ class Setting:
     average: float = 0.0
     trainable: tuple[bool, ...] | None = None
     initial: str = "torch"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.initial not in ("torch", "glorot"):
@@ -127,7 +129,7 @@ class Setting:
     def recipe(self) -> tuple[Any, ...]:
         """What models of one population have in common."""
         plain = self.noise == 0
-        return (self.batch, self.steps, self.momentum, self.average, plain)
+        return (self.batch, self.steps, self.momentum, self.average, self.precision, plain)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,17 @@
-"""Numbers on the way: every so many steps each model of a population is looked at."""
+"""Numbers on the way: every so many steps a population is looked at, all its models at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from privaware.descent import Checkpoint
-
-if TYPE_CHECKING:
-    from privaware.study._trials import Rows
 
 __all__ = ["Reached", "Watch", "scorer"]
 
@@ -25,9 +24,9 @@ class Reached(Exception):
 
 @dataclass(frozen=True)
 class Watch(Checkpoint):
-    """In the place of a checkpoint: keeps no file, but `measure`s each network and remembers the numbers."""
+    """In the place of a checkpoint: keeps no file, but `measure`s the run, one number a model, and remembers."""
 
-    measure: Callable[[Any], Any] = float
+    measure: Callable[[Any], list[Any]] = list
     reach: float | None = None
     seen: list[tuple[int, list[Any]]] = field(default_factory=list)
 
@@ -36,7 +35,7 @@ class Watch(Checkpoint):
 
     @torch.no_grad()
     def save(self, run: Any) -> None:
-        self.seen.append((run.step, [self.measure(network) for network in run.released()]))
+        self.seen.append((run.step, self.measure(run)))
         if self.reach is None:
             return
         best = np.max([values for _, values in self.seen], axis=0)
@@ -50,18 +49,45 @@ class Watch(Checkpoint):
         ]
 
 
-def scorer(rows: Rows, device: str) -> Callable[[Any], float]:
-    """Accuracy on the rows to score on, or 1 - mean absolute error of numbers in [0, 1]."""
-    tested = torch.from_numpy(np.ascontiguousarray(rows.tested)).to(device)
-    tested = tested.float() if tested.is_floating_point() else tested
-    truth = torch.from_numpy(np.ascontiguousarray(rows.truth)).to(device)
+def scorer(tested: Tensor, truth: Tensor) -> Callable[[Any], list[float]]:
+    """Each model's accuracy on the rows to score on, or 1 - mean absolute error of numbers in [0, 1]."""
+    classes = not truth.is_floating_point()
 
-    def score(network: Any) -> float:
-        network = network.to(device).eval()
-        outputs = torch.cat([network(part) for part in tested.split(AT_ONCE)]).nan_to_num(0.0)
-        if rows.classes:
-            return float((outputs.argmax(1) == truth).double().mean())
-        error = outputs[:, 0].clamp(0, 1).double() - truth.double().clamp(0, 1)
-        return 1 - float(error.abs().mean())
+    def score(run: Any) -> list[float]:
+        outputs = _outputs(run, tested).nan_to_num(0.0)
+        if classes:
+            return (outputs.argmax(2) == truth).double().mean(1).tolist()  # type: ignore[no-any-return]
+        error = outputs[:, :, 0].clamp(0, 1).double() - truth.double().clamp(0, 1)
+        return (1 - error.abs().mean(1)).tolist()  # type: ignore[no-any-return]
 
     return score
+
+
+def _outputs(run: Any, tested: Tensor) -> Tensor:
+    """(models, rows, outputs): what each model says of every row, as many rows at once as a batch may have."""
+    models, parts = run.models, []
+    with _as_released(run):
+        for part in tested.split(max(1, min(AT_ONCE, run.physical))):
+            many = part.expand(models, *part.shape).flatten(0, 1)
+            outputs, _ = run.stack.forward((many,), len(many))
+            parts.append(outputs.detach().view(models, len(part), -1))
+    return torch.cat(parts, 1)
+
+
+@contextmanager
+def _as_released(run: Any) -> Iterator[None]:
+    """The parameters that would be released, without dropout and with whole mantissas."""
+    from privaware.descent._probe import mantissas
+
+    theta, training = run.stack.theta, run.stack.module.training
+    kept = theta.clone() if run.averages else None
+    if kept is not None:
+        theta.copy_(run.averages["average"])
+    run.stack.module.eval()
+    try:
+        with mantissas("float32"):
+            yield
+    finally:
+        run.stack.module.train(training)
+        if kept is not None:
+            theta.copy_(kept)

@@ -121,6 +121,7 @@ def _trained(
         clip=descent.flat(norm),
         update=descent.sgd(lr),
         loss=logistic,
+        overflow=1e-10 if device != "cpu" else 0.0,
     )
     way.run_population(
         modules, torch.from_numpy(x), torch.from_numpy(y), noise=[noise] * repeats, rows=len(x),
@@ -136,9 +137,9 @@ def logistic(outputs: Any, targets: Any) -> Any:
     return functional.softplus((1 - 2 * targets) * outputs[:, 0])
 
 
-def _coefficients(network: Any) -> np.ndarray:
-    parts = [value.detach().cpu().numpy().ravel() for value in network.parameters()]
-    return np.concatenate(parts)
+def _coefficients(run: Any) -> list[np.ndarray]:
+    """One vector a model: of a linear network that is its line of the stacked parameters."""
+    return list(run.stack.theta.cpu().numpy().copy())
 
 
 def _accuracy(coefficients: np.ndarray, data: tuple[np.ndarray, np.ndarray]) -> float:
