@@ -70,7 +70,7 @@ def search(name: str, features: str, device: str, reference: float) -> Search:
 
     return Search(
         space=Space.load(space), strategy=strategy, build=build, held_out=HELD / 60_000, level=2.0,
-        reference=reference, device=device, at_once=4 if device == "cpu" else 128,
+        reference=reference, device=device, at_once=4 if device == "cpu" else 512,
     )  # fmt: skip
 
 

@@ -180,6 +180,26 @@ class Rng:
         """A mask over `rows`: each is in with probability `rate`, on its own. At rate 1 every row is in."""
         return self._streams["sampling"].random(rows) < rate
 
+    def poisson_places(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Several samples of the law of `poisson` at once: (samples, width) row positions, and which of them count.
+
+        Independent geometric gaps lie between the rows of such a sample, so a draw is spent on a row that is in and
+        none on the many that are not.
+        """
+        mean = rate * rows
+        width = int(mean + 6 * math.sqrt(mean)) + 16
+        last = np.full((samples, 1), -1.0)
+        parts: list[np.ndarray] = []
+        while not parts or (last < rows).any():
+            draws = np.log1p(-self._streams["sampling"].random((samples, width)))
+            gaps = 1 + np.floor(np.minimum(draws / math.log1p(-rate), 2.0 * rows))
+            parts.append(last + np.cumsum(gaps, 1))
+            last = parts[-1][:, -1:]
+        places = np.concatenate(parts, 1)
+        inside = places < rows
+        most = int(inside.sum(1).max(initial=0))
+        return np.where(inside, places, 0)[:, :most].astype(np.int64), inside[:, :most]
+
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         """The part of each row, by an independent draw for each: no row's part depends on another row."""
         edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]

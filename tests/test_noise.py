@@ -109,3 +109,24 @@ def test_a_seed_marks_the_result_as_not_for_release() -> None:
 def test_adding_a_row_leaves_the_parts_of_the_others() -> None:
     fewer, more = Rng(seed=2).shards(99, (1, 2, 3)), Rng(seed=2).shards(100, (1, 2, 3))
     assert np.array_equal(fewer, more[:99])
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.4, 0.97])
+def test_places_drawn_by_gaps_have_the_law_of_a_poisson_sample(rate: float) -> None:
+    rows, samples, rng = 12, 4000, Rng(seed=11)
+    places, inside = rng.poisson_places(rows, rate, samples)
+    masks = np.zeros((samples, rows))
+    for mask, own, counted in zip(masks, places, inside, strict=True):
+        mask[own[counted]] += 1
+    assert masks.max() == 1  # no row twice
+    spread = np.sqrt(rate * (1 - rate) / samples)
+    assert np.abs(masks.mean(0) - rate).max() < 5 * spread
+    centred = masks - rate
+    pairs = centred.T @ centred / samples
+    assert np.abs(pairs - np.diag(np.diag(pairs))).max() < 5 * rate * (1 - rate) / np.sqrt(samples)
+
+
+def test_long_samples_are_not_cut_off() -> None:
+    places, inside = Rng(seed=3).poisson_places(5000, 0.999, 3)
+    assert (inside.sum(1) > 4950).all()
+    assert places.max() == 4999

@@ -45,6 +45,7 @@ class Captured:
         self.places = torch.zeros(shape, dtype=torch.int64, device=run.stack.device)
         self.valid = torch.zeros(shape, dtype=run.stack.dtype, device=run.stack.device)
         self.graphs: list[torch.cuda.CUDAGraph] = []
+        self.pinned: list[_Pinned] = []
         bodies = [self._whole] if self.full or self.inside else [self._gather, self._finish]
         self._capture(bodies)
 
@@ -167,21 +168,51 @@ class Captured:
 
     def _from_host(self) -> None:
         """Draws on the host and replays the batch's graph until all rows are in: nothing is cut off."""
-        run = self.run
-        available = len(run.inputs[0])
-        drawn = [run.descent.sampler.draw(run.rng, available) for _ in range(run.models)]
-        longest = max(len(places) for places in drawn)
-        for start in range(0, longest, self.width):
-            places = np.zeros((run.models, self.width), dtype=np.int64)
-            valid = np.zeros((run.models, self.width), dtype=np.float32)
-            for at, part in enumerate(drawn):
-                part = part[start : start + self.width]
-                places[at, : len(part)] = part
-                valid[at, : len(part)] = 1
-            self.places.copy_(torch.from_numpy(places))
-            self.valid.copy_(torch.from_numpy(valid))
+        places, inside = self._drawn(len(self.run.inputs[0]))
+        for start in range(0, places.shape[1], self.width):
+            self._lay(places[:, start : start + self.width], inside[:, start : start + self.width])
             self.graphs[0].replay()
         self.graphs[1].replay()
+
+    def _drawn(self, available: int) -> tuple[np.ndarray, np.ndarray]:
+        """(models, longest) row positions, and which of them count."""
+        run = self.run
+        sampler = run.descent.sampler
+        if isinstance(sampler, Poisson) and sampler.rate < 1:
+            return run.rng.poisson_places(available, sampler.rate, run.models)
+        drawn = [sampler.draw(run.rng, available) for _ in range(run.models)]
+        longest = max(map(len, drawn))
+        places, inside = np.zeros((2, run.models, longest), dtype=np.int64)
+        for at, part in enumerate(drawn):
+            places[at, : len(part)], inside[at, : len(part)] = part, 1
+        return places, inside
+
+    def _lay(self, places: np.ndarray, inside: np.ndarray) -> None:
+        """One batch on its way to the device while earlier steps still run: two pinned buffers take turns."""
+        if not self.pinned:
+            self.pinned = [_Pinned(self.places, self.valid) for _ in range(2)]
+        self.pinned.reverse()
+        self.pinned[0].send(places, inside, self.places, self.valid)
+
+
+class _Pinned:
+    """Memory that the device reads by itself; not written again before it has."""
+
+    def __init__(self, places: Tensor, valid: Tensor) -> None:
+        self.places, self.valid = (
+            torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (places, valid)
+        )
+        self.read = torch.cuda.Event()
+
+    def send(self, places: np.ndarray, inside: np.ndarray, to: Tensor, valid: Tensor) -> None:
+        self.read.synchronize()
+        self.places.zero_()
+        self.valid.zero_()
+        self.places[:, : places.shape[1]] = torch.from_numpy(places)
+        self.valid[:, : places.shape[1]] = torch.from_numpy(inside)
+        to.copy_(self.places, non_blocking=True)
+        valid.copy_(self.valid, non_blocking=True)
+        self.read.record()
 
 
 def gaps_to_places(draws: Tensor, rate: float, rows: int) -> tuple[Tensor, Tensor]:

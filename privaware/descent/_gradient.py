@@ -79,6 +79,8 @@ def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer
             at, value = columns[name], part.squares()
             if value is None:
                 continue
+            if name in stack.resting:
+                value = (value.view(stack.models, -1) * stack.resting[name]).view(-1)
             found[at] = value if found[at] is None else found[at] + value
     zero = torch.zeros(rows, dtype=stack.dtype, device=stack.device)
     if width == 1:

@@ -11,13 +11,16 @@ from torch.nn import functional as F
 
 from privaware import models
 from privaware.descent._attention import attention, has_rule
+from privaware.descent._cell import cell
 from privaware.descent._convolution import convolution
 from privaware.descent._general import general
 from privaware.descent._normalising import channels, embedding, features
 from privaware.descent._recurrent import one_bias, recurrent
 from privaware.descent._shares import Beside, Outer, Rows
 from privaware.descent._standardised import standardised
+from privaware.descent._widths import Choice, choose
 from privaware.errors import Refused
+from privaware.models._cell import Graph
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -36,6 +39,7 @@ def rules() -> dict[type[nn.Module], Rule]:
         nn.MultiheadAttention: attention,
         models.LSTM: one_bias,
         models.StandardisedConv2d: standardised,
+        Choice: chosen,
     }
     table |= dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), convolution)
     table |= dict.fromkeys((nn.LayerNorm, nn.RMSNorm), features)
@@ -60,6 +64,8 @@ def install(stack: Stack, whole: bool) -> dict[str, str]:
         elif rule is None and not whole and not _own(module):
             for child, part in module.named_children():
                 visit(part, f"{name}.{child}" if name else child)
+            if isinstance(module, Graph):
+                module.summed = cell(stack, module)  # type: ignore[method-assign, assignment]
             return
         module.forward = (rule or general)(stack, module)  # type: ignore[method-assign]
         found[name] = type(module).__name__ + ("" if rule else " (materialised)")
@@ -87,6 +93,13 @@ def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
         return recorded_linear(stack, inputs, (weight_name, weight), (bias_name, bias))
 
     return forward
+
+
+def chosen(stack: Stack, layer: Choice) -> Callable[[Tensor], Tensor]:
+    """Each model's own activations; nothing here is trained."""
+    _, values = stack.of(layer.chosen)
+    assert values is not None
+    return lambda inputs: choose(layer.kinds, inputs, values)
 
 
 Named = tuple[str | None, Tensor | None]

@@ -150,7 +150,7 @@ class Descent:
             for module in built:
                 refuse_kinds(module)
             out: dict[int, nn.Module] = {}
-            groups = together(built, device)
+            groups = together(built, device, by_layer=hasattr(self.clip, "shares"))
             for turn, group in enumerate(groups):
                 picked = [values and [values[at] for at in group] for values in given]
                 heard = _part_of(progress, turn, len(groups))

@@ -69,6 +69,8 @@ class Run:
         self.divisor = descent.sampler.rate * self.rows
         theta = self.stack.theta
         self.mask = None if mask is None else mask.to(theta)
+        if self.mask is not None:
+            self.stack.rest(self.mask)
         self.step = 0
         self.state = descent.update.start(theta)
         self.averages = {} if descent.average is None else descent.average.start(theta)
@@ -241,6 +243,9 @@ class Run:
 
     def release(self, now: Now) -> tuple[Tensor, Any]:
         """The noisy sums, and the deviation of the noise in each model's. One draw, whatever the batches were."""
+        if self.mask is not None and self.stack.resting:
+            # What a model does not train was not clipped, so it must not be released.
+            self.total[:, : self.stack.theta.shape[1]] *= self.mask
         if self.noise[0] == 0:
             return self.total, 0.0
         if self.tracking:

@@ -104,6 +104,7 @@ class Stack:
         self.lenders: set[int] = set()
         self.finite = False
         self.groups = _groups(self.slots)
+        self.resting: dict[str, Tensor] = {}
         self.layers = install(self, whole)
         for module in self.module.modules():
             if type(module).__name__ in watch:
@@ -132,6 +133,21 @@ class Stack:
                 self.view(self.theta, trainable[name]).copy_(torch.stack(values))
             elif any(not torch.equal(value, values[0]) for value in values[1:]):
                 self.fixed[name] = torch.stack(values)
+
+    def rest(self, mask: Tensor) -> None:
+        """Layers of which a model trains nothing by `mask` (models, trainable) count in none of its norms.
+
+        A layer that is trained in part counts whole: its rows may be clipped more, never less.
+        """
+        trained: dict[int, Tensor] = {}
+        for slot in self.slots:
+            some = self.view(mask, slot).flatten(1).any(1)
+            layer = self.groups[slot.name]
+            trained[layer] = trained[layer] | some if layer in trained else some
+        for slot in self.slots:
+            flags = trained[self.groups[slot.name]]
+            if not bool(flags.all()):
+                self.resting[slot.name] = flags[:, None].to(self.dtype)
 
     def of(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
         """The slot's name (None if frozen) and the stacked values of a parameter of `self.module`."""

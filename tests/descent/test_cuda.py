@@ -160,3 +160,25 @@ def test_a_row_that_is_not_finite_adds_nothing_in_a_graph():
     descent = Descent(steps=3, sampler=FullBatch(), clip=flat(0.5), update=sgd(0.5))
     trained = descent.run(net(), x, y, noise=1.0, rows=ROWS, rng=Rng(1), device="cuda")
     assert torch.isfinite(flat_of(trained)).all()
+
+
+def chain(at):
+    torch.manual_seed(at)
+    kind = (nn.ReLU, nn.Sigmoid, nn.Tanh)[at % 3]
+    wide = (5, 70, 33)[at % 3]
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, wide), kind(), nn.Linear(wide, 3))
+    model[1 if at % 2 else 3].requires_grad_(at < 4)
+    return model
+
+
+def test_a_stack_of_different_chains_is_its_models_alone_on_a_cpu():
+    x, y = images()
+    models = [chain(at) for at in range(6)]
+    for model in models:
+        assert any(p.requires_grad for p in model.parameters())
+    descent = Descent(steps=5, sampler=FullBatch(), clip=flat(0.1), update=momentum(0.5))
+    given = {"rows": ROWS, "rng": Rng(seed=0)}
+    made = descent.run_population(models, x, y, noise=[0.0] * 6, device="cuda", **given)
+    for model, one in zip(models, made, strict=True):
+        alone = descent.run(model, x, y, noise=0.0, **given)
+        torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-3, atol=1e-4)

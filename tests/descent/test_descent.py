@@ -38,7 +38,9 @@ from privaware.descent import (
     warm_up,
 )
 from privaware.descent._capture import capacity, gaps_to_places
+from privaware.descent._loop import _Settings
 from privaware.descent._run import Run
+from privaware.descent._widths import together
 from privaware.errors import Refused, WrongInput
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.noise import Rng
@@ -429,6 +431,52 @@ def test_different_widths_in_one_stack_are_trained_as_if_alone():
     assert [flat_of(one).shape for one in noisy] == [flat_of(one).shape for one in models]
     exact = rng.calls[-1][0]
     assert int((exact[0] != 0).sum()) <= flat_of(models[0]).numel()
+
+
+def chains():
+    """Networks of one depth that differ in widths, activations and frozen layers."""
+    kinds = [nn.ReLU, nn.Sigmoid, nn.Tanh, nn.Sigmoid, nn.ReLU]
+    widths = [(3, 5), (8, 2), (5, 5), (8, 5), (3, 5)]
+    frozen = [(), (0,), (2,), (0, 2), (4,)]
+    models = []
+    for at, (wide, narrow) in enumerate(widths):
+        torch.manual_seed(at)
+        layers = [nn.Linear(4, wide), kinds[at](), nn.Linear(wide, narrow), kinds[-1 - at]()]
+        model = nn.Sequential(*layers, nn.Linear(narrow, 3))
+        for layer in frozen[at]:
+            model[layer].requires_grad_(False)
+        models.append(model)
+    return models
+
+
+def test_different_activations_and_frozen_layers_in_one_stack_are_trained_as_if_alone():
+    x, y = rows()
+    descent = recipe(
+        sampler=FullBatch(), update=momentum(0.5), average=tail(0.5), clip=flat(0.05), steps=6
+    )
+    models = chains()
+    assert together(models, "cuda") == [list(range(5))]
+    assert len(together(models, "cpu")) == 5
+    assert len(together(models, "cuda", by_layer=True)) == 5
+    picked = [[0.0] * 5, None, None]
+    made = descent._run_stack(models, x, y, picked, _Settings(ROWS, Rng(0), "cpu"), None, None)
+    for model, one in zip(models, made, strict=True):
+        alone = train(descent, noise=0.0, module=model)
+        torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_noise_in_one_stack_reaches_no_padding_and_no_frozen_layer_and_bounds_hold():
+    x, y = rows()
+    descent = recipe(sampler=FullBatch(), update=sgd(0.5), clip=flat(0.05), steps=4)
+    models, rng = chains(), Listening()
+    picked = [[1.0] * 5, None, None]
+    made = descent._run_stack(models, x[:1], y[:1], picked, _Settings(ROWS, rng, "cpu"), None, None)
+    for model, one in zip(models, made, strict=True):
+        for before, after in zip(model.parameters(), one.parameters(), strict=True):
+            assert torch.equal(before, after) != before.requires_grad
+    for exact, *_ in rng.calls:  # one row's sum is its gradient, clipped by what is trained alone
+        torch.testing.assert_close(exact.norm(dim=1), torch.full((5,), 0.05), rtol=1e-3, atol=0)
+        assert (exact.norm(dim=1) <= 0.05).all()
 
 
 def test_models_that_do_not_fit_one_stack_are_trained_one_stack_after_another():
