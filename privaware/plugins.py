@@ -7,6 +7,8 @@ add theirs as entry points of the group `privaware.learn` (and so on), each nami
 from __future__ import annotations
 
 import difflib
+import json
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module, metadata
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 from privaware.errors import WrongInput
 
-__all__ = ["card", "find", "names"]
+__all__ = ["card", "find", "names", "settings"]
 
 
 @lru_cache
@@ -45,6 +47,24 @@ def card(kind: str, name: str) -> str:
     if name in _others(kind):
         return find(kind, name).__doc__ or ""
     return import_module(f"privaware.{kind}.{name}").__doc__ or ""
+
+
+def settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """Settings of an algorithm as a person writes them, NAME=VALUE: a value is JSON, or else a word.
+
+    >>> settings(["steps=50", "hidden=[16, 8]", "columns=age+town"])
+    {'steps': 50, 'hidden': [16, 8], 'columns': 'age+town'}
+    """
+    made: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{pair!r:.40}")
+        try:
+            made[name] = json.loads(text)
+        except ValueError:
+            made[name] = text
+    return made
 
 
 @lru_cache

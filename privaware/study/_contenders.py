@@ -67,7 +67,10 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
                 f"{WAYS}; got {text!r:.80}, which is no JSON: {problem!s:.80}"
             ) from None
     name, _, rest = text.partition(":")
-    own = _pairs(rest, text)
+    try:
+        own = plugins.settings(filter(None, rest.split(",")))
+    except ValueError as problem:
+        raise WrongInput(f"{WAYS}; got {text!r:.80}, where {problem} is no NAME=VALUE") from None
     columns = own.pop("columns", None)
     chosen = None if columns is None else tuple(str(columns).split("+"))
     learner, first = _known(name)
@@ -110,16 +113,3 @@ def _of_json(given: dict[str, Any], more: dict[str, Any]) -> Contender:
         settings={**first, **more, **settings},
         columns=None if columns is None else tuple(columns),
     )
-
-
-def _pairs(text: str, whole: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for pair in filter(None, text.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise WrongInput(f"{WAYS}; got {whole!r:.80}, where {pair!r:.40} is no NAME=VALUE")
-        try:
-            made[key] = json.loads(value)
-        except ValueError:
-            made[key] = value
-    return made

@@ -1,0 +1,30 @@
+"""How a verb speaks: results on standard output, progress and questions on standard error."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from typing import Any
+
+import typer
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def show(result: dict[str, Any], words: list[str], json: bool) -> None:
+    shown = json_.dumps(result, allow_nan=False) if json else "\n".join(words)
+    code = sys.stdout.encoding or "utf-8"
+    print(shown.encode(code, "backslashreplace").decode(code), flush=True)
+
+
+def confirm(schema: Any) -> bool:
+    """Shows the draft and asks, where there is somebody to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    say(schema.toml())
+    say(
+        "This draft was read off the rows; if you accept it, all of the above is treated as public."
+    )
+    return typer.confirm("Accept it?", err=True)
