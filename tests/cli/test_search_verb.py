@@ -103,11 +103,11 @@ def test_a_killed_search_resumes_with_one_charge(
     )
     scored, trained = Trials._scored, []
 
-    def dying(self: Trials, models: Any) -> list[float]:
+    def dying(self: Trials, models: Any, *more: Any) -> list[float]:
         if trained:
             raise KeyboardInterrupt
         trained.append(len(models))
-        return scored(self, models)
+        return scored(self, models, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trials, "_scored", dying)

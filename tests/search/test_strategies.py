@@ -99,7 +99,7 @@ def test_a_strategy_that_breaks_a_promise_is_caught(strategy: Any, words: str) -
 
 
 def test_a_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(self: Trials, models: Any) -> list[float]:
+    def exact(self: Trials, models: Any, *more: Any) -> list[float]:
         return [self._right(model) for model in models]
 
     monkeypatch.setattr(Trials, "_scored", exact)
