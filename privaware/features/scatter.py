@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ MEMORY = {"cpu": 2**26, "cuda": 2**31}
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
     """`J` is the logarithm of the largest scale, `L` the number of angles."""
+
+    takes_tensors: ClassVar[bool] = True
 
     J: int = 2
     L: int = 8

@@ -182,7 +182,7 @@ def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[
 
     first, schema = own[0], data.schema
     chain = first._features(schema)
-    rows = _transformed(chain, data)
+    rows = _transformed(chain, data, first.device)
     trained = first._descent(schema, noise).run_population(
         [network._module(schema, rng) for network in own],
         torch.from_numpy(rows),
@@ -201,11 +201,11 @@ def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[
     ]
 
 
-def _transformed(chain: tuple[Any, ...], data: Data) -> np.ndarray:
+def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
     """Rows after their features; those of the last call are remembered, because a search asks again and again."""
     same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
     if not same:
-        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema))
+        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
         _last[:] = [weakref.ref(data.x, lambda gone: _last.clear()), chain, data.schema, rows]
     return np.asarray(_last[3])
 

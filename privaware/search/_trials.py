@@ -187,7 +187,7 @@ class Trials:
             return 0.0
         name = repr([features.describe(feature) for feature in model.features])
         if self.ready is None or self.ready[0] != name:
-            rows = features.apply(model.features, self.held.x, self.held.schema)
+            rows = features.apply(model.features, self.held.x, self.held.schema, self.search.device)
             self.ready = name, np.ascontiguousarray(rows)
         outputs = model.outputs_of(self.ready[1], self.search.device)
         if model.schema.task == "classification":
