@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, models
+from privaware.errors import WrongInput
 from privaware.study._result import Point, point, points
 from privaware.study._sweep import Store, sweep
 from privaware.study._trials import Outcome, Rows, Setting, Trial
 
 NOISES = Path(__file__).with_name("studies_noise.json")
 SEEDS = range(5)
-TUNING = range(100, 102)
+TUNING = (100,)
 """Seeds of models that only choose a learning rate, on rows of their own."""
 
 
@@ -34,7 +35,7 @@ class Noises:
         key = f"{rate:.6g} x {steps}: {epsilon:.6g} by {counting}"
         if key not in self.known:
             if not self.compute:
-                raise SystemExit(f"no noise for {key}; run `python -m benchmarks.studies prices`")
+                raise WrongInput(f"no noise for {key}; run `python -m benchmarks.studies prices`")
             self.known[key] = _least(rate, steps, epsilon, counting)
             print(key, self.known[key], flush=True)
             NOISES.write_text(json.dumps(dict(sorted(self.known.items())), indent=1) + "\n")
@@ -69,22 +70,30 @@ def _least(rate: float, steps: int, epsilon: float, counting: str) -> float:
 
 @dataclass
 class Bench:
-    """Where cells run: a device, a store of finished trainings, and the noises."""
+    """Where cells run: a device, a store of finished trainings, and the noises.
+
+    `dry` trains nothing: what cells ask for is written down in `asked`, for noises and estimates. On a GPU products are
+    computed in tf32.
+    """
 
     device: str
     store: Store
     noise: Noises
-    priced_only: bool = False
+    dry: bool = False
     quick: bool = False
+    asked: list[Sequence[Trial]] = field(default_factory=list)
 
     def sweep(self, trials: Sequence[Trial], rows: Rows, **how: Any) -> list[Outcome]:
-        if self.priced_only:
+        if self.device != "cpu":
+            trials = [replace(t, setting=replace(t.setting, precision="tf32")) for t in trials]
+        if self.dry:
+            self.asked.append(trials)
             steps = 40 if "every" in how else 1
             return [Outcome(trial=t, steps=(1,) * steps, scores=(0.5,) * steps) for t in trials]
         return sweep(trials, rows, device=self.device, store=self.store, say=_say, **how)
 
     def images(self, name: str, form: str) -> Pair:
-        return STUB if self.priced_only else images(name, form)
+        return STUB if self.dry else images(name, form, self.device)
 
     @property
     def seeds(self) -> range:
@@ -161,7 +170,7 @@ def parts(name: str) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
 
 
 @cache
-def images(name: str, form: str) -> Pair:
+def images(name: str, form: str, device: str = "cpu") -> Pair:
     """`form` is image, flat, or pca followed by the number of components.
 
     Components are exact ones of the centred training rows, as the paper has them, scaled by one number so that the mean
@@ -171,15 +180,22 @@ def images(name: str, form: str) -> Pair:
     if form != "image":
         three = [(x.reshape(len(x), -1), y) for x, y in three]
     if form.startswith("pca"):
-        middle = three[0][0].mean(0)
-        x = three[0][0] - middle
-        values, vectors = np.linalg.eigh(x.T @ x / len(x))
-        kept = vectors[:, np.argsort(-values)[: int(form[3:])]]
-        scale = math.sqrt(float(np.sort(values)[::-1][: kept.shape[1]].mean()))
+        middle, kept, scale = _components(three[0][0], int(form[3:]), device)
         three = [((x - middle) @ kept / scale, y) for x, y in three]
     (x, y), (vx, vy), (tx, ty) = three
     rows = Rows(name=f"{name}, {form}", x=x, y=y, tested=vx, truth=vy, public=True)
     return Pair(rows, replace(rows, tested=tx, truth=ty, name=f"{name}, {form}, test"))
+
+
+def _components(x: np.ndarray, count: int, device: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """The mean row, the leading eigenvectors of the covariance, and the root of their mean eigenvalue."""
+    import torch
+
+    middle = x.mean(0)
+    centred = torch.from_numpy(x - middle).to(device)
+    values, vectors = torch.linalg.eigh(centred.T @ centred / len(x))
+    kept = vectors[:, -count:].flip(1).cpu().numpy()
+    return middle, kept, math.sqrt(float(values[-count:].mean()))
 
 
 def network(name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from benchmarks._studies import (
     table,
 )
 from privaware import datasets
+from privaware.study._result import Point
 from privaware.study._trials import Rows, Setting, Trial
 from privaware.study.batch_noise import by_setting
 from privaware.study.convergence import by_epoch
@@ -112,13 +113,14 @@ def figure6(bench: Bench) -> dict[str, Any]:
 def figure7(bench: Bench, name: str) -> dict[str, Any]:
     """Their CNN with batches 512 to 4096, rates in proportion, epoch by epoch."""
     epochs = EPOCHS[name] // (8 if bench.quick else 1)
-    found, ends, seconds = [], [], bench.seeds
+    found: list[Point] = []
+    ends = []
     for batch in (512, 1024, 2048, 4096):
         one = setting(bench, name, network(CNN[name]), batch, epochs, BASE[name])
         trials = [
-            Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=one) for seed in seconds
+            Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=one) for seed in bench.seeds
         ]
-        rows = STUB.test if bench.priced_only else pixels(name)
+        rows = STUB.test if bench.dry else pixels(name)
         outcomes = bench.sweep(trials, rows, every=ROWS[name] // batch)
         found += by_epoch(outcomes)
         ends.append(point(f"batch {batch}", batch, [o.score for o in outcomes], share=True))
@@ -141,7 +143,7 @@ def figure8(bench: Bench, name: str) -> dict[str, Any]:
     tables = []
     for kind in ("linear on scattering", "CNN"):
         linear = kind != "CNN"
-        rows = STUB.test if bench.priced_only else scattered(name, True) if linear else pixels(name)
+        rows = STUB.test if bench.dry else scattered(name, True) if linear else pixels(name)
         width = {"mnist": 3969, "fashion_mnist": 3969, "cifar10": 15552}[name]
         net = {"name": "linear", "inputs": width, "outputs": 10} if linear else network(CNN[name])
         trials = [
@@ -173,28 +175,30 @@ def convergence(bench: Bench, name: str) -> dict[str, Any]:
         "SN + CNN": network(HEAD[name]),
         "CNN": network(CNN[name]),
     }
-    if bench.quick and not bench.priced_only:
+    if bench.quick and not bench.dry:
         nets = {"SN + linear": nets["SN + linear"]}
     level = noise(bench, name, batch, EPOCHS[name])
-    found, lines = [], []
+    found: list[Point] = []
+    lines = []
     for kind, net in nets.items():
-        if bench.priced_only:
+        if bench.dry:
             rows = STUB.test
         else:
             rows = pixels(name) if kind == "CNN" else scattered(name, "linear" in kind)
-        for rate in RATES[name]:
-            trials = [
-                Trial(curve=f"{kind}, rate {rate:g}, {'noise' if n else 'no noise'}", x=rate, seed=seed,
-                      setting=Setting(architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch),
-                                      lr=rate, noise=n, norm=NORM,
-                    momentum=MOMENTUM))
-                for n in (level, 0.0) for seed in list(bench.seeds)[:3]
-            ]  # fmt: skip
-            outcomes = bench.sweep(trials, rows, every=ROWS[name] // batch)
-            made = by_epoch(outcomes)
-            found += made
-            last = [p for p in made if p.x == max(q.x for q in made)]
-            lines.append([kind, f"{rate:g}", *(percent(p) for p in last)])
+        one = Setting(architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=1.0, norm=NORM,
+                      momentum=MOMENTUM)  # fmt: skip
+        trials = [
+            Trial(curve=f"{kind}, rate {rate:g}, {'noise' if n else 'no noise'}", x=rate, seed=seed,
+                  setting=replace(one, lr=rate, noise=n))
+            for rate in RATES[name] for n in (level, 0.0) for seed in list(bench.seeds)[:3]
+        ]  # fmt: skip
+        made = by_epoch(bench.sweep(trials, rows, every=ROWS[name] // batch))
+        found += made
+        ends = {p.curve: percent(p) for p in made if p.x == max(q.x for q in made)}
+        lines += [
+            [kind, f"{rate:g}", *(ends[f"{kind}, rate {rate:g}, {way}"] for way in ("noise", "no noise"))]
+            for rate in RATES[name]
+        ]  # fmt: skip
     head = ["model", "rate", "with noise", "without"]
     return {
         "tables": [
