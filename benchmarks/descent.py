@@ -1,7 +1,7 @@
 """A private step beside a plain one and beside Opacus, in one run: time, memory, model-steps a second.
 
-    python benchmarks/descent.py --quick
-    python benchmarks/descent.py --device cuda --json descent.json
+    python -m benchmarks.descent --quick
+    python -m benchmarks.descent --device cuda --json descent.json
 
 Plain SGD runs in the same mode as the private step: eager against eager, captured against captured. Opacus is measured
 where it is installed: hooks, ghost clipping and functorch, one model at a time. A case that fails prints its error and
@@ -12,26 +12,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import platform
-import resource
-import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from benchmarks._descent_steps import (
+    built,
+    opacus,
+    plain_captured,
+    plain_eager,
+    private,
+    rows_for,
+    short_mantissas,
+)
+from benchmarks._descent_table import Bench, Clock
 from privaware import models
-from privaware.descent import Descent, FullBatch, Poisson, flat, sgd
-from privaware.descent._run import Run
-from privaware.noise import Rng
+from privaware.descent import Poisson
 
 SINGLE = {
     "FCN 300-64-10": "bao.fcn.cifar10.19914",
@@ -53,242 +57,6 @@ VGG = "dpmlbench.vgg.colour.128807306"
 POPULATIONS = {"FCN 300-64-10": (16, 64, 256, 1024), "CNN 56,970": (4, 16, 64, 256)}
 
 
-@dataclass
-class Line:
-    """One measured way of doing one step."""
-
-    model: str
-    batch: int
-    way: str
-    mode: str
-    milliseconds: float
-    megabytes: float | None
-    models: int = 1
-
-    @property
-    def rate(self) -> float:
-        """Model-steps a second."""
-        return 1000 * self.models / self.milliseconds
-
-
-class Clock:
-    """The median time of a step and the memory it took, on one device."""
-
-    def __init__(self, device: str, seconds: float, processor: bool = False) -> None:
-        self.device, self.seconds = device, seconds
-        self.now = time.process_time if processor else time.perf_counter
-
-    def sync(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-
-    def measure(self, step: Callable[[], Any]) -> tuple[float, float | None]:
-        for _ in range(3):
-            step()
-        self.sync()
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        many = self._rounds(step)
-        times, began = [], self.now()
-        while self.now() - began < self.seconds or len(times) < 3:
-            start = self.now()
-            for _ in range(many):
-                step()
-            self.sync()
-            times.append((self.now() - start) / many)
-        return 1000 * statistics.median(times), self._megabytes()
-
-    def _rounds(self, step: Callable[[], Any]) -> int:
-        """Steps between two readings: enough that reading the clock (and waiting for the device) costs nothing."""
-        start = self.now()
-        step()
-        self.sync()
-        each = self.now() - start
-        return max(1, min(200, int(0.05 / max(each, 1e-6))))
-
-    def _megabytes(self) -> float | None:
-        if self.device == "cuda":
-            return torch.cuda.max_memory_allocated() / 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
-
-def short_mantissas(on: bool) -> None:
-    """Whether matrix products and convolutions on CUDA may round to tf32."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
-
-
-def rows_for(
-    description: dict[str, Any], count: int, device: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    inputs = models.example(description, count).to(device)
-    with torch.no_grad():
-        outputs = models.build(description).to(device)(inputs[:2]).shape[1]
-    return inputs, torch.randint(outputs, (count,), device=device)
-
-
-def built(description: dict[str, Any], device: str, dropout: bool = False) -> nn.Module:
-    module = models.build(description).to(device)
-    return module.train() if dropout else module.eval()
-
-
-def plain_eager(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        F.cross_entropy(module(x), y).backward()
-        optimiser.step()
-
-    return step
-
-
-def plain_captured(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-
-    def body() -> None:
-        F.cross_entropy(module(x), y).backward()
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=False)
-
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            body()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        body()
-    return graph.replay
-
-
-def private(
-    modules: list[nn.Module],
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
-    device: str,
-    captured: bool = False,
-    sampler: Any = None,
-    precision: str = "float32",
-    physical: int | None = None,
-) -> Callable[[], None]:
-    short_mantissas(precision != "float32")
-    descent = Descent(
-        steps=1_000 if captured else 10**9,
-        sampler=sampler or FullBatch(),
-        clip=flat(1.0),
-        update=sgd(0.01),
-        overflow=1e-10,
-        precision=precision,
-        physical=physical,
-    )
-    run = Run(
-        descent, modules, x, y, noise=[1.0] * len(modules), rows=len(x), rng=Rng(), device=device
-    )
-    if not captured:
-        return run.one_step
-    from privaware.descent._capture import Captured
-
-    graphs = Captured(run)
-
-    def step() -> None:
-        graphs.one_step()
-
-    # The tables hold a thousand steps; the benchmark replays the first ones again and again.
-    reset = [0]
-
-    def wrapped() -> None:
-        step()
-        reset[0] += 1
-        if reset[0] % 900 == 0:
-            graphs.at.zero_()
-
-    return wrapped
-
-
-def opacus(kind: str, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    from opacus import PrivacyEngine
-    from torch.utils.data import DataLoader, TensorDataset
-
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
-    loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
-    module.train()
-    criterion = nn.CrossEntropyLoss()
-    made = PrivacyEngine().make_private(
-        module=module,
-        optimizer=optimiser,
-        data_loader=loader,
-        criterion=criterion,
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        poisson_sampling=False,
-        grad_sample_mode={"hooks": "hooks", "ghost": "ghost", "functorch": "functorch"}[kind],
-    )
-    if kind == "ghost":
-        module, optimiser, criterion, _ = made
-    else:
-        module, optimiser, _ = made
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        criterion(module(x), y).backward()
-        optimiser.step()
-
-    return step
-
-
-class Bench:
-    """Runs cases, prints a table, keeps the lines."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.lines, self.errors = clock, [], []
-
-    def case(
-        self, model: str, batch: int, way: str, mode: str, make: Callable[[], Any], models: int = 1
-    ) -> Line | None:
-        try:
-            milliseconds, megabytes = self.clock.measure(make())
-        except Exception as error:
-            words = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[
-                :160
-            ]
-            print(f"{model:20} {batch:6} {way:28} {mode:9} failed: {words}", flush=True)
-            self.errors.append(
-                {"model": model, "batch": batch, "way": way, "mode": mode, "error": words}
-            )
-            return None
-        finally:
-            short_mantissas(False)
-            gc.collect()
-            if self.clock.device == "cuda":
-                torch.cuda.empty_cache()
-        line = Line(model, batch, way, mode, milliseconds, megabytes, models)
-        self.lines.append(line)
-        memory = "" if megabytes is None else f"{megabytes:9.0f} MB"
-        print(
-            f"{model:20} {batch:6} {way:28} {mode:9} {milliseconds:10.3f} ms {memory} {line.rate:12.1f} model-steps/s"
-            f" {self.beside(line)}",
-            flush=True,
-        )
-        return line
-
-    def beside(self, line: Line) -> str:
-        """How a private line stands to plain SGD in the same mode and to Opacus."""
-        words = []
-        for other in self.lines:
-            if (other.model, other.batch) != (line.model, line.batch) or not line.way.startswith(
-                "privaware"
-            ):
-                continue
-            ratio = line.milliseconds / line.models / other.milliseconds
-            if other.way == "plain SGD" and line.models == 1:
-                words.append(f"{ratio:.2f} x plain {other.mode}")
-            elif other.way.startswith("opacus"):
-                words.append(f"{1 / ratio:.1f} x faster than {other.way}")
-        return "; ".join(words)
-
-
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
@@ -301,49 +69,21 @@ def one_model(bench: Bench, label: str, name: str, batch: int, rivals: bool) -> 
     description = models.named()[name].description
     x, y = rows_for(description, batch, device)
     cuda = device == "cuda"
-    bench.case(
-        label, batch, "plain SGD", "eager", lambda: plain_eager(built(description, device), x, y)
-    )
+
+    def case(way: str, mode: str, make: Callable[[nn.Module], Any]) -> None:
+        bench.case(label, batch, way, mode, lambda: make(built(description, device)))
+
+    case("plain SGD", "eager", partial(plain_eager, x=x, y=y))
     if cuda:
-        bench.case(
-            label,
-            batch,
-            "plain SGD",
-            "captured",
-            lambda: plain_captured(built(description, device), x, y),
-        )
+        case("plain SGD", "captured", partial(plain_captured, x=x, y=y))
     for kind in ("hooks", "ghost", "functorch") if rivals else ():
-        bench.case(
-            label,
-            batch,
-            f"opacus {kind}",
-            "eager",
-            lambda kind=kind: opacus(kind, built(description, device), x, y),
-        )
-    bench.case(
-        label,
-        batch,
-        "privaware",
-        "eager",
-        lambda: private([built(description, device)], x, y, device=device),
-    )
-    if cuda:
-        for precision in ("float32", "tf32", "bf16"):
-            way = "privaware" if precision == "float32" else f"privaware {precision}"
-            bench.case(
-                label,
-                batch,
-                way,
-                "captured",
-                lambda precision=precision: private(
-                    [built(description, device)],
-                    x,
-                    y,
-                    device=device,
-                    captured=True,
-                    precision=precision,
-                ),
-            )
+        case(f"opacus {kind}", "eager", partial(opacus, kind, x=x, y=y))
+    ours = partial(private, x=x, y=y, device=device)
+    case("privaware", "eager", lambda module: ours([module]))
+    for precision in ("float32", "tf32", "bf16") if cuda else ():
+        way = "privaware" if precision == "float32" else f"privaware {precision}"
+        step = partial(ours, captured=True, precision=precision)
+        case(way, "captured", lambda module, step=step: step([module]))
     sampled(bench, label, description, batch)
 
 

@@ -1,0 +1,135 @@
+"""Ways of doing one step of one network or of several: plain, by this library, by Opacus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from privaware import models
+from privaware.descent import Descent, FullBatch, flat, sgd
+from privaware.descent._run import Run
+from privaware.noise import Rng
+
+
+def short_mantissas(on: bool) -> None:
+    """Whether matrix products and convolutions on CUDA may round to tf32."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
+
+
+def rows_for(
+    description: dict[str, Any], count: int, device: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    inputs = models.example(description, count).to(device)
+    with torch.no_grad():
+        outputs = models.build(description).to(device)(inputs[:2]).shape[1]
+    return inputs, torch.randint(outputs, (count,), device=device)
+
+
+def built(description: dict[str, Any], device: str, dropout: bool = False) -> nn.Module:
+    module = models.build(description).to(device)
+    return module.train() if dropout else module.eval()
+
+
+def plain_eager(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        F.cross_entropy(module(x), y).backward()
+        optimiser.step()
+
+    return step
+
+
+def plain_captured(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+
+    def body() -> None:
+        F.cross_entropy(module(x), y).backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=False)
+
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            body()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        body()
+    return graph.replay
+
+
+def private(
+    modules: list[nn.Module],
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    device: str,
+    captured: bool = False,
+    sampler: Any = None,
+    precision: str = "float32",
+    physical: int | None = None,
+) -> Callable[[], None]:
+    short_mantissas(precision != "float32")
+    descent = Descent(
+        steps=1_000 if captured else 10**9,
+        sampler=sampler or FullBatch(),
+        clip=flat(1.0),
+        update=sgd(0.01),
+        overflow=1e-10,
+        precision=precision,
+        physical=physical,
+    )
+    run = Run(
+        descent, modules, x, y, noise=[1.0] * len(modules), rows=len(x), rng=Rng(), device=device
+    )
+    if not captured:
+        return run.one_step
+    from privaware.descent._capture import Captured
+
+    graphs, done = Captured(run), count(1)
+
+    def step() -> None:
+        graphs.one_step()
+        if next(done) % 900 == 0:  # the tables hold a thousand steps: the first ones are replayed
+            graphs.at.zero_()
+
+    return step
+
+
+def opacus(kind: str, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
+    from opacus import PrivacyEngine
+    from torch.utils.data import DataLoader, TensorDataset
+
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
+    loader = DataLoader(TensorDataset(x, y), batch_size=len(x))
+    module.train()
+    criterion = nn.CrossEntropyLoss()
+    made = PrivacyEngine().make_private(
+        module=module,
+        optimizer=optimiser,
+        data_loader=loader,
+        criterion=criterion,
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        poisson_sampling=False,
+        grad_sample_mode=kind,
+    )
+    if kind == "ghost":
+        module, optimiser, criterion, _ = made
+    else:
+        module, optimiser, _ = made
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        criterion(module(x), y).backward()
+        optimiser.step()
+
+    return step
