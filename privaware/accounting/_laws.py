@@ -3,7 +3,7 @@
 A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant
 needs is the law of the loss `l = ln(P/Q)` drawn from P, and composition is the sum of independent losses. A `Law`
 names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for complex `z`, by
-its own quadrature. `_pld.py` builds the same pair with the accounting library; the two share the names, not the
+its own quadrature. `_grid.py` builds the same pair with the accounting library; the two share the names, not the
 numbers.
 """
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
+from privaware.accounting._grid import OutOfReach
 from privaware.accounting._laws import Array
 from privaware.accounting._terms import (
     Leaves,
@@ -82,7 +83,7 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
     if terms is not None and _composable(terms):
         try:
             out["pld"], out["cf"] = _distributions(way, terms, delta)
-        except _pld.OutOfReach:
+        except OutOfReach:
             terms = None
         else:
             agree(out["pld"], out["cf"])
@@ -159,7 +160,7 @@ def _no_selection(event: Event) -> bool:
 def _terms_or_none(way: Leaves) -> Terms | None:
     try:
         return flatten(way, pair)
-    except _pld.OutOfReach:
+    except OutOfReach:
         return None
 
 
@@ -194,7 +195,7 @@ def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
 def _profile_or_curve(event: Event, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
     try:
         return profile(event)
-    except _pld.OutOfReach:
+    except OutOfReach:
         return lambda epsilons: np.array([_rdp.delta(orders, base, float(e)) for e in epsilons])
 
 
@@ -221,7 +222,7 @@ def profile(event: Event) -> _selection.Profile:
 
 def _profile_of(terms: Terms) -> _selection.Profile:
     if not _composable(terms):
-        raise _pld.OutOfReach
+        raise OutOfReach
     if (mu := terms.gaussian()) is not None:
         return lambda epsilons: _gaussian.delta(mu, epsilons)
     return _pld.profile(terms)
@@ -240,7 +241,7 @@ def pair(event: Event) -> tuple[Array, Array, float]:
         raise Refused(f"no guarantee can be computed: {event.reason}")
     if isinstance(event, Selected):
         if event.law == "poisson":
-            raise _pld.OutOfReach
+            raise OutOfReach
         run = profile(event.event)
         price = _selection.shift(event, run, _top(event.event, 1e-9))
         top = price + _top(event.event, 1e-11 / event.mean)

@@ -1,0 +1,247 @@
+"""The losses of one release on a grid, from the accounting library's description of it. The only file that imports it.
+
+On a grid losses are rounded by "connecting the dots", which is never below the truth: an upper bound at every epsilon.
+The library forgets the number of repetitions of randomised response; so it is never told of any, and `_pld.py`
+multiplies them out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privaware.accounting._laws import (
+    Array,
+    Capped,
+    Law,
+    Normal,
+    Response,
+    SampledLaplace,
+    Shifted,
+    Table,
+)
+
+Profile = Callable[[Array], Array]
+
+
+class OutOfReach(Exception):
+    """The distribution does not fit into floating point: the caller falls back to Renyi divergences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Probabilities of the losses (low + i) * width; the rest, `infinite`, is a loss without bound."""
+
+    width: float
+    low: int
+    probs: Array
+    infinite: float = 0.0
+
+    def losses(self) -> Array:
+        return self.width * (self.low + np.arange(len(self.probs)))
+
+    def log_mgf(self, theta: float) -> float:
+        exponent = theta * self.losses()
+        top = float(exponent.max())
+        return top + math.log(float(np.exp(exponent - top) @ self.probs))
+
+    def tilted(self, theta: float) -> Grid:
+        exponent = theta * self.losses()
+        probs = self.probs * np.exp(exponent - exponent.max())
+        return Grid(width=self.width, low=self.low, probs=probs / probs.sum())
+
+    def moments(self) -> tuple[float, float]:
+        losses = self.losses()
+        mean = float(losses @ self.probs)
+        return mean, float((losses - mean) ** 2 @ self.probs)
+
+
+@lru_cache(maxsize=512)
+def discretise(law: Law, direction: str, width: float) -> Grid:
+    """The law on a grid, in one direction."""
+    match law:
+        case Normal() | Shifted():
+            return _dots(*_described(law, direction), width)
+        case Capped():
+            overflow, pushed, usual = law.parts()
+            if overflow == 0:
+                return discretise(usual, direction, width)
+            return _mixed(
+                overflow, discretise(pushed, direction, width), discretise(usual, direction, width)
+            )
+        case SampledLaplace():
+            return _laplace(law, direction, width)
+        case Response() | Table():
+            losses, probs = law.table(direction)
+            order = np.argsort(losses)
+            grid = moved(losses[order], probs[order], width)
+            return _trimmed(width, grid.low, grid.probs)
+    raise OutOfReach
+
+
+def largest(law: Law) -> float:
+    """A loss beyond which the law has no mass to speak of."""
+    if isinstance(law, Normal):
+        return law.mu * (law.mu / 2 + 10)
+    if isinstance(law, (Shifted, Capped)):
+        group = getattr(law, "group", 1) * (2 if law.replace or isinstance(law, Capped) else 1)
+        return float(group * (group + 10 * law.noise) / law.noise**2)
+    return law.pure()
+
+
+def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid:
+    """Ascending losses on multiples of `width`, so that both P and Q keep their mass: the dots are connected.
+
+    `probs` may be tilted by `theta`, and stays so.
+    """
+    below = np.floor(losses / width)
+    rest = losses - below * width
+    upper = -np.expm1(-rest) / -math.expm1(-width)
+    low = int(below[0])
+    size = int(below[-1]) - low + 2
+    index = (below - low).astype(np.int64)
+    made = np.bincount(index, weights=probs * (1 - upper) * np.exp(-theta * rest), minlength=size)
+    made += np.bincount(
+        index + 1, weights=probs * upper * np.exp(theta * (width - rest)), minlength=size
+    )
+    return Grid(width=width, low=low, probs=made)
+
+
+def _described(law: Normal | Shifted, direction: str) -> tuple[Any, Profile]:
+    """The library's description of Gaussian noise, and delta as a function of an array of epsilons."""
+    from dp_accounting.pld import privacy_loss_mechanism as library
+
+    ways = library.AdjacencyType
+    way = {"remove": ways.REMOVE, "add": ways.ADD}[direction]
+    match law:
+        case Normal(mu=mu):
+            _reachable(mu * (mu / 2 + 10))
+            loss = library.GaussianPrivacyLoss(1 / mu, adjacency_type=way)
+            return loss, loss.get_delta_for_epsilon
+        case Shifted(noise=noise, rate=rate, group=1, replace=False):
+            _reachable((1 + 10 * noise) / noise**2)
+            loss = library.GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=way)
+            return loss, lambda e: _sampled_profile(loss, noise, rate, direction, e)
+        case Shifted(noise=noise, rate=rate, replace=True):
+            _reachable((1 + 10 * noise) / noise**2 * 2)
+            loss = library.GaussianPrivacyLoss(
+                noise, sampling_prob=rate, adjacency_type=ways.REPLACE
+            )
+            return loss, lambda e: _sampled_profile(loss, noise, rate, "replace", e)
+        case Shifted(noise=noise, group=group):
+            _reachable(group * (group + 10 * noise) / noise**2)
+            loss = library.MixtureGaussianPrivacyLoss(
+                noise, list(range(group + 1)), law.weights().tolist(), adjacency_type=way
+            )
+            return loss, _grouped_profile(loss, law, direction)
+
+
+def _reachable(largest: float) -> None:
+    if largest > 700:
+        raise OutOfReach
+
+
+def _sampled_profile(
+    loss: Any, noise: float, rate: float, direction: str, epsilons: Array
+) -> Array:
+    """The library's delta of a sampled Gaussian, its inversion of the loss done for all epsilons at once."""
+    sign = -1.0 if direction == "add" else 1.0
+    if direction == "replace":
+        # With u = e^{x/s^2} the loss equals e where u - e^e/u is a given number: a hyperbolic sine.
+        steep = (1 - rate) / rate * math.exp(1 / (2 * noise**2))
+        inner = epsilons / 2 + np.arcsinh(steep * np.sinh(epsilons / 2))
+        cut = -(noise**2) * inner
+        some = np.isfinite(cut)
+    else:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inner = sign * np.log1p(np.expm1(sign * epsilons) / rate)
+        some = np.isfinite(inner)
+        cut = -(noise**2) * inner - 0.5 * sign
+    deltas = np.where(epsilons < 0, -np.expm1(epsilons), 0.0) if sign > 0 else 0.0 * epsilons
+    upper, lower = loss.mu_upper_cdf(cut[some]), loss.mu_lower_log_cdf(cut[some])
+    deltas[some] = np.clip(upper - np.exp(epsilons[some] + lower), 0.0, 1.0)
+    return deltas
+
+
+def _grouped_profile(loss: Any, law: Shifted, direction: str) -> Profile:
+    """The library's delta of several rows of one person, the loss inverted by a table of it."""
+    reach = 40 * law.noise + law.group
+    x = np.linspace(-reach, reach, 400_001)
+    losses = law.curves(x, "remove")[1]
+
+    def deltas(e: Array) -> Array:
+        # The cut only has to be near the best one, where delta is flat.
+        where = np.interp(e if direction == "remove" else -e, losses, x)
+        cut = -where if direction == "remove" else where
+        value = loss.mu_upper_cdf(cut) - np.exp(e + loss.mu_lower_log_cdf(cut))
+        return np.clip(np.maximum(value, -np.expm1(e)), 0.0, 1.0)  # type: ignore[no-any-return]
+
+    return deltas
+
+
+def _laplace(law: SampledLaplace, direction: str, width: float) -> Grid:
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    _reachable(1 / law.noise)
+    pld = library.from_laplace_mechanism(
+        law.noise, value_discretization_interval=width, sampling_prob=law.rate
+    )
+    pmf = (pld._pmf_remove if direction == "remove" else pld._pmf_add).to_dense_pmf()
+    return _trimmed(width, int(pmf._lower_loss), pmf._probs, float(pmf._infinity_mass))
+
+
+def _dots(loss: Any, profile: Profile, width: float) -> Grid:
+    """Connects the dots of a profile delta(epsilon): straight lines in e^epsilon between them, never below it.
+
+    Doroshenko et al. 2022. The kink of the lines at a grid point is the probability of that loss.
+    """
+    ends = loss.connect_dots_bounds()
+    width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width
+    if width_high - width_low > 1 << 23:
+        raise OutOfReach
+    low, high = math.floor(width_low), math.ceil(width_high)
+    deltas = np.minimum.accumulate(profile(width * np.arange(low, high + 1)))
+    rise = np.diff(deltas)
+    grow = math.expm1(width)
+    probs = np.append(1 - deltas[0], -rise * (1 + grow) / grow) + np.append(rise / grow, 0.0)
+    grid = _trimmed(width, low, np.maximum(probs, 0.0), float(deltas[-1]))
+    return _balanced(grid, (1 - float(deltas[0])) * math.exp(-width * low))
+
+
+def _balanced(grid: Grid, under_q: float) -> Grid:
+    """Gives P and Q back the masses that rounding took: parts in 1e10, but a hundred million steps would see them."""
+    losses, p = grid.losses(), grid.probs
+    q = p * np.exp(-losses)
+    system = np.array([[p.sum(), p @ losses], [q.sum(), q @ losses]])
+    missing = np.array([1 - grid.infinite - system[0, 0], under_q - system[1, 0]])
+    if abs(missing).max() > 1e-6:  # not rounding: leave it to the accountants to disagree
+        return grid
+    shift, slope = np.linalg.solve(system, missing)
+    factor = 1 + shift + slope * losses
+    return Grid(
+        width=grid.width, low=grid.low, probs=np.maximum(p * factor, 0.0), infinite=grid.infinite
+    )
+
+
+def _mixed(weight: float, a: Grid, b: Grid) -> Grid:
+    low = min(a.low, b.low)
+    high = max(a.low + len(a.probs), b.low + len(b.probs))
+    probs = np.zeros(high - low)
+    probs[a.low - low : a.low - low + len(a.probs)] += weight * a.probs
+    probs[b.low - low : b.low - low + len(b.probs)] += (1 - weight) * b.probs
+    infinite = weight * a.infinite + (1 - weight) * b.infinite
+    return Grid(width=a.width, low=low, probs=probs, infinite=infinite)
+
+
+def _trimmed(width: float, low: int, probs: Array, infinite: float = 0.0) -> Grid:
+    """Without empty ends, so that the largest loss has a probability at every tilt."""
+    some = np.flatnonzero(probs > 0)
+    if not len(some):
+        raise OutOfReach
+    probs = probs[some[0] : some[-1] + 1]
+    return Grid(width=width, low=low + int(some[0]), probs=probs, infinite=infinite)
