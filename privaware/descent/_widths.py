@@ -191,7 +191,7 @@ def _widen(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tens
     wide = copy.deepcopy(module)
     everyone = [dict(other.named_modules()) for other in modules]
     masks: list[Tensor] = []
-    real = units = 0
+    real = units = narrowest = 0
     for name, leaf in _leaves(module):
         same = [other[name] for other in everyone]
         if isinstance(leaf, nn.Linear):
@@ -199,9 +199,10 @@ def _widen(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tens
             wide.set_submodule(name, grown)
             masks += own
             real, units = leaf.out_features, grown.out_features
+            narrowest = min(other.out_features for other in same)
         elif isinstance(leaf, ACTIVATIONS):
             kinds = {(type(other), _settings(other)): other for other in same}
-            if len(kinds) > 1 or (units > real and not isinstance(leaf, ZERO_TO_ZERO)):
+            if len(kinds) > 1 or (units > narrowest and not isinstance(leaf, ZERO_TO_ZERO)):
                 place = list(kinds).index((type(leaf), _settings(leaf)))
                 wide.set_submodule(
                     name, Choice([copy.deepcopy(k) for k in kinds.values()], place, real, units)

@@ -409,21 +409,23 @@ def test_a_population_without_noise_is_its_models_alone(update):
         sampler=FullBatch(), update=update, average=tail(0.5), steps=6, noise_schedule=cosine()
     )
     models = [net(seed=seed) for seed in range(3)]
-    together = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
-    for model, one in zip(models, together, strict=True):
+    made = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
+    for model, one in zip(models, made, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
 
 
-def test_different_widths_in_one_stack_are_trained_as_if_alone():
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.Sigmoid])
+def test_different_widths_in_one_stack_are_trained_as_if_alone(kind):
     x, y = rows()
     models = []
-    for width in (3, 8, 5):
+    for width in (7, 8, 6):
         torch.manual_seed(width)
-        models.append(nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 3)))
+        models.append(nn.Sequential(nn.Linear(4, width), kind(), nn.Linear(width, 3)))
+    assert len(together(models, "cpu")) == 1
     descent = recipe(sampler=FullBatch(), update=momentum(0.5), steps=6)
-    together = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
-    for model, one in zip(models, together, strict=True):
+    made = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
+    for model, one in zip(models, made, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
     rng = Listening()
