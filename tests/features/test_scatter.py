@@ -11,7 +11,8 @@ import torch
 from slow_scatter import scatter as slow
 
 from privaware.errors import WrongInput
-from privaware.features import Scatter, _cascade, scatter
+from privaware.features import GroupNorm, Scatter, _cascade, apply, scatter
+from privaware.schema import Schema
 
 
 @pytest.fixture(params=["dense", "fourier"])
@@ -142,6 +143,15 @@ def test_arrays_give_arrays_and_tensors_tensors() -> None:
     assert isinstance(made, torch.Tensor)
     assert np.array_equal(made.numpy(), Scatter()(images))
     assert Scatter()(images[:0]).shape == (0, 3, 81, 2, 2)
+
+
+def test_rows_go_through_on_a_device_and_come_back_as_they_were() -> None:
+    x = np.random.default_rng(0).random((3, 1, 16, 16), dtype=np.float32)
+    chain = (Scatter(), GroupNorm(groups=1))
+    schema = Schema(form="image", shape=(1, 16, 16), classes=("a", "b"), rows=3)
+    here, there = (apply(chain, x, schema, device) for device in ("cpu", "cpu:0"))
+    assert isinstance(there, np.ndarray)
+    np.testing.assert_allclose(there, here, rtol=1e-6)
 
 
 def test_the_callers_precision_is_left_as_it_was() -> None:
