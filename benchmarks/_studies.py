@@ -193,7 +193,12 @@ def _components(x: np.ndarray, count: int, device: str) -> tuple[np.ndarray, np.
 
     middle = x.mean(0)
     centred = torch.from_numpy(x - middle).to(device)
-    values, vectors = torch.linalg.eigh(centred.T @ centred / len(x))
+    spread = centred.T @ centred / len(x)
+    try:
+        values, vectors = torch.linalg.eigh(spread)
+    except RuntimeError as problem:  # a GPU without its solver library
+        _say(f"eigenvectors on the processor: {problem!s:.80}")
+        values, vectors = torch.linalg.eigh(spread.cpu())
     kept = vectors[:, -count:].flip(1).cpu().numpy()
     return middle, kept, math.sqrt(float(values[-count:].mean()))
 

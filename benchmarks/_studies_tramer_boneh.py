@@ -57,15 +57,18 @@ def pixels(name: str) -> Rows:
 
 
 @cache
-def scattered(name: str, flat: bool) -> Rows:
+def scattered(name: str, flat: bool, device: str) -> Rows:
     """Scattering maps, each channel standardised by exact statistics of the training rows: an evaluation."""
-    from privaware.features import Scatter  # type: ignore[attr-defined]
+    import torch
+
+    from privaware.features.scatter import Scatter
 
     rows = pixels(name)
     made = Scatter(J=2, L=8)
     maps = []
     for x in (rows.x, rows.tested):
-        whole = np.concatenate([made(x[at : at + 5000]) for at in range(0, len(x), 5000)])
+        parts = torch.from_numpy(x).split(5000)
+        whole = torch.cat([made(part.to(device)).cpu() for part in parts]).numpy()
         maps.append(whole.reshape(len(x), -1, *whole.shape[-2:]))
     mean, deviation = maps[0].mean((0, 2, 3), keepdims=True), maps[0].std((0, 2, 3), keepdims=True)
     x, tested = (((m - mean) / (deviation + 1e-5)).astype(np.float32) for m in maps)
@@ -143,7 +146,13 @@ def figure8(bench: Bench, name: str) -> dict[str, Any]:
     tables = []
     for kind in ("linear on scattering", "CNN"):
         linear = kind != "CNN"
-        rows = STUB.test if bench.dry else scattered(name, True) if linear else pixels(name)
+        rows = (
+            STUB.test
+            if bench.dry
+            else scattered(name, True, bench.device)
+            if linear
+            else pixels(name)
+        )
         width = {"mnist": 3969, "fashion_mnist": 3969, "cifar10": 15552}[name]
         net = {"name": "linear", "inputs": width, "outputs": 10} if linear else network(CNN[name])
         trials = [
@@ -184,7 +193,9 @@ def convergence(bench: Bench, name: str) -> dict[str, Any]:
         if bench.dry:
             rows = STUB.test
         else:
-            rows = pixels(name) if kind == "CNN" else scattered(name, "linear" in kind)
+            rows = (
+                pixels(name) if kind == "CNN" else scattered(name, "linear" in kind, bench.device)
+            )
         one = Setting(architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=1.0, norm=NORM,
                       momentum=MOMENTUM)  # fmt: skip
         trials = [

@@ -159,6 +159,7 @@ def one(name: str, bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
         "seconds": round(time.monotonic() - start, 1),
         "seeds": f"{bench.seeds.start} to {bench.seeds.stop - 1}",
         "quick": given.quick,
+        "precision": "float32" if given.device == "cpu" else "tf32",
     }
     print(f"{name}: {facts['seconds']} s", flush=True)
     for line in made.get("words", []):
