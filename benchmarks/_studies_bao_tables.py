@@ -136,7 +136,7 @@ def table4(bench: Bench) -> dict[str, Any]:
     for epochs, batch, noise, printed, _ in TABLE4:
         epsilons[printed] = rdp(batch / 60_000, math.ceil(epochs * 60_000 / batch), noise)
     settings = {
-        (name, printed): scheduled(bench, network(full), "mnist", round(epsilon, 4), CNN_EPOCHS)
+        (name, printed): scheduled(bench, network(full), "mnist", round(epsilon, 3), CNN_EPOCHS)
         for name, full in names.items() for printed, epsilon in epsilons.items()
     }  # fmt: skip
     rows = bench.images("mnist", "image")

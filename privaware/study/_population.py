@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,9 +90,8 @@ def on_device(values: np.ndarray, device: str) -> Any:
 
 def module(trial: Trial) -> Any:
     """The network with its own initial weights, and what is not trained frozen."""
-    made = models.build(trial.setting.architecture, np.random.default_rng(trial.seed))
-    if trial.setting.initial == "glorot":
-        _as_keras(made, trial.seed)
+    described = json.dumps(trial.setting.architecture)
+    made = copy.deepcopy(_drawn(described, trial.seed, trial.setting.initial))
     flags = trial.setting.trainable
     if flags is None:
         return made
@@ -101,6 +102,15 @@ def module(trial: Trial) -> Any:
         )
     for part, flag in zip(owners, flags, strict=True):
         part.requires_grad_(flag)
+    return made
+
+
+@lru_cache(maxsize=64)
+def _drawn(described: str, seed: int, initial: str) -> Any:
+    """A network with its first weights; settings that differ elsewhere begin from the same ones."""
+    made = models.build(json.loads(described), np.random.default_rng(seed))
+    if initial == "glorot":
+        _as_keras(made, seed)
     return made
 
 
