@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"errors", "_kernels"},
-    {"events", "schema", "plugins"},
+    {"errors", "_kernels", "_pool_kernels"},
+    {"events", "schema", "plugins", "_cell_kernels"},
     {"noise", "accounting", "origin"},
     {"data"},
     {"mechanism", "ledger", "metrics", "models", "datasets", "space"},

@@ -7,14 +7,12 @@ treat each as one layer; those without are plain wiring. None of them mixes rows
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 __all__ = [
-    "Cell",
     "Constant",
     "LSTM",
     "LastStep",
@@ -131,32 +129,6 @@ class Together(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([branch(x) for branch in self.branches], dim=1)
-
-
-class Cell(nn.Module):
-    """A fully connected directed graph of `nodes` nodes behind `entry`; its output is the nodes' channels side by side.
-
-    `edges` maps (from, to), with 0 for the entry, to a module; an edge that is not there carries nothing.
-    """
-
-    def __init__(
-        self, entry: nn.Module, edges: Iterable[tuple[int, int, nn.Module]], nodes: int
-    ) -> None:
-        super().__init__()
-        self.entry = entry
-        self.nodes = nodes
-        self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
-
-    def forward(self, x: Tensor) -> Tensor:
-        states = [self.entry(x)]
-        for end in range(1, self.nodes + 1):
-            node: Tensor | None = None  # beginning with zeros would cost as much as an edge
-            for start, before in enumerate(states):
-                if f"edge_{start}_{end}" in self.edges:
-                    value = self.edges[f"edge_{start}_{end}"](before)
-                    node = value if node is None else node + value
-            states.append(torch.zeros_like(states[0]) if node is None else node)
-        return torch.cat(states[1:], dim=1)
 
 
 class LSTM(nn.Module):

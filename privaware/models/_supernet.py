@@ -10,11 +10,11 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
+from privaware.models._cell import Cell, Graph
 from privaware.models._description import seeded
-from privaware.models._layers import Cell, he_normal
+from privaware.models._layers import he_normal
 
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
@@ -24,35 +24,30 @@ __all__ = ["SharedCell", "Supernet", "shared_network"]
 Cells = tuple[str, ...] | None
 
 
-class SharedCell(nn.Module):
+class SharedCell(Graph):
     """The graph of one stage; each edge is a dictionary of operations (none for zero)."""
 
     def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int) -> None:
-        super().__init__()
-        self.entry, self.nodes = entry, nodes
+        super().__init__(entry, nodes)
         self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
 
     def forward(self, x: Tensor, cell: Cells) -> Tensor:
         """The nodes side by side; without a cell every edge is the sum of all its operations."""
-        states = [self.entry(x)]
-        edges = enumerate(self.edges)
-        for end in range(1, self.nodes + 1):
-            node: Tensor | None = None
-            for start in range(end):
-                at, edge = next(edges)
-                for op in edge if cell is None else (cell[at],):  # type: ignore[union-attr]
-                    if op != "zero":
-                        value = edge[op](states[start])  # type: ignore[index]
-                        node = value if node is None else node + value
-            states.append(torch.zeros_like(states[0]) if node is None else node)
-        return torch.cat(states[1:], dim=1)
+        chosen = []
+        for at, (start, end) in enumerate(self._ends()):
+            edge: Any = self.edges[at]
+            kinds = list(edge) if cell is None else [cell[at]]
+            chosen += [(start, end, edge[op]) for op in kinds if op != "zero"]
+        return self.summed(self.entry(x), chosen)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        return [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
 
     def of(self, cell: tuple[str, ...]) -> Cell:
         """The cell as the plain network has it, made of the same layers."""
-        ends = [(start, end) for end in range(1, self.nodes + 1) for start in range(end)]
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
-            for (start, end), edge, op in zip(ends, self.edges, cell, strict=True)
+            for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
             if op != "zero"
         ]
         return Cell(self.entry, chosen, self.nodes)

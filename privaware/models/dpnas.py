@@ -77,12 +77,14 @@ class Dpnas(Image):
 
         from torch import nn
 
+        from privaware.models._cell import MaxPool
         from privaware.models._layers import he_normal, pool
 
         stages: list[nn.Module] = []
         entering = self.channels[0]
         for channels in self.channels:
-            stages += [self._cell(entering, channels), pool(self.pooling, 2, 2)]
+            halved = MaxPool(2) if self.pooling == "max" else pool(self.pooling, 2, 2)
+            stages += [self._cell(entering, channels), halved]
             entering = channels * _nodes(self.cell)
         _, height, width = self.inputs
         left = (height >> len(self.channels)) * (width >> len(self.channels))
@@ -116,7 +118,7 @@ class Dpnas(Image):
         )
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._layers import Cell
+        from privaware.models._cell import Cell
 
         nodes = _nodes(self.cell)
         ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]

@@ -1,0 +1,153 @@
+"""Pooling of each channel as single CUDA kernels, which add to what is there already.
+
+Which value of a window was the greatest is kept in one byte. Where Triton is not there, PyTorch's own operations do the
+same.
+"""
+
+# mypy: disable-error-code="untyped-decorator, no-untyped-def"
+# (what Triton compiles is not Python: annotations other than constexpr would mislead)
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+__all__ = ["averaged", "maxima", "maxima_back"]
+
+SIZE = 512
+"""Values of a row that one program does."""
+
+
+if triton is not None:
+
+    def compiled(function):
+        """One compilation for each shape: strides, sums and activations are ordinary arguments."""
+        given = function.__code__.co_varnames[: function.__code__.co_argcount]
+        plain = [name for name in given if name not in function.__annotations__]
+        return triton.jit(do_not_specialize=plain)(function)
+
+    @triton.jit
+    def seen_from(inside, down, across, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
+        """Which places have the neighbour that `tap` looks at."""
+        if tap < 3:
+            inside = inside & (down > 0)
+        if tap > 5:
+            inside = inside & (down < HIGH - 1)
+        if tap % 3 == 0:
+            inside = inside & (across > 0)
+        if tap % 3 == 2:
+            inside = inside & (across < WIDE - 1)
+        return inside
+
+    @compiled
+    def _maxima(
+        x, y, index, x_row, y_row, width, add, HIGH: tl.constexpr, WIDE: tl.constexpr,
+        TALL: tl.constexpr, BROAD: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr,
+        PAD: tl.constexpr, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        inside = at < width
+        down = (at // BROAD % TALL) * STRIDE - PAD
+        across = (at % BROAD) * STRIDE - PAD
+        first = x + row * x_row + at // (TALL * BROAD) * (HIGH * WIDE) + down * WIDE + across
+        best = tl.full((SIZE,), float("-inf"), tl.float32)
+        chosen = tl.full((SIZE,), PAD * K + PAD, tl.int32)  # always a place of the plane
+        for tap in tl.static_range(K * K):
+            seen = inside
+            if PAD > 0:
+                seen = seen & (down + tap // K >= 0) & (down + tap // K < HIGH)
+                seen = seen & (across + tap % K >= 0) & (across + tap % K < WIDE)
+            value = tl.load(first + (tap // K * WIDE + tap % K), mask=seen, other=float("-inf"))
+            better = (value > best) | (value != value)
+            best = tl.where(better, value, best)
+            chosen = tl.where(better, tap, chosen)
+        tl.store(index + row * width + at, chosen.to(tl.int8), mask=inside)
+        out = y + row * y_row + at
+        tl.store(out, best + tl.load(out, mask=at < width * add, other=0.0), mask=inside)
+
+    @compiled
+    def _maxima_back(
+        g, index, base, dx, g_row, base_row, dx_row, width, add, HIGH: tl.constexpr,
+        WIDE: tl.constexpr, TALL: tl.constexpr, BROAD: tl.constexpr, K: tl.constexpr,
+        STRIDE: tl.constexpr, PAD: tl.constexpr, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        inside = at < width
+        down, across = at // WIDE % HIGH + PAD, at % WIDE + PAD
+        plane = at // (HIGH * WIDE) * (TALL * BROAD)
+        many = width // (HIGH * WIDE) * (TALL * BROAD)
+        total = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0)
+        for tap in tl.static_range(K * K):
+            i, j = down - tap // K, across - tap % K
+            seen = inside & (i >= 0) & (j >= 0)
+            if STRIDE > 1:
+                seen = seen & (i % STRIDE == 0) & (j % STRIDE == 0)
+                i, j = i // STRIDE, j // STRIDE
+            seen = seen & (i < TALL) & (j < BROAD)
+            spot = plane + i * BROAD + j
+            taken = tl.load(index + row * many + spot, mask=seen, other=-1)
+            value = tl.load(g + row * g_row + spot, mask=seen, other=0.0)
+            total += tl.where(taken.to(tl.int32) == tap, value, 0.0)
+        tl.store(dx + row * dx_row + at, total, mask=inside)
+
+    @compiled
+    def _averaged(
+        x, base, y, x_row, base_row, y_row, width, add, HIGH: tl.constexpr, WIDE: tl.constexpr,
+        SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        inside = at < width
+        down, across = at // WIDE % HIGH, at % WIDE
+        total = tl.zeros((SIZE,), tl.float32)
+        for tap in tl.static_range(9):
+            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
+            total += tl.load(
+                x + row * x_row + at + ((tap // 3 - 1) * WIDE + tap % 3 - 1), mask=seen, other=0.0
+            )
+        before = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0)
+        tl.store(y + row * y_row + at, before + total / 9.0, mask=inside)
+
+
+def maxima(x: Any, y: Any, size: int, stride: int, pad: int, add: bool) -> Any:
+    """Writes into `y` (or adds) the greatest value of each window; which one that was."""
+    index = _bytes(y)
+    width = y[0].numel()
+    _maxima[(len(x), triton.cdiv(width, SIZE))](
+        x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], *y.shape[2:],
+        size, stride, pad, SIZE,
+    )  # fmt: skip
+    return index
+
+
+def maxima_back(g: Any, index: Any, base: Any, dx: Any, size: int, stride: int, pad: int) -> None:
+    """Writes into `dx` `base` plus what the windows that chose a place received."""
+    width = dx[0].numel()
+    under = dx if base is None else base
+    _maxima_back[(len(g), triton.cdiv(width, SIZE))](
+        g, index, under, dx, g.stride(0), under.stride(0), dx.stride(0), width,
+        int(base is not None), *dx.shape[2:], *g.shape[2:], size, stride, pad, SIZE,
+    )  # fmt: skip
+
+
+def averaged(x: Any, base: Any, y: Any) -> None:
+    """Writes into `y` `base` plus the sum of each 3 x 3 window over 9: also its own way back."""
+    width = x[0].numel()
+    under = y if base is None else base
+    _averaged[(len(x), triton.cdiv(width, SIZE))](
+        x, under, y, x.stride(0), under.stride(0), y.stride(0), width, int(base is not None),
+        *x.shape[2:], SIZE,
+    )  # fmt: skip
+
+
+def _bytes(like: Any) -> Any:
+    import torch
+
+    return torch.empty(like.shape, dtype=torch.int8, device=like.device)

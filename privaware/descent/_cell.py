@@ -1,0 +1,80 @@
+"""The rule of a cell's graph where its operations are kernels: they give each row's gradients by their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+
+from privaware.descent._convolution import sum_copies
+from privaware.descent._shares import Rows
+from privaware.models import _cell
+
+if TYPE_CHECKING:
+    from privaware.descent._stack import Stack
+
+__all__ = ["cell"]
+
+
+def cell(stack: Stack, graph: _cell.Graph) -> Callable[[Tensor, Sequence[_cell.Edge]], Tensor]:
+    """What stands in for `graph.summed`; without kernels the layers follow their own rules."""
+
+    def summed(first: Tensor, edges: Sequence[_cell.Edge]) -> Tensor:
+        from privaware.descent._layers import rows_first
+
+        made = _cell.steps(first, edges)
+        if made is None:
+            return _cell.separately(first, edges, graph.nodes)
+        rows_first(first, stack.rows)
+        found = [stack.of(step.conv.weight) for step in made if step.conv is not None]
+        weights = [weight for _, weight in found if weight is not None]
+        leaves = [_leaf(stack, name, weight, first) for name, weight in found]
+        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, *leaves)
+        return out
+
+    return summed
+
+
+def _leaf(stack: Stack, name: str | None, weight: Tensor | None, first: Tensor) -> Tensor | None:
+    """One (unstored) copy of the weights for each row: the gradient by it is each row's own."""
+    assert weight is not None
+    if name is None or not torch.is_grad_enabled():
+        return None
+    each = len(first) // len(weight)
+    wide = weight.detach()[:, None].expand(len(weight), each, *weight.shape[1:])
+    leaf, rows = wide.requires_grad_(), stack.rows
+
+    def make(gradient: Tensor) -> list[tuple[str, Any]]:
+        return [(name, Rows(sum_copies(gradient.flatten(0, 1), rows)))]
+
+    stack.tape.edges.append(get_gradient_edge(leaf))
+    stack.tape.makes.append(make)
+    return leaf
+
+
+class _Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        first: Tensor,
+        made: list[_cell.Step],
+        nodes: int,
+        weights: list[Tensor],
+        *leaves: Tensor | None,
+    ) -> Tensor:
+        out, kept = _cell.forward(first, made, nodes, weights)
+        ctx.made, ctx.weights = made, weights
+        ctx.shapes = [None if leaf is None else leaf.shape for leaf in leaves]
+        ctx.save_for_backward(first, out, *kept)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        first, out, *kept = ctx.saved_tensors
+        given = (first, out, gradient.contiguous(), ctx.made, kept, ctx.weights)
+        back, found = _cell.backward(*given)
+        pairs = zip(found, ctx.shapes, strict=True)
+        return back, None, None, None, *(None if s is None else w.view(s) for w, s in pairs)

@@ -1,0 +1,254 @@
+"""A cell's graph as kernels is the same as its layers one after the other: outputs, gradients, clipped sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from privaware import _cell_kernels, _kernels, models
+from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, momentum
+from privaware.descent._gradient import accumulate
+from privaware.descent._probe import mantissas
+from privaware.descent._stack import Stack
+from privaware.models import _cell
+from privaware.models.dpnas import OPERATIONS
+from privaware.noise import Rng
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernels need a GPU")
+ACTIVATIONS = [lambda v: v, F.relu, F.selu, torch.tanh, F.hardtanh, torch.sigmoid]
+SHAPES = [(3, 48, 32, 32, 8), (5, 96, 16, 16, 8), (4, 192, 8, 8, 8), (3, 32, 28, 28, 8)]
+SHAPES += [(3, 32, 14, 14, 8), (3, 64, 7, 7, 8), (2, 6, 5, 9, 1), (2, 10, 3, 1, 5)]
+
+
+def by_layers(x: Tensor, weight: Tensor, groups: int, eps: float, kind: int) -> Tensor:
+    """Convolution, norm and activation by PyTorch; `weight` is (models, channels, 1, 3, 3), rows are model-major."""
+    parts = zip(x.chunk(len(weight)), weight, strict=True)
+    z = torch.cat([F.conv2d(part, own, padding=1, groups=x.shape[1]) for part, own in parts])
+    return ACTIVATIONS[kind](F.group_norm(z, groups, eps=eps))
+
+
+def row_gradients(x: Tensor, weight: Tensor, g: Tensor, groups: int, kind: int) -> Any:
+    """The gradients by the input and by each row's own weights, by autograd."""
+    own = weight.repeat_interleave(len(x) // len(weight), 0).requires_grad_()
+    x = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(by_layers(x, own, groups, 1e-5, kind), (x, own), g)
+
+
+class Standing:
+    """What stands in for the kernels where there is no GPU, made of PyTorch's own operations."""
+
+    ACTIVATIONS = _cell_kernels.ACTIVATIONS
+
+    def __init__(self) -> None:
+        self.eps: dict[Any, float] = {}
+
+    def fits(self, *tensors: Tensor) -> bool:
+        return True
+
+    def fits_groups(self, images: Tensor, groups: int) -> bool:
+        return images.shape[1] % groups == 0
+
+    def convolved(self, x, weight, y, groups, eps, kind, add):  # type: ignore[no-untyped-def]
+        made = by_layers(x, weight, groups, eps, kind)
+        y.copy_(y + made if add else made)
+        return torch.zeros(1), torch.zeros(1)
+
+    def convolved_back(self, x, weight, g, moments, base, dx, groups, kind):  # type: ignore[no-untyped-def]
+        with torch.enable_grad():
+            back, found = row_gradients(x, weight, g, groups, kind)
+        dx.copy_(back if base is None else base + back)
+        return found.flatten(2)
+
+    def maxima(self, x, y, size, stride, pad, add):  # type: ignore[no-untyped-def]
+        made, index = F.max_pool2d(x, size, stride, pad, return_indices=True)
+        y.copy_(y + made if add else made)
+        return index
+
+    def maxima_back(self, g, index, base, dx, size, stride, pad):  # type: ignore[no-untyped-def]
+        back = torch.zeros_like(dx).flatten(2)
+        back.scatter_add_(2, index.flatten(2), g.flatten(2))
+        dx.copy_(back.view_as(dx) if base is None else base + back.view_as(dx))
+
+    def averaged(self, x, base, y):  # type: ignore[no-untyped-def]
+        made = F.avg_pool2d(x, 3, 1, 1)
+        y.copy_(made if base is None else base + made)
+
+
+def network(cell: tuple[str, ...], seed: int = 0, **more: Any) -> nn.Module:
+    given = {"inputs": [1, 8, 8], "outputs": 3, "channels": [8, 16], "squeeze": 8, "hidden": 4}
+    description = {"name": "dpnas", "cell": list(cell), **given, **more}
+    return models.build(description, np.random.default_rng(seed))
+
+
+def drawn(seed: int) -> tuple[str, ...]:
+    """A cell with every operation, and some twice."""
+    order = np.random.default_rng(seed).permutation(15)
+    return tuple((OPERATIONS + OPERATIONS[3:8])[at] for at in order)
+
+
+def rows(count: int = 6) -> tuple[Tensor, Tensor]:
+    made = torch.Generator().manual_seed(3)
+    return torch.randn(count, 1, 8, 8, generator=made), torch.arange(count) % 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_adding_into_the_output_gives_what_layers_give(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = network(drawn(seed), seed)
+    x, y = rows()
+    with torch.no_grad():
+        plain = net(x)
+    sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    used = []
+    standing = Standing()
+    monkeypatch.setattr(_cell, "kernels", standing)
+    monkeypatch.setattr(_cell, "forward", lambda *a, f=_cell.forward: used.append(1) or f(*a))
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), plain, rtol=1e-5, atol=1e-6)
+    found, sizes = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    assert len(used) > 2  # also the training pass went that way
+    torch.testing.assert_close(sizes, norms, rtol=1e-4, atol=1e-6)
+    for name, value in sums.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-6)
+
+
+def test_several_models_each_convolve_with_their_own_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nets = [network(drawn(5), seed) for seed in range(2)]
+    x, y = rows()
+    alone = [clipped_sum(net, cross_entropy, x, y, norm=0.5)[0] for net in nets]
+    monkeypatch.setattr(_cell, "kernels", Standing())
+    stack = Stack(nets)
+    total = torch.zeros_like(stack.theta)
+    given = {"rows": 12, "clip": flat(0.5), "norm": 0.5, "total": total}
+    accumulate(stack, cross_entropy, (torch.cat([x, x]),), torch.cat([y, y]), **given)
+    for at, sums in enumerate(alone):
+        for slot in stack.slots:
+            found = stack.view(total, slot)[at]
+            torch.testing.assert_close(found, sums[slot.name], rtol=1e-3, atol=1e-6)
+
+
+def test_operations_without_a_kernel_are_left_to_their_layers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = torch.zeros(2, 8, 4, 4)
+    monkeypatch.setattr(_cell, "kernels", Standing())
+    conv = {"padding": 1, "groups": 8, "bias": False}
+    norm = nn.GroupNorm(2, 8, affine=False)
+    good = nn.Sequential(nn.Conv2d(8, 8, 3, **conv), norm, nn.SELU())
+    assert _cell.steps(first, [(0, 1, good)]) is not None
+    for op in (
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv), norm, nn.GELU()),
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv), nn.GroupNorm(2, 8), nn.SELU()),
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv | {"groups": 4}), norm),
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv | {"padding": 2, "dilation": 2}), norm),
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv | {"bias": True}), norm),
+        nn.Conv2d(8, 8, 3, **conv),
+        nn.MaxPool2d(2),
+    ):
+        assert _cell.steps(first, [(0, 1, good), (0, 1, op)]) is None
+
+
+@cuda
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", range(6))
+def test_the_convolution_kernels_agree_with_layers(shape: tuple[int, ...], kind: int) -> None:
+    count, channels, high, wide, groups = shape
+    torch.manual_seed(kind)
+    many = 2
+    x = (torch.randn(many * count, 3 * channels, high, wide) + 3).cuda()[:, channels : 2 * channels]
+    weight = torch.randn(many, channels, 1, 3, 3).cuda()
+    g, base = torch.randn(2, *x.shape).cuda()
+    y = base.clone()
+    assert _cell_kernels.fits(x)
+    assert _cell_kernels.fits_groups(x, groups)
+    moments = _cell_kernels.convolved(x, weight, y, groups, 1e-5, kind, add=True)
+    double = [t.double().cpu() for t in (x, weight, g)]
+    close(y - base, by_layers(double[0], double[1], groups, 1e-5, kind))
+    back, own = row_gradients(*double, groups, kind)
+    dx = torch.full_like(base, float("nan"))
+    dw = _cell_kernels.convolved_back(x, weight, g, moments, base, dx, groups, kind)
+    close(dx - base, back)
+    close(dw.view_as(own), own)
+    onto = base.clone()
+    _cell_kernels.convolved_back(x, weight, g, moments, onto, onto, groups, kind)
+    assert torch.equal(onto, dx)
+
+
+def close(found: Tensor, true: Tensor) -> None:
+    """Whole tensors to about the rounding of single precision."""
+    apart = (found.double().cpu() - true.detach()).norm() / true.detach().norm()
+    assert float(apart) < 1e-5
+
+
+@cuda
+@pytest.mark.parametrize("window", [(3, 1, 1), (2, 2, 0)])
+@pytest.mark.parametrize("shape", [(4, 6, 32, 32), (3, 5, 7, 7), (2, 40, 9, 4)])
+def test_the_pooling_kernels_agree_with_layers(
+    shape: tuple[int, ...], window: tuple[int, int, int]
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape).mul(8).round().cuda().requires_grad_()  # with ties
+    true = F.max_pool2d(x, *window)
+    g = torch.randn_like(true)
+    found = _cell._MaxPool.apply(x, *window)
+    assert torch.equal(found, true)
+    torch.testing.assert_close(*(torch.autograd.grad(t, x, g)[0] for t in (found, true)))
+    y, base = torch.empty(shape).cuda(), torch.randn(shape).cuda()
+    _cell_kernels.averaged(x.detach(), base, y)
+    torch.testing.assert_close(y, base + F.avg_pool2d(x.detach(), 3, 1, 1))
+
+
+@cuda
+def test_a_row_that_is_not_finite_spoils_no_other() -> None:
+    net = network(drawn(1), 1).cuda()
+    x, y = (t.cuda() for t in rows())
+    x[2] = float("inf")
+    good = torch.tensor([0, 1, 3, 4, 5], device="cuda")
+    with mantissas("float32"):
+        found, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+        true, sizes = clipped_sum(net, cross_entropy, x[good], y[good], norm=0.5)
+    torch.testing.assert_close(norms[good], sizes, rtol=1e-4, atol=1e-6)
+    for name, value in true.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-5)
+
+
+@cuda
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [(1, 28), (3, 32)])
+def test_clipped_sums_on_the_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, int]) -> None:
+    assert _kernels.ready(torch.zeros(1).cuda().device)
+    shape = [size[0], size[1], size[1]]
+    net = network(drawn(seed), seed, inputs=shape, channels=[32, 32, 64])
+    x, y = torch.rand(4, *shape), torch.arange(4) % 3
+    slow, norms = clipped_sum(net, cross_entropy, x, y, norm=0.1)
+    with mantissas("float32"):
+        fast, sizes = clipped_sum(net.cuda(), cross_entropy, x.cuda(), y.cuda(), norm=0.1)
+    torch.testing.assert_close(sizes.cpu(), norms, rtol=1e-3, atol=1e-5)
+    for name, value in slow.items():
+        torch.testing.assert_close(fast[name].cpu(), value, rtol=1e-3, atol=1e-4)
+
+
+@cuda
+@pytest.mark.parametrize("many", [1, 2])
+def test_a_captured_step_is_the_eager_step(many: int) -> None:
+    class Eager(Rng):
+        """Another type than Rng: the engine then runs eagerly."""
+
+    x, y = rows(32)
+    descent = Descent(steps=4, sampler=FullBatch(), clip=flat(0.5), update=momentum(0.3))
+    nets = [network(drawn(2), seed) for seed in range(many)]
+    given: Any = {"noise": [0.0] * many, "rows": 32, "device": "cuda"}
+    with mantissas("float32"):
+        both = [descent.run_population(nets, x, y, rng=rng, **given) for rng in (Rng(1), Eager(1))]
+    for one, other in zip(*both, strict=True):
+        pairs = zip(one.parameters(), other.parameters(), strict=True)
+        for a, b in pairs:
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
