@@ -25,6 +25,8 @@ DENSE, LSTM = 1.5e-13, 1e-12
 """Seconds a row and parameter, in tf32; the recurrent ones see a row word by word."""
 ROW, PRODUCT = 1.2e-7, 2.2e-13
 """Convolutions: seconds a row, and a row and multiply-add."""
+FROZEN = 0.4
+"""What is left where the first layers are not trained: nothing goes back through them."""
 
 
 def seconds(asked: Sequence[Sequence[Trial]]) -> float:
@@ -40,6 +42,8 @@ def _population(trials: Sequence[Trial]) -> float:
     first = trials[0].setting
     rows = first.batch + 10 * first.batch**0.5  # samples are padded to a fixed shape
     each = max(_row(json.dumps(trial.setting.architecture)) for trial in trials)
+    if first.trainable is not None and not first.trainable[0]:
+        each *= FROZEN
     kind = first.architecture["name"]
     least = LAUNCHES.get(kind, CONVOLUTIONAL)
     return SET_UP + first.steps * (least + len(trials) * rows * each)

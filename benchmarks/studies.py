@@ -53,21 +53,21 @@ CELLS: dict[str, tuple[str, Cell]] = {
     "standard_cnn": ("The standard CNN against the aware FCN at 2.11", tables.standard_cnn),
     "table9": ("Table IX: architectures with frozen layers", tables.table9),
     "table7": ("Table VII: complex and simple by random weights training", tables.table7),
-    "table6": ("Table VI: random weights training, FCN and CNN", tables.table6),
     "figure7_mnist": ("Figure 7: crossover on mnist", partial(figures.figure7, data="mnist")),
     "figure7_fashion_mnist": (f"Figure 7: crossover on {FASHION}", partial(figures.figure7, data=FASHION)),
     "figure7_svhn": ("Figure 7: crossover on svhn", partial(figures.figure7, data="svhn")),
     "figure7_cifar10": ("Figure 7: crossover on cifar10", partial(figures.figure7, data="cifar10")),
-    "figure10": ("Figure 10: crossover of random weights training", figures.figure10),
-    "table4": ("Table IV: LeNet-5 against both workflows", tables.table4),
     "figure8": ("Figure 8: logistic regression, FCN and CNN", figures.figure8),
     "figure1": ("Figure 1: accuracy by parameters", partial(figures.sizes, data="mnist", name="figure1", deep=False)),
     "figure12": ("Figure 12: width and depth", partial(figures.sizes, data="svhn", name="figure12", deep=True)),
     "clipping": ("Appendix E: clipping without noise", tables.clipping),
     "figure6": ("Figure 6: the sample-size law", figures.figure6),
+    "table6": ("Table VI: random weights training, FCN and CNN", tables.table6),
+    "table4": ("Table IV: LeNet-5 against both workflows", tables.table4),
+    "figure10": ("Figure 10: crossover of random weights training", figures.figure10),
+    "figure9": ("Figure 9: sensitivity to the learning rate", figures.figure9),
     "table13": ("Table XIII: RNNs on SMS spam", small.table13),
     "table6_rnn": ("Table VI: random weights training of the RNN", small.table6_rnn),
-    "figure9": ("Figure 9: sensitivity to the learning rate", figures.figure9),
     "tb_convergence_mnist": (f"{TB}, Figure 11: mnist", partial(boneh.convergence, name="mnist")),
     "tb_convergence_fashion_mnist": (f"{TB}, Figure 11: {FASHION}", partial(boneh.convergence, name=FASHION)),
     "tb_figure7_mnist": (f"{TB}, Figure 7: mnist", partial(boneh.figure7, name="mnist")),
@@ -89,14 +89,14 @@ def machine(device: str) -> str:
 
 
 def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
-    return done.stdout.strip() or "not known on that machine"
+    told = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(
+            told, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "not known on that machine"
+    return done.stdout.strip()
 
 
 def state(place: Path) -> str:
