@@ -112,7 +112,9 @@ def _renyi(once: Callable[[float], Event]) -> float:
     return high
 
 
-def run(names: list[str], features: str, device: str, out: Path, seeds: int, until: float) -> None:
+def run(
+    names: list[str], features: str, device: str, out: Path, seeds: list[int], until: float
+) -> None:
     """Every search that is not yet in the store, the cheapest first."""
     stored = json.loads(PRICES.read_text())
     loaded = datasets.load("mnist")
@@ -120,7 +122,7 @@ def run(names: list[str], features: str, device: str, out: Path, seeds: int, unt
     store = out / "searches.jsonl"
     lines = store.read_text().splitlines() if store.exists() else []
     known = {json.loads(line)["cell"] for line in lines}
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         for name in names:
             cell = f"{name} {features} seed {seed}"
             if cell in known or time.monotonic() > until:
@@ -197,7 +199,7 @@ def main() -> None:
     )
     parser.add_argument("--features", choices=sorted(FEATURES), default="small")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
