@@ -335,14 +335,11 @@ def _parts(
         parts += [(what, mechanism.second.cost(mechanism.outline(schema), noise))]
     else:
         parts = [(what, mechanism.cost(schema, noise))]
-    size = _rows_moved(mechanism, schema)
-    return tuple(
-        (doing, event if size == 1 or event == NOTHING else Group(event=event, size=size))
-        for doing, event in parts
-    )
+    size = rows_moved(mechanism, schema)
+    return tuple((doing, grouped(event, size)) for doing, event in parts)
 
 
-def _rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
+def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
     """How many rows added or removed make two neighbours: the unit's cap, twice where one is replaced."""
     if unit(mechanism) == "label":
         return 1
@@ -350,6 +347,11 @@ def _rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
         return 2
     size = 1 if schema.unit == "row" else schema.cap
     return 2 * size if schema.relation == "replace_one" else size
+
+
+def grouped(event: Event, size: int) -> Event:
+    """The event as it looks to neighbours that are `size` rows apart."""
+    return event if size == 1 or event == NOTHING else Group(event=event, size=size)
 
 
 def _total(parts: tuple[tuple[str, Event], ...]) -> Event:

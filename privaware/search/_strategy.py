@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -28,8 +28,6 @@ __all__ = [
     "Searcher",
     "Strategy",
     "Trial",
-    "expect_counts",
-    "expect_shares",
 ]
 
 
@@ -164,17 +162,3 @@ class Keeping:
 
     def best(self) -> Trial:
         return max(self.told, key=lambda trial: trial.score)
-
-
-def expect_counts(who: str, **values: Any) -> None:
-    for name, value in values.items():
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or value < 1
-        ):
-            raise WrongInput(f"{who}: expected {name} as a whole number >= 1, got {value!r:.80}")
-
-
-def expect_shares(who: str, **values: Any) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            raise WrongInput(f"{who}: expected {name} in [0, 1], got {value!r:.80}")

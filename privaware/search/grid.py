@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Round, expect_counts
+from privaware.search._strategy import Ask, Keeping, Round
 from privaware.space import Point, Space
 
 __all__ = ["Grid"]

@@ -21,9 +21,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts, expect_shares
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Law, Round, expect_counts, expect_shares
+from privaware.search._strategy import Ask, Keeping, Law, Round
 from privaware.space import Space
 
 __all__ = ["Mgrs"]

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Round, Trial, expect_counts
+from privaware.search._strategy import Ask, Keeping, Round, Trial
 from privaware.space import Point, Space
 
 __all__ = ["Optuna"]

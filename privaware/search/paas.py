@@ -26,8 +26,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware.errors import expect_counts, expect_shares
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Round, Trial, expect_counts, expect_shares
+from privaware.search._strategy import Ask, Keeping, Round, Trial
 from privaware.space import Point, Space, key
 
 __all__ = ["Paas"]

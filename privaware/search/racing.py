@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Round, Trial, expect_counts
+from privaware.search._strategy import Ask, Keeping, Round, Trial
 from privaware.space import Space
 
 __all__ = ["Racing"]

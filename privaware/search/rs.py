@@ -26,8 +26,9 @@ from typing import ClassVar
 import numpy as np
 
 from privaware import accounting
+from privaware.errors import expect_counts, expect_shares
 from privaware.events import Event
-from privaware.search._strategy import Ask, Keeping, Law, Round, expect_counts, expect_shares
+from privaware.search._strategy import Ask, Keeping, Law, Round
 from privaware.space import Space
 
 __all__ = ["Rs"]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privaware.errors import WrongInput
-from privaware.select._tables import expect_counts
+from privaware.errors import WrongInput, expect_counts, expect_shares
 
 Fitness = Callable[[np.ndarray], np.ndarray]
 
@@ -74,10 +73,7 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
 
 def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
     """Shares of parents and children."""
-    rates = {"keep": keep, "crossover": crossover, "mutation": mutation}
-    for setting, value in rates.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            raise WrongInput(f"{name}: expected {setting} in [0, 1], got {value!r:.80}")
+    expect_shares(name, keep=keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(
             f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}"

@@ -228,13 +228,3 @@ def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
 def limit(columns: int | None, schema: Schema) -> int:
     """How many columns may be kept: all that there are, if nothing is asked."""
     return len(schema.used) if columns is None else min(columns, len(schema.used))
-
-
-def expect_counts(name: str, **settings: int | None) -> None:
-    """Whole numbers of at least 1."""
-    for setting, value in settings.items():
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if value is not None and not whole:
-            raise WrongInput(
-                f"{name}: expected {setting} as a whole number >= 1, got {value!r:.80}"
-            )

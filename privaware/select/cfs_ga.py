@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from privaware.data import Data
+from privaware.errors import expect_counts
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.select._genetic import Evolution, expect_rates, expect_search
 from privaware.select._merit import merits
-from privaware.select._tables import chosen, expect_counts, limit, release, slots, uncertainties
+from privaware.select._tables import chosen, limit, release, slots, uncertainties
 
 __all__ = ["CfsGa"]
 

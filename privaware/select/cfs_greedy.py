@@ -27,11 +27,12 @@ from typing import ClassVar
 import numpy as np
 
 from privaware.data import Data
+from privaware.errors import expect_counts
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.select._merit import best_first
-from privaware.select._tables import chosen, expect_counts, release, slots, uncertainties
+from privaware.select._tables import chosen, release, slots, uncertainties
 
 __all__ = ["CfsGreedy"]
 

@@ -37,14 +37,14 @@ import numpy as np
 
 from privaware import accounting
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
 from privaware.features.onehot import OneHot
 from privaware.learn.objective import fit_many
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.select._genetic import Evolution, expect_rates, expect_search
-from privaware.select._tables import chosen, expect_counts, expect_table, limit
+from privaware.select._tables import chosen, expect_table, limit
 
 __all__ = ["Pafs"]
 

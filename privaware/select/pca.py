@@ -31,14 +31,13 @@ import numpy as np
 
 from privaware import features as transformations
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Event, Gaussian, Unproven
 from privaware.features.onehot import OneHot
 from privaware.features.project import Project
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.select._moments import clipped, release, second_moments
-from privaware.select._tables import expect_counts
 
 __all__ = ["Pca"]
 

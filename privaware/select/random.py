@@ -18,10 +18,11 @@ from typing import ClassVar
 import numpy as np
 
 from privaware.data import Data
+from privaware.errors import expect_counts
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.select._tables import chosen, expect_counts, limit
+from privaware.select._tables import chosen, limit
 
 __all__ = ["Random"]
 

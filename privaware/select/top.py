@@ -27,10 +27,11 @@ from typing import ClassVar
 import numpy as np
 
 from privaware.data import Data
+from privaware.errors import expect_counts
 from privaware.events import Event, Pure
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.select._tables import blocks, chosen, expect_counts, limit, slots
+from privaware.select._tables import blocks, chosen, limit, slots
 
 __all__ = ["Top"]
 

@@ -36,14 +36,14 @@ from typing import ClassVar
 import numpy as np
 
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, expect_counts
 from privaware.events import Event, Gaussian
 from privaware.features.onehot import OneHot
 from privaware.model import scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.select._moments import clipped, folded, second_moments, unfolded
-from privaware.select._tables import chosen, expect_counts, limit, slots
+from privaware.select._tables import chosen, limit, slots
 
 __all__ = ["Worth"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware.data import Data
-from privaware.events import Event, Group
+from privaware.events import Event
 from privaware.mechanism import Mechanism, Then
-from privaware.plan import SHARE, Plan, plan
+from privaware.plan import SHARE, Plan, grouped, plan, rows_moved
 from privaware.schema import Schema
 from privaware.select.bounds import Bounds
 from privaware.source import Source
@@ -48,20 +48,20 @@ def planned(
     facts = blank.trained_on(schema)
     made = [_side(one, facts, epsilons, delta, device) for one in sides.values()]
     comparison = replace(blank, sides=tuple(made))
-    size = _moved(comparison, schema)
+    size = rows_moved(comparison, schema)
     if comparison.held_out:
-        hidden = hiding(_grouped(comparison.trainings(schema), size), delta)
+        hidden = hiding(grouped(comparison.trainings(schema), size), delta)
         comparison = replace(comparison, scored=hidden * size)
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
         share = SHARE * min(noise for side in made for noise in side.noises)
-        parts.append(("release bounds", _grouped(bounds.cost(source.schema, share), size)))
+        parts.append(("release bounds", grouped(bounds.cost(source.schema, share), size)))
         mechanism = Then(
             first=bounds, second=comparison, join=Data.against, outline=bounds.outline, share=share
         )
     count = 2 * repeats * len(epsilons)
-    parts.append((f"train {count} models", _grouped(comparison.cost(schema, 1.0), size)))
+    parts.append((f"train {count} models", grouped(comparison.cost(schema, 1.0), size)))
     return Priced(
         learner="crossover",
         mechanism=mechanism,
@@ -88,20 +88,6 @@ def _side(
     ]  # fmt: skip
     columns = tuple(column.name for column in plans[0].schema.used)
     return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(p.noise for p in plans))
-
-
-def _moved(comparison: Comparison, schema: Schema) -> int:
-    """How many rows added or removed make two neighbours, as for any plan."""
-    if comparison.unit == "label":
-        return 1
-    if schema.unit == "label":
-        return 2
-    size = 1 if schema.unit == "row" else schema.cap
-    return 2 * size if schema.relation == "replace_one" else size
-
-
-def _grouped(event: Event, size: int) -> Event:
-    return event if size == 1 else Group(event=event, size=size)
 
 
 def _reasons(

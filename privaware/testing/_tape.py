@@ -98,9 +98,6 @@ class Recorder(Rng):
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         parts = super().shards(rows, shares)
-        if self.edit and self.edit.kind != "added" and 0 < rows == self.edit.rows:
-            beside = parts == parts[self.edit.at]
-            self._spot = int(beside[: self.edit.at].sum()), int(beside.sum())
         self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
         edit = self.edit
         if edit and edit.kind != "added" and 0 < rows == edit.rows:
