@@ -11,7 +11,7 @@ ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
 endif
 
-.PHONY: run test lint types slow docs bench data clean
+.PHONY: run test lint types slow bench data clean
 
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
