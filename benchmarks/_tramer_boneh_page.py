@@ -10,57 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._tramer_boneh_plots import NAMES, curve_chart, noise_chart, ways_chart
+from benchmarks._tramer_boneh_published import (
+    EARLIER,
+    LOWER,
+    LOWER_PIXELS,
+    POISSON_PIXELS,
+    PUBLISHED,
+    TABLE2,
+    TABLE3,
+    TABLE19,
+)
 from benchmarks.tramer_boneh_prices import FILE
 from privaware.report import plot
-
-NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
-PUBLISHED = {
-    ("mnist", "linear"): "98.7 ± 0.0",
-    ("fashion_mnist", "linear"): "89.7 ± 0.0",
-    ("cifar10", "linear"): "67.0 ± 0.1",
-    ("mnist", "cnn"): "98.7 ± 0.1",
-    ("fashion_mnist", "cnn"): "89.0 ± 0.1",
-    ("cifar10", "cnn"): "69.3 ± 0.2",
-}
-EARLIER = {
-    ("mnist", "linear"): {1.2: 98.1, 2.0: 98.5, 2.32: 98.6, 2.5: 98.7, 2.93: 98.7},
-    ("mnist", "cnn"): {1.2: 97.8, 2.0: 98.4, 2.32: 98.5, 2.5: 98.6, 2.93: 98.7},
-    ("fashion_mnist", "linear"): {2.7: 89.5, 3.0: 89.7},
-    ("fashion_mnist", "cnn"): {2.7: 88.7, 3.0: 89.0},
-    ("cifar10", "linear"): {3.0: 67.0},
-    ("cifar10", "cnn"): {3.0: 69.3},
-}
-TABLE2 = {
-    "mnist": ("95.9 ± 0.0", "99.1 ± 0.0", "99.1 ± 0.0", "99.3 ± 0.0"),
-    "fashion_mnist": ("82.6 ± 0.1", "90.9 ± 0.1", "91.0 ± 0.2", "91.5 ± 0.0"),
-    "cifar10": ("58.0 ± 0.1", "67.8 ± 0.2", "70.7 ± 0.1", "71.1 ± 0.0"),
-}
-TABLE3 = {
-    ("mnist", "linear"): (96.8, 98.8, 98.4, 0.2),
-    ("fashion_mnist", "linear"): (85.3, 89.8, 88.7, 0.5),
-    ("cifar10", "linear"): (59.5, 67.0, 65.4, 0.9),
-    ("mnist", "cnn"): (95.6, 98.8, 98.1, 0.3),
-    ("fashion_mnist", "cnn"): (77.8, 89.1, 87.2, 1.0),
-    ("cifar10", "cnn"): (57.3, 69.5, 66.9, 1.6),
-}
-TABLE19 = {
-    ("mnist", "linear"): ("98.6 ± 0.1", "98.7 ± 0.0"),
-    ("fashion_mnist", "linear"): ("89.6 ± 0.1", "89.7 ± 0.0"),
-    ("cifar10", "linear"): ("66.8 ± 0.2", "67.0 ± 0.0"),
-    ("mnist", "pixels"): ("98.0 ± 0.1", "98.1 ± 0.0"),
-    ("fashion_mnist", "pixels"): ("86.1 ± 0.2", "86.0 ± 0.1"),
-    ("cifar10", "pixels"): ("59.0 ± 0.4", "59.2 ± 0.1"),
-}
-POISSON_PIXELS = {
-    "mnist": "97.95 ± 0.11",
-    "fashion_mnist": "86.37 ± 0.28",
-    "cifar10": "58.84 ± 0.56",
-}
-"""From docs/results/tramer_boneh_cnn.md."""
-LOWER = {"mnist": "2.38", "fashion_mnist": "2.29", "cifar10": "1.92"}
-LOWER_PIXELS = {"mnist": "8.21", "fashion_mnist": "3.20", "cifar10": "5.29"}
-"""What shuffling costs at least, at delta 1e-5 (computed in an earlier study, not here)."""
-BLUE, ORANGE, GREY = "#3f7fc1", "#d07a2d", "#8a8f98"
 
 Cells = dict[str, dict[str, Any]]
 
@@ -164,7 +126,7 @@ def _curves(cells: Cells, prices: dict[str, Any], store: Path) -> list[str]:
                 rows.append(f"| {NAMES[data]} | {head} | {target:g} | {value} | {_shown(scores)} | {epoch} | {old:.2f} | {ours:.2f} |")  # fmt: skip
     if not points:
         return ["## Figures 1 and 2: not run"]
-    plot(_curve_chart(points), store / "curves.svg")
+    plot(curve_chart(points), store / "curves.svg")
     return [
         "## Figures 1 and 2: accuracy against epsilon", "",
         "![Accuracy against epsilon](tramer_boneh_scatter/curves.svg)", "",
@@ -182,29 +144,6 @@ def _band(scores: list[float]) -> tuple[float, float, float]:
     made = 100 * np.asarray(scores)
     spread = made.std(ddof=1) if len(made) > 1 else 0.0
     return float(made.mean() - spread), float(made.mean()), float(made.mean() + spread)
-
-
-def _curve_chart(points: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
-    charts = []
-    legend = alt.Legend(symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3, symbolSize=400)
-    for name in NAMES.values():
-        some = [p for p in points if p["data"] == name]
-        if not some:
-            continue
-        base = alt.Chart(alt.InlineData(values=some)).encode(
-            x=alt.X("epsilon:Q", title="epsilon (solid ours, dashed classic)"),
-            color=alt.Color("head:N", scale=alt.Scale(domain=["linear", "cnn"], range=[BLUE, ORANGE]), title="head", legend=legend),
-        )  # fmt: skip
-        y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
-        dash = alt.StrokeDash("bound:N", scale=alt.Scale(domain=["classic", "ours"], range=[[4, 3], [1, 0]]), legend=None)  # fmt: skip
-        band = base.mark_area(opacity=0.12).encode(
-            y=alt.Y("low:Q", scale=alt.Scale(zero=False)), y2="high:Q", detail="bound:N"
-        )
-        line = base.mark_line(strokeWidth=2, point=True).encode(y=y, strokeDash=dash)
-        charts.append((band + line).properties(width=260, height=240, title=name))
-    return alt.hconcat(*charts)
 
 
 def _table2(cells: Cells) -> list[str]:
@@ -349,7 +288,7 @@ def _figure9(prices: dict[str, Any], store: Path) -> list[str]:
         for key, name in names.items()
         if line[key]
     ]
-    plot(_noise_chart(points, list(names.values())), store / "figure9.svg")
+    plot(noise_chart(points, list(names.values())), store / "figure9.svg")
 
     def at(values: list[float]) -> str:
         return " and ".join(f"{value:.3g}" for value in values) or "nowhere"
@@ -367,26 +306,6 @@ def _figure9(prices: dict[str, Any], store: Path) -> list[str]:
         "can be certified with any noise. With larger orders, or a privacy loss distribution, DP-SGD needs less noise at every epsilon "
         "from 0.05 up to the upper crossing.",
     ]  # fmt: skip
-
-
-def _noise_chart(points: list[dict[str, Any]], order: list[str]) -> Any:
-    import altair as alt
-
-    return (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon"),
-            y=alt.Y("noise:Q", scale=alt.Scale(type="log"), title="noise multiplier"),
-            color=alt.Color(
-                "way:N",
-                sort=order,
-                scale=alt.Scale(domain=order, range=[ORANGE, BLUE, GREY]),
-                title=None,
-            ),
-        )
-        .properties(width=420, height=280)
-    )
 
 
 def _figure10(cells: Cells, store: Path) -> list[str]:
@@ -415,7 +334,7 @@ def _figure10(cells: Cells, store: Path) -> list[str]:
             f"| {epsilon} | {_shown(slow_scores)} | batch {slow[1]:,}, rows cut to {slow[2]:g}, base lr {slow[3]:g} "
             f"| {_shown(fast_scores)} | base lr {fast[3]:g} |"
         )
-    plot(_ways_chart(points), store / "figure10.svg")
+    plot(ways_chart(points), store / "figure10.svg")
     batches = sorted({int(run["cell"].split()[1]) for run in iterated})
     return [
         "## Figure 10: linear models on CIFAR-10 by iteration and by DP-SGD", "",
@@ -426,19 +345,3 @@ def _figure10(cells: Cells, store: Path) -> list[str]:
         "left out. DP-SGD: batches of 2,048, 30 epochs, base rates 1/8 to 1, classic epsilon. Best point for each epsilon by test accuracy, as in the paper.", "",
         "| epsilon | iteration | at | DP-SGD | at |", "|---|---|---|---|---|", *lines,
     ]  # fmt: skip
-
-
-def _ways_chart(points: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
-    scale = alt.Scale(domain=["DP-SGD", "iteration"], range=[BLUE, GREY])
-    return (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_line(strokeWidth=2, point=True)
-        .encode(
-            x=alt.X("epsilon:Q", title="epsilon"),
-            y=alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False)),
-            color=alt.Color("way:N", scale=scale, title=None),
-        )
-        .properties(width=420, height=260)
-    )
