@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
     {"errors", "_kernels", "_pool_kernels"},
-    {"events", "schema", "plugins", "_cell_kernels"},
+    {"events", "schema", "plugins", "_cell_kernels", "_convolution_kernels"},
     {"noise", "accounting", "origin"},
     {"data"},
     {"mechanism", "ledger", "metrics", "models", "datasets", "space"},

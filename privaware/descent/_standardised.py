@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from privaware.descent._convolution import Convolved, Geometry, convolve, sum_copies
+from privaware.descent._convolution import Convolved, sum_copies
+from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._shares import Rows, room, square_sums
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class Standardised:
         return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
 
     def squares(self) -> Tensor:
+        slide = self.inner.slide()
+        if slide is not None:
+            return self._from_sums(*self.inner.by_kernel(slide, self.centred))
         each = max(1, room(self.centred.device) // self.inner.weight[0].numel())
         if self.inner.count <= each:
             self.inner.kept = self.inner.rows()
@@ -53,6 +57,21 @@ class Standardised:
                 one = Standardised(part, self.centred[at : at + 1], self.size[at : at + 1])
                 out.append(square_sums(one.rows()))
         return torch.cat(out)
+
+    def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
+        """The squared norms of `_back`, from each filter's square, product with its centred values and sum.
+
+        Raised by the rounding of what is taken off, so that a norm is never taken for smaller than it is.
+        """
+        models, filters = self.centred.shape[:2]
+        count = math.prod(self.centred.shape[2:])
+        squares, along, sums = (part.view(models, -1, filters) for part in (squares, along, sums))
+        size, own = self.size.view(models, 1, -1), self.centred.flatten(2).square().sum(2)[:, None]
+        slope = along * count / max(count - 1, 1) / size**3
+        left = (squares - sums.square() / count) / size.square()
+        left = left - slope * (2 * along / size - slope * own)
+        slack = 16 * torch.finfo(squares.dtype).eps * squares / size.square()
+        return (left.clamp_min(0) + slack).sum(2).flatten()
 
     def add(self, weights: Tensor, out: Tensor) -> None:
         plain = torch.zeros_like(out)
@@ -87,7 +106,8 @@ def standardised(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
             gradient = gradient.to(stack.dtype)
             shares: list[tuple[str, Any]] = []
             if weight_name is not None:
-                inner = Convolved(kept.to(stack.dtype), gradient, geometry, used, rows)
+                seen = kept.to(stack.dtype)
+                inner = Convolved(seen, gradient, geometry, used, rows, stack.wash(seen))
                 shares.append((weight_name, Standardised(inner, centred, size)))
             if bias_name is not None:
                 shares.append((bias_name, Rows(sum_copies(gradient.flatten(2).sum(2), rows))))

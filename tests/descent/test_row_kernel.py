@@ -1,0 +1,224 @@
+"""The kernel that makes each row's gradient by filters agrees with autograd, and so do the rules that use it.
+
+It runs on a GPU, or on a CPU in Triton's interpreter where Triton is installed: TRITON_INTERPRET=1 pytest ...
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from privaware import _convolution_kernels, _kernels
+from privaware._convolution_kernels import Slide, Tile, row_gradients, summed
+from privaware.descent import cross_entropy, flat
+from privaware.descent._convolution import Convolved
+from privaware.descent._gradient import accumulate
+from privaware.descent._probe import mantissas
+from privaware.descent._stack import Stack
+from privaware.models import StandardisedConv2d
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slow_reference import slow_sum
+
+INTERPRETED = _convolution_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.skipif(
+    DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
+)
+
+SLIDES = [
+    (3, 5, (7, 6), Slide((3, 3), (1, 1), (1, 1), (1, 1))),
+    (32, 17, (8, 8), Slide((3, 3), (1, 1), (1, 1), (1, 1))),
+    (27, 16, (5, 5), Slide((3, 3), (2, 2), (1, 1), (1, 1))),
+    (5, 4, (9, 7), Slide((3, 2), (2, 1), (0, 1), (1, 2))),
+    (4, 3, (1, 9), Slide((1, 3), (1, 2), (0, 2), (1, 1))),
+    (32, 20, (6, 6), Slide((1, 1), (2, 2), (0, 0), (1, 1))),
+    (2, 70, (4, 4), Slide((4, 4), (1, 1), (0, 0), (1, 1))),
+]
+
+
+@pytest.fixture(autouse=True)
+def kernel(monkeypatch):
+    """Whole mantissas, to compare; in the interpreter tensors of a CPU count as a GPU's."""
+    monkeypatch.setattr(_convolution_kernels, "fits", lambda x, g, copies: len(x) > 0)
+    with mantissas("float32"):
+        yield
+
+
+def by_autograd(x, g, slide, rows):
+    """Each row's gradient with the channels last: (rows, filters, kernel x channels)."""
+    found = []
+    for seen, sent in zip(x.chunk(rows), g.chunk(rows), strict=True):
+        weight = torch.zeros(g.shape[1], x.shape[1], *slide.kernel, requires_grad=True)
+        made = nn.functional.conv2d(seen, weight, None, *slide[1:])
+        found.append(torch.autograd.grad(made, weight, sent)[0].permute(0, 2, 3, 1).flatten(1))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize(("channels", "filters", "size", "slide"), SLIDES)
+@pytest.mark.parametrize(
+    ("tile", "copies", "keep"), [(None, 1, True), (Tile(32, 32, 32, 4, 2), 3, False)]
+)
+def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, copies, keep):
+    torch.manual_seed(copies)
+    rows = 2
+    x = torch.randn(rows * copies, channels, *size)
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    g = torch.randn_like(like)
+    want = by_autograd(x, g, slide, rows)
+    given = (x.to(DEVICE), g.to(DEVICE), slide, rows)
+    kept, squares = row_gradients(*given, keep=keep, tile=tile)
+    near = {"rtol": 1e-5, "atol": 1e-5 * float(want.square().sum((1, 2)).max())}
+    torch.testing.assert_close(squares.cpu(), want.square().sum((1, 2)), **near)
+    centred = torch.randn(2, *want.shape[1:])
+    again, sums = row_gradients(*given, keep=keep, tile=tile, centred=centred.to(DEVICE))
+    each = centred.repeat_interleave(rows // 2, 0)
+    expected = torch.stack([want.square().sum(2), (want * each).sum(2), want.sum(2)])
+    torch.testing.assert_close(sums.cpu(), expected, **near)
+    for made in (kept, again):
+        assert (made is not None) == keep
+        if made is not None:
+            torch.testing.assert_close(made.cpu(), want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "models"), [(12, 1), (12, 3), (29, 1)])
+def test_sums_of_many_rows_agree_with_autograd(rows, models, monkeypatch):
+    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", 24)
+    slide = SLIDES[0][3]
+    x, g = torch.randn(rows * models, 3, 5, 4), torch.randn(rows * models, 6, 5, 4)
+    found = summed(x.to(DEVICE), g.to(DEVICE), slide, models)
+    if rows == 29:  # no parts of equal size
+        assert found is None
+        return
+    want = by_autograd(x, g, slide, models)
+    torch.testing.assert_close(found.cpu(), want, rtol=1e-5, atol=1e-4)
+
+
+def net(kind):
+    torch.manual_seed(3)
+    layers = {
+        "plain": lambda: (nn.Conv2d(3, 6, 3, padding=1), nn.Tanh(), nn.Conv2d(6, 5, 3, 2)),
+        "line": lambda: (nn.Flatten(2), nn.Conv1d(3, 6, 5, 3, padding=2), nn.Tanh()),
+        "reflected": lambda: (nn.Conv2d(3, 6, 3, padding=1, padding_mode="reflect"), nn.Tanh()),
+        "few places": lambda: (nn.Conv2d(3, 8, 6), nn.Tanh(), nn.Conv2d(8, 8, 1)),
+        "standardised": lambda: (
+            StandardisedConv2d(3, 6, 3, padding=1),
+            nn.Tanh(),
+            StandardisedConv2d(6, 5, 3, 2),
+        ),
+    }[kind]()
+    body = nn.Sequential(*layers, nn.Flatten())
+    return nn.Sequential(body, nn.Linear(body(torch.zeros(1, 3, 6, 6)).shape[1], 3))
+
+
+KINDS = ["plain", "line", "reflected", "few places", "standardised"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("models", "copies"), [(1, 1), (1, 2), (3, 1), (2, 2)])
+@pytest.mark.parametrize("keep", [False, True])
+def test_rules_agree_with_rows_one_by_one(kind, models, copies, keep, monkeypatch):
+    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: keep)
+    monkeypatch.setattr("privaware.descent._geometry.APART", 0 if keep else 2**26)
+    nets = [net(kind) for _ in range(models)]
+    for at, one in enumerate(nets):
+        for parameter in one.parameters():
+            parameter.data += 0.1 * at
+    rows = 3
+    x = torch.randn(models * rows * copies, 3, 6, 6)
+    y = torch.arange(rows).remainder(3).repeat(models).repeat_interleave(copies)
+    stack = Stack(nets, device=DEVICE)
+    total = torch.zeros_like(stack.theta)
+    given = {"rows": rows * models, "clip": flat(0.3), "norm": 0.3, "total": total}
+    squares = accumulate(stack, cross_entropy, (x.to(DEVICE),), y.to(DEVICE), **given)
+    for at, one in enumerate(nets):
+        own = slice(at * rows * copies, (at + 1) * rows * copies)
+        expected, norms = slow_sums_of_copies(one, x[own], y[own], copies)
+        found = squares[at * rows : (at + 1) * rows, 0].sqrt().cpu()
+        torch.testing.assert_close(found, norms, rtol=2e-5, atol=1e-6)
+        for slot in stack.slots:
+            made = stack.view(total, slot)[at].cpu()
+            torch.testing.assert_close(made, expected[slot.name], rtol=1e-4, atol=1e-5)
+
+
+def slow_sums_of_copies(module, x, y, copies):
+    """Row by row; a row's loss is the mean of its copies'."""
+
+    def loss(outputs, goals):
+        return cross_entropy(outputs[0], goals[0]).mean()[None]
+
+    def spread(inputs):
+        return module(inputs[0])[None]
+
+    spread_module = nn.Module()
+    spread_module.inner, spread_module.forward = module, spread
+    sizes = (len(x) // copies, copies)
+    sums, norms = slow_sum(
+        spread_module, loss, x.view(*sizes, *x.shape[1:]), y.view(sizes), norm=0.3
+    )
+    return {name.removeprefix("inner."): value for name, value in sums.items()}, norms
+
+
+@pytest.mark.parametrize("kind", ["plain", "standardised"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_row_that_is_not_finite_adds_nothing(kind, keep, monkeypatch):
+    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: keep)
+    module, x, y = net(kind), torch.randn(4, 3, 6, 6), torch.arange(4) % 3
+    found = []
+    for bad in (False, True):
+        given = x.clone()
+        if bad:
+            given[1] = float("inf")
+        keep_these = [0, 1, 2, 3] if bad else [0, 2, 3]
+        stack = Stack([module], device=DEVICE)
+        total = torch.zeros_like(stack.theta)
+        accumulate(
+            stack,
+            cross_entropy,
+            (given[keep_these].to(DEVICE),),
+            y[keep_these].to(DEVICE),
+            rows=len(keep_these),
+            clip=flat(0.3),
+            norm=0.3,
+            total=total,
+        )
+        found.append(total.cpu())
+        assert bool(torch.isinf(given[1]).all()) == bad
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU has shorter mantissas")
+def test_shorter_mantissas_are_used_only_where_they_are_allowed():
+    assert _kernels.ready(torch.zeros(1, device="cuda").device)
+    channels, filters, size, slide = 64, 64, (8, 8), SLIDES[0][3]
+    x, g = torch.randn(8, channels, *size), torch.randn(8, filters, *size)
+    want = by_autograd(x, g, slide, 8)
+    errors = {}
+    for precision in ("float32", "tf32"):
+        with mantissas(precision):
+            kept, _ = row_gradients(x.cuda(), g.cuda(), slide, 8, keep=True)
+        errors[precision] = float((kept.cpu() - want).norm() / want.norm())
+    assert errors["float32"] < 1e-6
+    assert 1e-5 < errors["tf32"] < 2e-3
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="a CPU always convolves models one after the other")
+@pytest.mark.parametrize(("groups", "bias"), [(1, True), (1, False), (2, True)])
+def test_models_together_and_apart_convolve_alike(groups, bias, monkeypatch):
+    from privaware.descent._geometry import Geometry, convolve
+
+    layer = nn.Conv2d(4, 6, 3, padding=1, groups=groups)
+    x = torch.randn(12, 4, 5, 5, device="cuda", requires_grad=True)
+    weight = torch.randn(3, *layer.weight.shape, device="cuda")
+    shift = torch.randn(3, 6, device="cuda") if bias else None
+    found = []
+    for most in (0, 2**40):
+        monkeypatch.setattr("privaware.descent._geometry.APART", most)
+        made = convolve(x, weight, shift, Geometry(layer))
+        found.append((made, torch.autograd.grad(made.square().sum(), x)[0]))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
