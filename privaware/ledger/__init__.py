@@ -20,23 +20,21 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting
-from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
-from privaware.events import NOTHING, Composed, Disjoint, Event, from_json, leaves, to_json
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.events import Event, from_json, to_json
 from privaware.ledger import _chain as chain
-from privaware.ledger._chain import Entry, Facts
+from privaware.ledger._entry import Entry, Facts, plain
+from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, spends, total
 
 __all__ = ["Entry", "Facts", "Ledger"]
 
 DELTA = 1e-5
-SLACK = 1e-9  # relative; calibration stops this close to the limit
 
 Paths = str | os.PathLike[str]
 
@@ -124,7 +122,7 @@ class Ledger:
 
     @property
     def limit(self) -> float:
-        return _limit(self.entries())
+        return limit_of(self.entries())
 
     @property
     def delta(self) -> float:
@@ -206,7 +204,7 @@ class Ledger:
 
     def total(self, *more: Event) -> Event:
         """All that was spent, and `more` on all rows, as one event."""
-        return _total((*_spends(self.entries()), *((None, event) for event in more)))
+        return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self) -> float:
         """The epsilon of everything recorded, at the ledger's delta."""
@@ -215,7 +213,7 @@ class Ledger:
     def remaining(self) -> float:
         """Limit less spent; composition is kinder than addition, so a little more may still fit."""
         entries = self.entries()
-        return max(0.0, _limit(entries) - self._epsilon(entries))
+        return max(0.0, limit_of(entries) - self._epsilon(entries))
 
     def entries(self) -> tuple[Entry, ...]:
         """Every entry in order; the first one created the ledger."""
@@ -242,16 +240,16 @@ class Ledger:
         for entry in entries:
             if entry.event is not None:
                 if entry.event not in alone:
-                    alone[entry.event] = _epsilon(entry.event, self.delta)
+                    alone[entry.event] = epsilon_of(entry.event, self.delta)
                 absent = {"partition": None, "run": None, "seed": None}
-                events.append(absent | chain.plain(entry) | {"epsilon": alone[entry.event]})
+                events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
         return {
             "path": str(self.path),
             "epsilon_spent": self._epsilon(entries),
             **(asdict(self.facts) | {"partitions": list(self.facts.partitions)}),
-            "limit": _limit(entries),
+            "limit": limit_of(entries),
             "events": events,
-            "limits": [chain.plain(entry) for entry in entries if entry.kind == "limit"],
+            "limits": [plain(entry) for entry in entries if entry.kind == "limit"],
             "finished": [entry.run for entry in entries if entry.kind == "finished"],
             "head": entries[-1].hash,
         }
@@ -269,7 +267,7 @@ class Ledger:
             return [str(problem)]
         if damage != "ok":
             problems.append(f"the file is damaged: {' '.join(str(damage).split())}")
-        return problems or list(_overspent(entries))
+        return problems or list(overspent(entries))
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
@@ -277,7 +275,7 @@ class Ledger:
         return entries
 
     def _epsilon(self, entries: Iterable[Entry], *more: tuple[str | None, Event]) -> float:
-        return _epsilon(_total((*_spends(entries), *more)), self.delta)
+        return epsilon_of(total((*spends(entries), *more)), self.delta)
 
     def _wish(self, event: Event, *, who: str | None, **values: Any) -> Entry:
         wish = Entry(kind="spend", who=_who(who), event=event, **values)
@@ -304,7 +302,7 @@ class Ledger:
             return known
         assert wish.event is not None
         would = self._epsilon(entries, (wish.partition, wish.event))
-        limit = _limit(entries)
+        limit = limit_of(entries)
         if would <= limit * (1 + SLACK):
             return None
         raise BudgetExceeded(
@@ -330,57 +328,8 @@ def _writable(event: Event) -> bool:
     return False
 
 
-def _limit(entries: Iterable[Entry]) -> float:
-    limits = [e.facts.limit if e.facts else e.limit for e in entries if e.facts or e.limit]
-    assert limits[-1] is not None
-    return limits[-1]
-
-
-def _spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
-    return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
-
-
 def _named(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
     return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
-
-
-def _total(spends: Iterable[tuple[str | None, Event]]) -> Event:
-    """Equal events counted together; a row is in one part only, so of the parts the dearest counts."""
-    counts: dict[str | None, Counter[Event]] = {None: Counter()}
-    for partition, event in spends:
-        for leaf, times in leaves(event):
-            counts.setdefault(partition, Counter())[leaf] += times
-    whole = _composed(counts.pop(None))
-    parts = tuple(_composed(count) for count in counts.values())
-    return whole + Disjoint(events=parts) if parts else whole
-
-
-def _composed(counts: Mapping[Event, int]) -> Event:
-    events = tuple(count * event for event, count in counts.items())
-    return events[0] if len(events) == 1 else Composed(events=events)
-
-
-def _epsilon(event: Event, delta: float) -> float:
-    return 0.0 if event == NOTHING else accounting.epsilon(event, delta)
-
-
-def _overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """Spending only grows, so it is enough to look at the last entry under each limit."""
-    facts = entries[0].facts
-    assert facts is not None
-    changes = [entry.number for entry in entries if entry.kind == "limit"]
-    for end in (*changes, len(entries)):
-        now = entries[:end]
-        try:
-            spent = _epsilon(_total(_spends(now)), facts.delta)
-        except PrivawareError as problem:
-            yield f"the events up to entry {end - 1} cannot be priced: {problem}"
-            continue
-        if not spent <= _limit(now) * (1 + SLACK):
-            yield (
-                f"the events up to entry {end - 1} cost epsilon {spent:.6g}, more than the limit of"
-                f" {_limit(now):g} that held then"
-            )
 
 
 def _who(who: str | None) -> str:

@@ -1,33 +1,28 @@
 """Entries that each carry the hash of the one before, in one append-only SQLite file.
 
-This is the paper and ink of the ledger and knows nothing of budgets: what an entry holds, how it is
-hashed, how it reaches the disk, and what is wrong with a file that somebody changed. Hashes show an
-edit, not its author: whoever rewrites every hash, or puts back an older copy, is found out only by a
-hash kept elsewhere, which is why a released model names the hash of its entry.
+This is the paper of the ledger and knows nothing of budgets: how an entry reaches the disk, and what
+is wrong with a file that somebody changed. Hashes show an edit, not its author: whoever rewrites every
+hash, or puts back an older copy, is found out only by a hash kept elsewhere, which is why a released
+model names the hash of its entry.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import os
 import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from privaware.errors import WrongInput
-from privaware.events import RELATIONS, Event, from_json, to_json
+from privaware.ledger._entry import Entry, body, hashed, misplaced, parsed
 
 __all__ = [
-    "Entry",
-    "Facts",
     "absolute",
     "append",
     "connected",
@@ -36,7 +31,6 @@ __all__ = [
     "expect_file",
     "head",
     "locked",
-    "plain",
     "read",
     "rehearse",
     "said",
@@ -45,7 +39,6 @@ __all__ = [
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger from other databases
 VERSION = 1
 PATIENCE = 120.0  # seconds to wait for another process
-KINDS = ("created", "spend", "limit", "finished")
 TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost last entry is noticed
     "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " body TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -59,67 +52,6 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost l
     " WHEN NEW.number IS NOT (SELECT coalesce(max(number) + 1, 0) FROM entries)"
     " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a ledger is about, fixed at its creation (only the limit may change, by an entry)."""
-
-    limit: float
-    delta: float
-    unit: str = "row"
-    relation: str = "add_remove"
-    cap: int = 1
-    partitions: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _expect_limit(self.limit)
-        _expect(_number(self.delta) and 0 < self.delta < 1, "delta in (0, 1)", self.delta)
-        _expect(_text(self.unit), "unit as text", self.unit)
-        names = ", ".join(RELATIONS)
-        _expect(self.relation in RELATIONS, f"relation among {names}", self.relation)
-        _expect(_whole(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
-        different = len(set(map(repr, self.partitions))) == len(self.partitions)
-        named = all(map(_text, self.partitions)) and different
-        _expect(named, "partitions as different names", self.partitions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One line of the ledger; `kind` is created, spend, limit or finished."""
-
-    kind: str
-    who: str
-    what: str
-    number: int = 0
-    time: str = ""
-    previous: str = ""
-    event: Event | None = None
-    partition: str | None = None
-    run: str | None = None
-    seed: int | None = None
-    limit: float | None = None
-    facts: Facts | None = None
-    hash: str = ""
-
-    def __post_init__(self) -> None:
-        _expect(self.kind in KINDS, f"kind among {', '.join(KINDS)}", self.kind)
-        for name in ("who", "what"):
-            _expect(_text(getattr(self, name)), f"{name} as text", getattr(self, name))
-        for name in ("time", "previous", "hash"):
-            value = getattr(self, name)
-            _expect(isinstance(value, str), f"{name} as text", value)
-        for name in ("partition", "run"):
-            value = getattr(self, name)
-            _expect(value is None or _text(value), f"{name} as text or None", value)
-        _expect(_whole(self.number), "number as a whole number", self.number)
-        _expect(self.seed is None or _whole(self.seed), "seed as a whole number", self.seed)
-        _expect(isinstance(self.event, Event) == (self.kind == "spend"), "an event", self.event)
-        _expect((self.facts is not None) == (self.kind == "created"), "facts", self.facts)
-        _expect(self.kind != "finished" or self.run is not None, "the run that finished", None)
-        _expect((self.limit is not None) == (self.kind == "limit"), "a limit", self.limit)
-        if self.limit is not None:
-            _expect_limit(self.limit)
 
 
 def create(place: Path, entry: Entry) -> None:
@@ -160,9 +92,9 @@ def examine(place: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], lis
     rows, last = _rows(place, db)
     entries: list[Entry] = []
     problems: list[str] = []
-    for index, (number, body, own) in enumerate(rows):
+    for index, (number, words, own) in enumerate(rows):
         try:
-            entry = _parsed(body, own)
+            entry = parsed(words, own)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
             problems.append(f"entry {number!r:.40} cannot be read: {_line(problem)}")
             break
@@ -171,7 +103,7 @@ def examine(place: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], lis
         if entries and entry.previous != entries[-1].hash:
             problems.append(f"entry {number} does not follow the entry before it")
         entries.append(entry)
-    problems = problems or [*_misplaced(entries)]
+    problems = problems or [*misplaced(entries)]
     if not problems and last != len(rows) - 1:
         problems.append("entries were removed from its end")
     return tuple(entries), problems
@@ -190,7 +122,7 @@ def head(db: sqlite3.Connection) -> str:
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
     """Writes as much as the entry would, beside the chain: a full disk or a locked folder shows now."""
-    size = 8192 + len(_body(entry))
+    size = 8192 + len(body(entry))
     db.execute("REPLACE INTO scratch (slot, filler) VALUES (0, zeroblob(?))", (size,))
 
 
@@ -248,41 +180,11 @@ def said(place: Path) -> str:
     return ascii(str(place)) if not str(place).isprintable() else f"'{place}'"
 
 
-def plain(entry: Entry) -> dict[str, Any]:
-    """The entry as plain values, without what it does not have."""
-    values = {item.name: getattr(entry, item.name) for item in fields(entry)}
-    if entry.event is not None:
-        values["event"] = to_json(entry.event)
-    if entry.facts is not None:
-        values["facts"] = asdict(entry.facts) | {"partitions": list(entry.facts.partitions)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _body(entry: Entry) -> str:
-    """What is hashed: everything but the hash, always spelt the same way."""
-    values = {name: value for name, value in plain(entry).items() if name != "hash"}
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def _insert(db: sqlite3.Connection, entry: Entry) -> str:
-    body = _body(entry)
-    own = hashlib.sha256(body.encode()).hexdigest()
-    db.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.number, body, own))
+    words = body(entry)
+    own = hashed(words)
+    db.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.number, words, own))
     return own
-
-
-def _parsed(body: Any, own: Any) -> Entry:
-    if not isinstance(body, str) or hashlib.sha256(body.encode()).hexdigest() != own:
-        raise WrongInput("its hash is not that of its words")
-    values = json.loads(body)
-    if not isinstance(values, dict) or "hash" in values:
-        raise WrongInput(f"expected named values, got {body:.120}")
-    if "event" in values:
-        values["event"] = from_json(values["event"])
-    if "facts" in values:
-        facts = values["facts"]
-        values["facts"] = Facts(**(facts | {"partitions": tuple(facts["partitions"])}))
-    return Entry(**values, hash=own)
 
 
 def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
@@ -307,28 +209,6 @@ def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
         " FROM entries ORDER BY number"  # one statement, so that both are of one moment
     ).fetchall()
     return [row[:3] for row in rows], rows[-1][3] if rows else None
-
-
-def _misplaced(entries: list[Entry]) -> Iterator[str]:
-    """Entries that are sound alone but that no ledger would have written where they stand."""
-    facts = entries[0].facts if entries else None
-    if facts is None:
-        yield "it does not begin with its creation"
-        return
-    charged: set[str | None] = {None}
-    closed: set[str | None] = set()
-    for entry in entries[1:]:
-        spend = entry.kind == "spend"
-        again = spend and entry.run is not None and entry.run in charged
-        stray = entry.kind == "finished" and (entry.run not in charged or entry.run in closed)
-        if entry.kind == "created" or again or stray:
-            yield f"entry {entry.number} ({entry.kind}) is out of place"
-        if entry.partition is not None and entry.partition not in facts.partitions:
-            yield f"entry {entry.number} names the unknown partition {entry.partition!r:.120}"
-        if spend:
-            charged.add(entry.run)
-        elif entry.kind == "finished":
-            closed.add(entry.run)
 
 
 def _settle(draft: Path, place: Path) -> None:
@@ -371,24 +251,3 @@ def _line(problem: Exception) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _expect(good: bool, words: str, value: Any) -> None:
-    if not good:
-        raise WrongInput(f"ledger: expected {words}, got {value!r:.120}")
-
-
-def _expect_limit(value: Any) -> None:
-    _expect(_number(value) and value > 0, "limit as a finite number > 0", value)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""

@@ -1,0 +1,156 @@
+"""What an entry of the ledger holds, how it is spelt and hashed, and where it may stand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.events import RELATIONS, Event, from_json, to_json
+
+__all__ = ["Entry", "Facts", "body", "hashed", "misplaced", "parsed", "plain"]
+
+KINDS = ("created", "spend", "limit", "finished")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a ledger is about, fixed at its creation (only the limit may change, by an entry)."""
+
+    limit: float
+    delta: float
+    unit: str = "row"
+    relation: str = "add_remove"
+    cap: int = 1
+    partitions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _expect_limit(self.limit)
+        _expect(_number(self.delta) and 0 < self.delta < 1, "delta in (0, 1)", self.delta)
+        _expect(_text(self.unit), "unit as text", self.unit)
+        names = ", ".join(RELATIONS)
+        _expect(self.relation in RELATIONS, f"relation among {names}", self.relation)
+        _expect(_whole(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
+        different = len(set(map(repr, self.partitions))) == len(self.partitions)
+        named = all(map(_text, self.partitions)) and different
+        _expect(named, "partitions as different names", self.partitions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the ledger; `kind` is created, spend, limit or finished."""
+
+    kind: str
+    who: str
+    what: str
+    number: int = 0
+    time: str = ""
+    previous: str = ""
+    event: Event | None = None
+    partition: str | None = None
+    run: str | None = None
+    seed: int | None = None
+    limit: float | None = None
+    facts: Facts | None = None
+    hash: str = ""
+
+    def __post_init__(self) -> None:
+        _expect(self.kind in KINDS, f"kind among {', '.join(KINDS)}", self.kind)
+        for name in ("who", "what"):
+            _expect(_text(getattr(self, name)), f"{name} as text", getattr(self, name))
+        for name in ("time", "previous", "hash"):
+            value = getattr(self, name)
+            _expect(isinstance(value, str), f"{name} as text", value)
+        for name in ("partition", "run"):
+            value = getattr(self, name)
+            _expect(value is None or _text(value), f"{name} as text or None", value)
+        _expect(_whole(self.number), "number as a whole number", self.number)
+        _expect(self.seed is None or _whole(self.seed), "seed as a whole number", self.seed)
+        _expect(isinstance(self.event, Event) == (self.kind == "spend"), "an event", self.event)
+        _expect((self.facts is not None) == (self.kind == "created"), "facts", self.facts)
+        _expect(self.kind != "finished" or self.run is not None, "the run that finished", None)
+        _expect((self.limit is not None) == (self.kind == "limit"), "a limit", self.limit)
+        if self.limit is not None:
+            _expect_limit(self.limit)
+
+
+def plain(entry: Entry) -> dict[str, Any]:
+    """The entry as plain values, without what it does not have."""
+    values = {item.name: getattr(entry, item.name) for item in fields(entry)}
+    if entry.event is not None:
+        values["event"] = to_json(entry.event)
+    if entry.facts is not None:
+        values["facts"] = asdict(entry.facts) | {"partitions": list(entry.facts.partitions)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def body(entry: Entry) -> str:
+    """What is hashed: everything but the hash, always spelt the same way."""
+    values = {name: value for name, value in plain(entry).items() if name != "hash"}
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def hashed(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def parsed(body: Any, own: Any) -> Entry:
+    """The entry of a stored body, which its hash `own` vouches for."""
+    if not isinstance(body, str) or hashed(body) != own:
+        raise WrongInput("its hash is not that of its words")
+    values = json.loads(body)
+    if not isinstance(values, dict) or "hash" in values:
+        raise WrongInput(f"expected named values, got {body:.120}")
+    if "event" in values:
+        values["event"] = from_json(values["event"])
+    if "facts" in values:
+        facts = values["facts"]
+        values["facts"] = Facts(**(facts | {"partitions": tuple(facts["partitions"])}))
+    return Entry(**values, hash=own)
+
+
+def misplaced(entries: list[Entry]) -> Iterator[str]:
+    """Entries that are sound alone but that no ledger would have written where they stand."""
+    facts = entries[0].facts if entries else None
+    if facts is None:
+        yield "it does not begin with its creation"
+        return
+    charged: set[str | None] = {None}
+    closed: set[str | None] = set()
+    for entry in entries[1:]:
+        spend = entry.kind == "spend"
+        again = spend and entry.run is not None and entry.run in charged
+        stray = entry.kind == "finished" and (entry.run not in charged or entry.run in closed)
+        if entry.kind == "created" or again or stray:
+            yield f"entry {entry.number} ({entry.kind}) is out of place"
+        if entry.partition is not None and entry.partition not in facts.partitions:
+            yield f"entry {entry.number} names the unknown partition {entry.partition!r:.120}"
+        if spend:
+            charged.add(entry.run)
+        elif entry.kind == "finished":
+            closed.add(entry.run)
+
+
+def _expect(good: bool, words: str, value: Any) -> None:
+    if not good:
+        raise WrongInput(f"ledger: expected {words}, got {value!r:.120}")
+
+
+def _expect_limit(value: Any) -> None:
+    _expect(_number(value) and value > 0, "limit as a finite number > 0", value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""

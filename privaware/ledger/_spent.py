@@ -1,0 +1,66 @@
+"""What the entries of a ledger cost together, and whether they ever cost too much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from privaware import accounting
+from privaware.errors import PrivawareError
+from privaware.events import NOTHING, Composed, Disjoint, Event, leaves
+from privaware.ledger._entry import Entry
+
+__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "spends", "total"]
+
+SLACK = 1e-9  # relative; calibration stops this close to the limit
+
+
+def limit_of(entries: Iterable[Entry]) -> float:
+    """The limit that holds after them."""
+    limits = [e.facts.limit if e.facts else e.limit for e in entries if e.facts or e.limit]
+    assert limits[-1] is not None
+    return limits[-1]
+
+
+def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
+    """Every event, beside the part of the rows that it saw."""
+    return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
+
+
+def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
+    """Equal events counted together; a row is in one part only, so of the parts the dearest counts."""
+    counts: dict[str | None, Counter[Event]] = {None: Counter()}
+    for partition, event in paid:
+        for leaf, times in leaves(event):
+            counts.setdefault(partition, Counter())[leaf] += times
+    whole = _composed(counts.pop(None))
+    parts = tuple(_composed(count) for count in counts.values())
+    return whole + Disjoint(events=parts) if parts else whole
+
+
+def _composed(counts: Mapping[Event, int]) -> Event:
+    events = tuple(count * event for event, count in counts.items())
+    return events[0] if len(events) == 1 else Composed(events=events)
+
+
+def epsilon_of(event: Event, delta: float) -> float:
+    return 0.0 if event == NOTHING else accounting.epsilon(event, delta)
+
+
+def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
+    """Spending only grows, so it is enough to look at the last entry under each limit."""
+    facts = entries[0].facts
+    assert facts is not None
+    changes = [entry.number for entry in entries if entry.kind == "limit"]
+    for end in (*changes, len(entries)):
+        now = entries[:end]
+        try:
+            spent = epsilon_of(total(spends(now)), facts.delta)
+        except PrivawareError as problem:
+            yield f"the events up to entry {end - 1} cannot be priced: {problem}"
+            continue
+        if not spent <= limit_of(now) * (1 + SLACK):
+            yield (
+                f"the events up to entry {end - 1} cost epsilon {spent:.6g}, more than the limit of"
+                f" {limit_of(now):g} that held then"
+            )
