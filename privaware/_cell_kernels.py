@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from privaware import _kernels
-from privaware._pool_kernels import averaged, maxima, maxima_back
+from privaware._pool_kernels import averaged, halved, halved_back, maxima, maxima_back
 
 try:
     import triton
@@ -29,6 +29,8 @@ __all__ = [
     "convolved_back",
     "fits",
     "fits_groups",
+    "halved",
+    "halved_back",
     "maxima",
     "maxima_back",
 ]
@@ -36,13 +38,6 @@ __all__ = [
 ACTIVATIONS = ("linear", "relu", "selu", "tanh", "hardtanh", "sigmoid")
 WIDEST = 16384
 """The most numbers of a group that one program holds."""
-
-EACH = 32
-"""How many of them a thread holds."""
-
-PROGRAMS = 132 * 8
-"""Programs of a backward pass: each has a place of its own for what it convolves a second time, small enough to stay
-in the cache, and takes one group after the other."""
 
 
 if triton is not None:
@@ -118,49 +113,49 @@ if triton is not None:
         tl.store(means + at, mean)
         tl.store(scales + at, scale)
         out = y + row * y_row + start + channel * (HIGH * WIDE) + place
+        made = _bent(z * scale, kind)
         before = tl.load(out, mask=used & (place < HIGH * WIDE * add), other=0.0)
-        tl.store(out, before + _bent(z * scale, kind), mask=inside)
+        tl.store(out, before + made, mask=inside)
 
     @compiled
     def _convolved_back(
-        x, w, g, means, scales, base, dx, dw, scratch, x_row, g_row, base_row, dx_row, w_model,
-        each, groups, total, kind, add, HIGH: tl.constexpr, WIDE: tl.constexpr,
-        CHANNELS: tl.constexpr, C: tl.constexpr, S: tl.constexpr,
+        x, w, g, means, scales, base, dx, dw, x_row, g_row, base_row, dx_row, w_model, each, groups,
+        kind, add, HIGH: tl.constexpr, WIDE: tl.constexpr, CHANNELS: tl.constexpr, C: tl.constexpr,
+        S: tl.constexpr,
     ):  # fmt: skip
+        at = tl.program_id(0)
+        row, group = (at // groups).to(tl.int64), at % groups
         channel, place = tl.arange(0, C)[:, None], tl.arange(0, S)[None, :]
         down, across = place // WIDE, place % WIDE
         used = channel < CHANNELS
         inside = used & (place < HIGH * WIDE)
-        spot = channel * (HIGH * WIDE) + place
-        own = scratch + tl.program_id(0).to(tl.int64) * (CHANNELS * HIGH * WIDE)
-        for at in range(tl.program_id(0), total, tl.num_programs(0)):
-            row, group = (at // groups).to(tl.int64), at % groups
-            start = group * (CHANNELS * HIGH * WIDE)
-            weights = w + (row // each) * w_model + group * (CHANNELS * 9)
-            rows = x + row * x_row + start
-            z = _slid(rows, weights, channel, place, used, inside, False, HIGH, WIDE)
-            scale = tl.load(scales + at)
-            z = (z - tl.load(means + at)) * scale
-            slope = tl.load(g + row * g_row + start + spot, mask=inside, other=0.0)
-            slope = _bent_back(slope, z, kind)
-            level = tl.sum(tl.sum(slope, 0), 0) / (CHANNELS * HIGH * WIDE)
-            tilt = tl.sum(tl.sum(tl.where(inside, slope * z, 0.0), 0), 0)
-            tilt = tilt / (CHANNELS * HIGH * WIDE)
-            slope = tl.where(inside, scale * (slope - level - z * tilt), 0.0)
-            tl.debug_barrier()  # the place may still be read for the group before
-            tl.store(own + spot, slope, mask=inside)
-            found = dw + (row * groups + group) * (CHANNELS * 9) + tl.arange(0, C) * 9
-            for tap in tl.static_range(9):
-                seen = seen_from(inside, down, across, tap, HIGH, WIDE)
-                share = slope * tl.load(
-                    rows + spot + ((tap // 3 - 1) * WIDE + tap % 3 - 1), mask=seen, other=0.0
-                )
-                tl.store(found + tap, tl.sum(share, 1), mask=tl.arange(0, C) < CHANNELS)
-            tl.debug_barrier()  # from here on neighbours' values are read
-            back = _slid(own, weights, channel, place, used, inside, True, HIGH, WIDE)
-            before = base + row * base_row + start + spot
-            back += tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0)
-            tl.store(dx + row * dx_row + start + spot, back, mask=inside)
+        start = group * (CHANNELS * HIGH * WIDE)
+        spot = start + channel * (HIGH * WIDE) + place
+        weights = w + (row // each) * w_model + group * (CHANNELS * 9)
+        rows, own = x + row * x_row, dx + row * dx_row
+        z = _slid(rows + start, weights, channel, place, used, inside, False, HIGH, WIDE)
+        scale = tl.load(scales + at)
+        z = (z - tl.load(means + at)) * scale
+        slope = _bent_back(tl.load(g + row * g_row + spot, mask=inside, other=0.0), z, kind)
+        level = tl.sum(tl.sum(slope, 0), 0) / (CHANNELS * HIGH * WIDE)
+        tilt = tl.sum(tl.sum(tl.where(inside, slope * z, 0.0), 0), 0) / (CHANNELS * HIGH * WIDE)
+        slope = tl.where(inside, scale * (slope - level - z * tilt), 0.0)
+        tl.store(own + spot, slope, mask=inside)
+        taps = tl.arange(0, 16)[None, :]
+        found = tl.zeros((C, 16), tl.float32)
+        for tap in tl.static_range(9):
+            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
+            near = rows + spot + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
+            share = tl.sum(slope * tl.load(near, mask=seen, other=0.0), 1)
+            found = tl.where(taps == tap, share[:, None], found)
+        to = dw + (row * groups + group) * (CHANNELS * 9) + channel * 9 + taps
+        tl.store(to, found, mask=used & (taps < 9))
+        tl.debug_barrier()  # what the neighbours wrote is there
+        back = _slid(own + start, weights, channel, place, used, inside, True, HIGH, WIDE)
+        before = base + row * base_row + spot
+        back += tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0)
+        tl.debug_barrier()  # all neighbours have read
+        tl.store(own + spot, back, mask=inside)
 
 
 def fits(*tensors: Any) -> bool:
@@ -193,7 +188,7 @@ def convolved(
     tile = _tile(x.shape, groups)
     _convolved[(rows * groups,)](
         x, weight, y, means, scales, x.stride(0), y.stride(0), weight.stride(0),
-        rows // len(weight), groups, kind, int(add), eps, **tile, num_warps=_warps(tile),
+        rows // len(weight), groups, kind, int(add), eps, **tile, **_threads(tile, back=False),
     )  # fmt: skip
     return means, scales
 
@@ -202,17 +197,18 @@ def convolved_back(
     x: Any, weight: Any, g: Any, moments: tuple[Any, Any], base: Any, dx: Any, groups: int,
     kind: int,
 ) -> Any:  # fmt: skip
-    """Writes `base` plus the gradient by `x` into `dx`; each row's gradient by the weights (rows, channels, 9)."""
+    """Writes `base` plus the gradient by `x` into `dx`; each row's gradient by the weights (rows, channels, 9).
+
+    On the way `dx` holds something else: it must be apart from `base`.
+    """
     rows, channels = x.shape[:2]
     dw = x.new_empty(rows, channels, 9)
     tile = _tile(x.shape, groups)
-    under = dx if base is None else base
-    programs = min(PROGRAMS, rows * groups)
-    scratch = x.new_empty(programs, x[0].numel() // groups)
-    _convolved_back[(programs,)](
-        x, weight, g, *moments, under, dx, dw, scratch, x.stride(0), g.stride(0), under.stride(0),
-        dx.stride(0), weight.stride(0), rows // len(weight), groups, rows * groups, kind,
-        int(base is not None), **tile, num_warps=_warps(tile),
+    under = g if base is None else base
+    _convolved_back[(rows * groups,)](
+        x, weight, g, *moments, under, dx, dw, x.stride(0), g.stride(0), under.stride(0),
+        dx.stride(0), weight.stride(0), rows // len(weight), groups, kind, int(base is not None),
+        **tile, **_threads(tile, back=True),
     )  # fmt: skip
     return dw
 
@@ -228,5 +224,8 @@ def _power(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _warps(tile: dict[str, int]) -> int:
-    return min(16, max(1, tile["C"] * tile["S"] // (32 * EACH)))
+def _threads(tile: dict[str, int], back: bool) -> dict[str, int]:
+    """By trial on an H200: on the way back, where every warp adds up for itself, few warps with much to do each."""
+    total, places = tile["C"] * tile["S"], tile["S"]
+    most = total // 2048 if back else min(8, places // 32, total // 512)
+    return {"num_warps": min(16, max(1, most))}

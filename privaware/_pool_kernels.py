@@ -17,7 +17,7 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["averaged", "maxima", "maxima_back"]
+__all__ = ["averaged", "halved", "halved_back", "maxima", "maxima_back"]
 
 SIZE = 512
 """Values of a row that one program does."""
@@ -47,23 +47,18 @@ if triton is not None:
     @compiled
     def _maxima(
         x, y, index, x_row, y_row, width, add, HIGH: tl.constexpr, WIDE: tl.constexpr,
-        TALL: tl.constexpr, BROAD: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr,
-        PAD: tl.constexpr, SIZE: tl.constexpr,
+        SIZE: tl.constexpr,
     ):  # fmt: skip
         row = tl.program_id(0).to(tl.int64)
         at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
         inside = at < width
-        down = (at // BROAD % TALL) * STRIDE - PAD
-        across = (at % BROAD) * STRIDE - PAD
-        first = x + row * x_row + at // (TALL * BROAD) * (HIGH * WIDE) + down * WIDE + across
+        down, across = at // WIDE % HIGH, at % WIDE
         best = tl.full((SIZE,), float("-inf"), tl.float32)
-        chosen = tl.full((SIZE,), PAD * K + PAD, tl.int32)  # always a place of the plane
-        for tap in tl.static_range(K * K):
-            seen = inside
-            if PAD > 0:
-                seen = seen & (down + tap // K >= 0) & (down + tap // K < HIGH)
-                seen = seen & (across + tap % K >= 0) & (across + tap % K < WIDE)
-            value = tl.load(first + (tap // K * WIDE + tap % K), mask=seen, other=float("-inf"))
+        chosen = tl.full((SIZE,), 4, tl.int32)
+        for tap in tl.static_range(9):
+            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
+            near = x + row * x_row + at + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
+            value = tl.load(near, mask=seen, other=float("-inf"))
             better = (value > best) | (value != value)
             best = tl.where(better, value, best)
             chosen = tl.where(better, tap, chosen)
@@ -74,28 +69,56 @@ if triton is not None:
     @compiled
     def _maxima_back(
         g, index, base, dx, g_row, base_row, dx_row, width, add, HIGH: tl.constexpr,
-        WIDE: tl.constexpr, TALL: tl.constexpr, BROAD: tl.constexpr, K: tl.constexpr,
-        STRIDE: tl.constexpr, PAD: tl.constexpr, SIZE: tl.constexpr,
+        WIDE: tl.constexpr, SIZE: tl.constexpr,
     ):  # fmt: skip
         row = tl.program_id(0).to(tl.int64)
         at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
         inside = at < width
-        down, across = at // WIDE % HIGH + PAD, at % WIDE + PAD
-        plane = at // (HIGH * WIDE) * (TALL * BROAD)
-        many = width // (HIGH * WIDE) * (TALL * BROAD)
+        down, across = at // WIDE % HIGH, at % WIDE
         total = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0)
-        for tap in tl.static_range(K * K):
-            i, j = down - tap // K, across - tap % K
-            seen = inside & (i >= 0) & (j >= 0)
-            if STRIDE > 1:
-                seen = seen & (i % STRIDE == 0) & (j % STRIDE == 0)
-                i, j = i // STRIDE, j // STRIDE
-            seen = seen & (i < TALL) & (j < BROAD)
-            spot = plane + i * BROAD + j
-            taken = tl.load(index + row * many + spot, mask=seen, other=-1)
-            value = tl.load(g + row * g_row + spot, mask=seen, other=0.0)
-            total += tl.where(taken.to(tl.int32) == tap, value, 0.0)
+        for tap in tl.static_range(9):
+            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
+            near = at + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
+            taken = tl.load(index + row * width + near, mask=seen, other=-1)
+            value = tl.load(g + row * g_row + near, mask=seen, other=0.0)
+            total += tl.where(taken.to(tl.int32) == 8 - tap, value, 0.0)
         tl.store(dx + row * dx_row + at, total, mask=inside)
+
+    @compiled
+    def _halved(
+        x, y, index, width, WIDE: tl.constexpr, TALL: tl.constexpr, BROAD: tl.constexpr,
+        PLANE: tl.constexpr, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        inside = at < width
+        corner = at // (TALL * BROAD) * PLANE + at // BROAD % TALL * (2 * WIDE) + at % BROAD * 2
+        corner += row * (width // (TALL * BROAD) * PLANE)
+        best = tl.load(x + corner, mask=inside, other=0.0)
+        chosen = tl.zeros((SIZE,), tl.int32)
+        for tap in tl.static_range(1, 4):
+            value = tl.load(x + corner + (tap // 2 * WIDE + tap % 2), mask=inside, other=0.0)
+            better = (value > best) | (value != value)
+            best = tl.where(better, value, best)
+            chosen = tl.where(better, tap, chosen)
+        tl.store(index + row * width + at, chosen.to(tl.int8), mask=inside)
+        tl.store(y + row * width + at, best, mask=inside)
+
+    @compiled
+    def _halved_back(
+        g, index, dx, width, HIGH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
+        BROAD: tl.constexpr, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        down, across = at // WIDE % HIGH, at % WIDE
+        seen = (at < width) & (down < 2 * TALL) & (across < 2 * BROAD)
+        spot = at // (HIGH * WIDE) * (TALL * BROAD) + down // 2 * BROAD + across // 2
+        spot += row * (width // (HIGH * WIDE) * (TALL * BROAD))
+        taken = tl.load(index + spot, mask=seen, other=-1).to(tl.int32)
+        value = tl.load(g + spot, mask=seen, other=0.0)
+        chosen = taken == down % 2 * 2 + across % 2
+        tl.store(dx + row * width + at, tl.where(chosen, value, 0.0), mask=at < width)
 
     @compiled
     def _averaged(
@@ -116,25 +139,42 @@ if triton is not None:
         tl.store(y + row * y_row + at, before + total / 9.0, mask=inside)
 
 
-def maxima(x: Any, y: Any, size: int, stride: int, pad: int, add: bool) -> Any:
-    """Writes into `y` (or adds) the greatest value of each window; which one that was."""
-    index = _bytes(y)
-    width = y[0].numel()
+def maxima(x: Any, y: Any, add: bool) -> Any:
+    """Writes into `y` (or adds) the greatest value of each 3 x 3 window; which one that was."""
+    index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
-        x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], *y.shape[2:],
-        size, stride, pad, SIZE,
-    )  # fmt: skip
+        x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], SIZE
+    )
     return index
 
 
-def maxima_back(g: Any, index: Any, base: Any, dx: Any, size: int, stride: int, pad: int) -> None:
+def maxima_back(g: Any, index: Any, base: Any, dx: Any) -> None:
     """Writes into `dx` `base` plus what the windows that chose a place received."""
     width = dx[0].numel()
     under = dx if base is None else base
     _maxima_back[(len(g), triton.cdiv(width, SIZE))](
         g, index, under, dx, g.stride(0), under.stride(0), dx.stride(0), width,
-        int(base is not None), *dx.shape[2:], *g.shape[2:], size, stride, pad, SIZE,
+        int(base is not None), *dx.shape[2:], SIZE,
     )  # fmt: skip
+
+
+def halved(x: Any) -> tuple[Any, Any]:
+    """The greatest value of each 2 x 2 block of dense images; which one that was."""
+    rows, channels, high, wide = x.shape
+    y = x.new_empty(rows, channels, high // 2, wide // 2)
+    index, width = _bytes(y), y[0].numel()
+    _halved[(rows, triton.cdiv(width, SIZE))](
+        x, y, index, width, wide, *y.shape[2:], high * wide, SIZE
+    )
+    return y, index
+
+
+def halved_back(g: Any, index: Any, dx: Any) -> None:
+    """Writes into `dx` what the blocks received where they chose, and else zero."""
+    width = dx[0].numel()
+    _halved_back[(len(g), triton.cdiv(width, SIZE))](
+        g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE
+    )
 
 
 def averaged(x: Any, base: Any, y: Any) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from privaware import _cell_kernels as kernels
 
-__all__ = ["Cell", "Edge", "Graph", "MaxPool", "Step", "backward", "forward", "separately", "steps"]
+__all__ = ["Cell", "Edge", "Graph", "Halved", "Step", "backward", "forward", "separately", "steps"]
 
 Edge = tuple[int, int, nn.Module]
 KINDS: dict[type[nn.Module], str] = {
@@ -63,32 +63,33 @@ class Cell(Graph):
         return self.summed(self.entry(x), edges)
 
 
-class MaxPool(nn.MaxPool2d):
-    """PyTorch's layer; on a GPU it keeps a byte for each window instead of eight."""
+class Halved(nn.MaxPool2d):
+    """Max pooling of 2 x 2 blocks; on a GPU it keeps a byte for each block instead of eight."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4 or not kernels.fits(x) or type(self.kernel_size) is not int:
-            out: Tensor = super().forward(x)
-            return out
-        made: Tensor = _MaxPool.apply(x, self.kernel_size, self.stride, self.padding)
+        if x.ndim != 4 or not kernels.fits(x) or not x.is_contiguous() or min(x.shape[2:]) < 2:
+            return super().forward(x)  # type: ignore[no-any-return]
+        made: Tensor = _Halved.apply(x)
         return made
 
 
-class _MaxPool(torch.autograd.Function):
+class _Halved(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, size: int, stride: int, pad: int) -> Tensor:
-        high, wide = ((side + 2 * pad - size) // stride + 1 for side in x.shape[2:])
-        y = x.new_empty(*x.shape[:2], high, wide)
-        ctx.save_for_backward(kernels.maxima(x, y, size, stride, pad, add=False))
-        ctx.shape, ctx.window = x.shape, (size, stride, pad)
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y, index = kernels.halved(x)
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
         return y
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (index,) = ctx.saved_tensors
         dx = gradient.new_empty(ctx.shape)
-        kernels.maxima_back(gradient.contiguous(), index, None, dx, *ctx.window)
-        return dx, None, None, None
+        kernels.halved_back(gradient.contiguous(), index, dx)
+        return dx
 
 
 def separately(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
@@ -121,7 +122,7 @@ def steps(first: Tensor, edges: Sequence[Edge]) -> list[Step] | None:
     """The edges in the form of their kernels; None where one of them has none, or does not fit."""
     if first.ndim != 4 or not kernels.fits(first):
         return None
-    made = [_step(start, end, op) for start, end, op in edges]
+    made = [_step(*edge) for edge in sorted(edges, key=lambda edge: edge[1])]
     if any(one is None or not _fits(first, one) for one in made):
         return None
     return made  # type: ignore[return-value]
@@ -188,7 +189,7 @@ def forward(
                 how = (step.groups, step.eps, step.activation, add)
                 kept += kernels.convolved(x, next(given), y, *how)
             elif step.kind == "max":
-                kept.append(kernels.maxima(x, y, *WINDOW, add))
+                kept.append(kernels.maxima(x, y, add))
             elif step.kind == "average":
                 kernels.averaged(x, y if add else None, y)
             else:
@@ -210,7 +211,6 @@ def backward(
     """The gradient by `first`, and each row's gradients by the convolutions' weights."""
     nodes = out.shape[1] // first.shape[1]
     slopes: list[Tensor | None] = [None] + [_state(first, gradient, n + 1) for n in range(nodes)]
-    own: list[Tensor | None] = [None] * (nodes + 1)
     left, rest, found = list(weights), list(kept), list[Tensor]()
     for step in reversed(made):
         g, base = slopes[step.end], slopes[step.start]
@@ -218,18 +218,17 @@ def backward(
         if step.kind == "identity" and base is None:
             slopes[step.start] = g
             continue
-        place = own[step.start]
-        dx = place if place is not None else torch.empty_like(first)
+        dx = torch.empty_like(first)
         if step.kind == "conv":
             scales, means = rest.pop(), rest.pop()
             x, weight = _state(first, out, step.start), left.pop()
             how = (base, dx, step.groups, step.activation)
             found.append(kernels.convolved_back(x, weight, g, (means, scales), *how))
         elif step.kind == "max":
-            kernels.maxima_back(g, rest.pop(), base, dx, *WINDOW)
+            kernels.maxima_back(g, rest.pop(), base, dx)
         elif step.kind == "average":
             kernels.averaged(g, base, dx)
         else:
             torch.add(base, g, out=dx)  # type: ignore[arg-type]
-        slopes[step.start] = own[step.start] = dx
+        slopes[step.start] = dx
     return slopes[0], found[::-1]

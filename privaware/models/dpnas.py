@@ -77,13 +77,13 @@ class Dpnas(Image):
 
         from torch import nn
 
-        from privaware.models._cell import MaxPool
+        from privaware.models._cell import Halved
         from privaware.models._layers import he_normal, pool
 
         stages: list[nn.Module] = []
         entering = self.channels[0]
         for channels in self.channels:
-            halved = MaxPool(2) if self.pooling == "max" else pool(self.pooling, 2, 2)
+            halved = Halved() if self.pooling == "max" else pool(self.pooling, 2, 2)
             stages += [self._cell(entering, channels), halved]
             entering = channels * _nodes(self.cell)
         _, height, width = self.inputs
