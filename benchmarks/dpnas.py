@@ -30,7 +30,7 @@ from typing import Any
 
 DATA = ("mnist", "fashion_mnist", "cifar10")
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "tanh", "hardtanh", "leaky_relu")
-GUESS = {"check": 40.0, "search": 160.0, "mnist": 14.0, "fashion_mnist": 14.0, "cifar10": 45.0}
+GUESS = {"check": 40.0, "search": 160.0, "mnist": 30.0, "fashion_mnist": 30.0, "cifar10": 55.0}
 SEEDS = 5
 
 Store = dict[str, dict[str, Any]]
