@@ -15,7 +15,7 @@ from privaware.study._trials import Setting
 from privaware.study.random_weights import layers
 
 PARTS, FCN_EPOCHS, CNN_EPOCHS = 60, 40, 20
-FCN_RATES, CNN_RATES = (1.0, 2.0, 4.0), (2.0, 4.0, 8.0)
+FCN_RATES, CNN_RATES = (1.0, 2.0, 4.0), (1.0, 2.0, 4.0)
 PLAIN_RATES, PLAIN_CNN_RATES = (0.1, 0.2, 0.5), (0.1, 0.3)
 COARSE, WIDE = (0.25, 1.0, 4.0), (0.25, 1.0, 3.0, 8.0)
 """Rates for epsilons, or networks, that are far apart."""
