@@ -8,6 +8,7 @@ charged, composed, before a row is used, and the scores are noised.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import math
@@ -173,6 +174,7 @@ def _train(
             checkpoint=watch, progress=clock.listen(work), **each,
         )  # fmt: skip
     if device != "cpu":
+        gc.collect()  # a stack and its layers hold each other
         cuda.empty_cache()  # the next one sizes its batches by what is free
     clock.done(work, len(trials), watch.seen[-1][0], time.monotonic() - began)
     return [
