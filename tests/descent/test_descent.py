@@ -38,7 +38,9 @@ from privaware.descent import (
     warm_up,
 )
 from privaware.descent._capture import capacity, gaps_to_places
+from privaware.descent._convolution import Convolved
 from privaware.descent._loop import _Settings
+from privaware.descent._probe import mantissas
 from privaware.descent._run import Run
 from privaware.descent._widths import together
 from privaware.errors import Refused, WrongInput
@@ -812,3 +814,20 @@ def test_several_inputs_and_numpy_rows():
 def test_wrong_settings_are_refused_with_a_sentence(wrong):
     with pytest.raises(WrongInput, match="expected"):
         wrong()
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_a_rule_that_is_wrong_in_the_precision_of_the_run_is_not_used(monkeypatch, precision):
+    """Kernels for shortened mantissas are tried too: with norms that are too small no row would be clipped enough."""
+    exact = Convolved.squares
+
+    def halved(self):
+        return exact(self) / (4 if torch.backends.cuda.matmul.allow_tf32 else 1)
+
+    monkeypatch.setattr(Convolved, "squares", halved)
+    module = nn.Sequential(nn.Conv2d(1, 2, 6), nn.Flatten())
+    x, y = torch.rand(5, 1, 6, 6), torch.zeros(5, dtype=torch.long)
+    with mantissas(precision):
+        run = Run(recipe(), [module], x, y, noise=[1.0], rows=5, rng=Rng(0))
+    general = [name for name, how in run.stack.layers.items() if "materialised" in how]
+    assert bool(general) == (precision == "tf32")
