@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -112,25 +113,50 @@ def right(network: torch.nn.Module, features: Features, device: str) -> float:
 
 def from_pixels(bench: Bench, name: str, seed: int) -> dict[str, Any]:
     """The end-to-end CNN of `benchmarks.tramer_boneh` with shuffled batches."""
-    case = next(c for c in tramer_boneh.CASES if c.data == name)
-    loaded = datasets.load(name)
-    most = 600 if bench.quick else None
-    x, test = (
-        tramer_boneh.normalised(part.x[:most], name, bench.device)
-        for part in (loaded.train, loaded.test)
-    )
-    y, truth = (torch.from_numpy(p.y[:most]).to(bench.device) for p in (loaded.train, loaded.test))
-    rows = len(x)
-    batch = bench.batch(case.batch, rows)
+    case = _case(name)
+    given = {"data": name, "head": "pixels", "batch": case.batch, "base_lr": case.base_lr}
+    setting = Setting(**given, epochs=case.epochs, kind="none", noise=case.noise)
+    return on_pixels(bench, setting, seed, sampler="shuffled")
+
+
+def on_pixels(
+    bench: Bench, setting: Setting, seed: int, sampler: str = "poisson"
+) -> dict[str, Any]:
+    """One seed of the end-to-end CNN."""
+    pixels = _pixels(setting.data, bench.device, 600 if bench.quick else None)
+    rows = len(pixels.x)
+    batch = bench.batch(setting.batch, rows)
+    shuffled = sampler == "shuffled"
     descent = Descent(
-        steps=3 if bench.quick else case.epochs * (rows // batch),
-        sampler=Shuffled(batch, rows, seed),
+        steps=3 if bench.quick else setting.epochs * (rows // batch),
+        sampler=Shuffled(batch, rows, seed) if shuffled else Poisson(rate=batch / rows),
         clip=flat(NORM),
-        update=momentum(case.base_lr * batch / 512, 0.9),
+        update=momentum(setting.base_lr * batch / 512, 0.9),
         precision="tf32",
+        overflow=0.0 if shuffled else 1e-10,
     )
-    network = models.build(models.named()[case.network].description, np.random.default_rng(seed))
+    described = models.named()[_case(setting.data).network].description
     made = descent.run(
-        network, x, y, noise=case.noise, rows=rows, rng=Rng(seed=seed), device=bench.device
+        models.build(described, np.random.default_rng(seed)),
+        pixels.x,
+        pixels.y,
+        noise=noise_of(setting),
+        rows=rows,
+        rng=Rng(seed=seed),
+        device=bench.device,
     )
-    return {"score": right(made, Features(x, y, test, truth), bench.device)}
+    return {"setting": asdict(setting), "score": right(made, pixels, bench.device)}
+
+
+def _case(name: str) -> tramer_boneh.Case:
+    return next(case for case in tramer_boneh.CASES if case.data == name)
+
+
+@lru_cache(maxsize=1)
+def _pixels(name: str, device: str, most: int | None) -> Features:
+    loaded = datasets.load(name)
+    x, test = (
+        tramer_boneh.normalised(part.x[:most], name, device) for part in (loaded.train, loaded.test)
+    )
+    y, truth = (torch.from_numpy(p.y[:most]).to(device) for p in (loaded.train, loaded.test))
+    return Features(x, y, test, truth)

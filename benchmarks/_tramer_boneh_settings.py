@@ -64,6 +64,6 @@ def noise_of(setting: Setting) -> float:
     if setting.noise is not None:
         return setting.noise
     how, _, amount = setting.kind.partition(" ")
-    norm = "0" if how == "groups" else amount
+    norm = "0" if how in ("groups", "none") else amount
     published = 50_000 if setting.data == "cifar10" else 60_000
     return float(PRICES["grid"][f"{published} {setting.batch} {setting.epochs} {norm}"])

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._tramer_boneh_engine import from_pixels, trained
+from benchmarks._tramer_boneh_engine import from_pixels, on_pixels, trained
 from benchmarks._tramer_boneh_features import Bench
 from benchmarks._tramer_boneh_settings import (
     BATCHES,
@@ -112,7 +112,8 @@ def cells(bench: Bench) -> Iterator[Cell]:
         yield f"sizes cnn {rows} {seed}", partial(trained, bench, small, seed, every=50)
     for name, seed in product(("mnist", "fashion_mnist"), SEEDS):
         yield f"pixels {name} {seed}", partial(from_pixels, bench, name, seed)
-    yield from part_of_grid(bench)
+    yield from part_of_grid(bench, "cnn", "point", KINDS, trained, every=1000)
+    yield from part_of_grid(bench, "pixels", "raw point", ("none",), on_pixels)
     for seed in SEEDS:
         yield f"pixels cifar10 {seed}", partial(from_pixels, bench, "cifar10", seed)
 
@@ -123,20 +124,27 @@ def seeds(bench: Bench, what: str, setting: Setting, **more: Any) -> Iterator[Ce
         yield name, partial(trained, bench, setting, seed, **more)
 
 
-def part_of_grid(bench: Bench) -> Iterator[Cell]:
-    """Points of Table 12 for the CNN in a fixed random order, the data sets in turn; the limit ends them."""
+def part_of_grid(
+    bench: Bench,
+    head: str,
+    word: str,
+    kinds: tuple[str, ...],
+    train: Callable[..., dict[str, Any]],
+    **more: Any,
+) -> Iterator[Cell]:
+    """Points of Table 12 for a CNN in a fixed random order, the data sets in turn; the limit ends them."""
     orders = []
     for name in RATES:
-        points = list(product(BATCHES, EPOCHS[name], RATES[name], KINDS))
+        points = list(product(BATCHES, EPOCHS[name], RATES[name], kinds))
         random.Random(f"grid {name}").shuffle(points)
         orders.append([(name, *point) for point in points])
     for some in zip(*orders):
         for name, batch, epochs, lr, kind in some:
             setting = Setting(
-                data=name, head="cnn", batch=batch, base_lr=lr, epochs=epochs, kind=kind
+                data=name, head=head, batch=batch, base_lr=lr, epochs=epochs, kind=kind
             )
-            key = f"point {name} {batch} {epochs} {lr:g} {kind}"
-            yield key, partial(trained, bench, setting, 0, every=1000)
+            key = f"{word} {name} {batch} {epochs} {lr:g} {kind}"
+            yield key, partial(train, bench, setting, 0, **more)
 
 
 def main() -> None:
