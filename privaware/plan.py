@@ -115,11 +115,7 @@ def plan(
     name, reasons = _choose(schema, epsilon, learner)
     make = find("learn", name)
     _check_task(name, make, schema)
-    if unit(make) == "label" and schema.unit == "row":
-        raise WrongInput(
-            f'{name} protects labels only, but the schema says unit = "row"; '
-            'say unit = "label" (--unit label) if that is what you want'
-        )
+    _check_unit(name, make, schema)
     if not getattr(make, "columns", True):
         schema = schema.keep(())
     own = {**_within(make, schema, time_limit), **(settings or {})}
@@ -186,6 +182,7 @@ def searching(
     level = model_epsilon if epsilon is None else epsilon
     assert level is not None
     _check_budget(schema, level, delta)
+    _check_unit(search.space.learner, find("learn", search.space.learner), schema)
     noise = None
     if epsilon is None:
         noise = accounting.calibrate(lambda noise: search.model_cost(schema, noise), level, delta)
@@ -279,6 +276,15 @@ def _check_task(name: str, make: Any, schema: Schema) -> None:
         raise WrongInput(
             f"{name} does {' and '.join(tasks)}, the target {schema.target!r} asks for {schema.task}; "
             "choose another learner"
+        )
+
+
+def _check_unit(name: str, make: Any, schema: Schema) -> None:
+    """A price for labels says nothing about rows, be it one or all rows of a person."""
+    if unit(make) == "label" and schema.unit != "label":
+        raise WrongInput(
+            f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
+            'say unit = "label" (--unit label) if that is what you want'
         )
 
 

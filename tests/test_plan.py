@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from privaware import accounting
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.events import Gaussian, Group, leaves
+from privaware.learn.alibi import Alibi
 from privaware.ledger import Ledger
-from privaware.plan import plan
+from privaware.plan import plan, searching
 from privaware.schema import Column, Schema
+from privaware.search._search import Search
+from privaware.search.grid import Grid
+from privaware.space import Space
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
 
@@ -94,3 +99,17 @@ def test_a_constant_pays_for_no_column() -> None:
     number = replace(bare, classes=())
     [(_, bounds), _] = plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
     assert sum(count for _, count in leaves(bounds)) == 2
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_a_price_for_labels_is_never_taken_for_one_of_rows(unit: str) -> None:
+    schema = replace(TABLE, unit=unit, cap=3 if unit == "person" else 1)
+    with pytest.raises(WrongInput, match="labels only"):
+        plan(schema, epsilon=1.0, delta=1e-5, learner="alibi")
+    space = Space.load({"choices": {"lr": [1.0, 4.0]}, "build": {"lr": "$lr"}, "learner": "alibi"})
+    search = Search(space=space, strategy=Grid(), build=lambda settings: Alibi(**settings))
+    asked: dict[str, Any] = {"epsilon": 1.0, "model_epsilon": None, "delta": 1e-5}
+    with pytest.raises(WrongInput, match="labels only"):
+        searching(schema, search=search, name="grid", own={}, **asked)
+    labels = replace(TABLE, unit="label")
+    assert searching(labels, search=search, name="grid", own={}, **asked).epsilon <= 1.0
