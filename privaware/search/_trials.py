@@ -193,7 +193,8 @@ class Trials:
         if model.schema.task == "classification":
             return float((model.decided(outputs) == self.held.y).sum())
         far = np.abs(np.clip(outputs[:, 0], -1, 1) - scaled(self.held.y, self.held.schema))
-        return float((1 - far / 2).sum())
+        # A model that diverged may have no number for a row: that row counts as wrong, and for itself only.
+        return float(np.nan_to_num(1 - far / 2, nan=0.0).sum())
 
     def _tell(self, at: int, done: int) -> None:
         if self.search.progress is None:

@@ -115,7 +115,8 @@ def right(model: Model, data: Data) -> float:
         return float(np.sum(guess == own.y))
     low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
     far = np.abs(np.clip(own.y, low, high) - np.clip(guess, low, high)) / (high - low)
-    return float(np.sum(1 - far))
+    # A model that diverged may have no number for a row: that row counts as wrong, and for itself only.
+    return float(np.nan_to_num(1 - far, nan=0.0).sum())
 
 
 def _repeated(

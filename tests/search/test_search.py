@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from privaware import accounting, datasets
 from privaware.errors import WrongInput
 from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leaves
+from privaware.learn._rows import feature_for, linear_model, rows_of
 from privaware.learn.dpsgd import DpSgd
 from privaware.metrics import accuracy
 from privaware.noise import Rng
@@ -166,6 +168,37 @@ def test_a_search_finds_what_learns() -> None:
     assert found.point["lr"] == 4.0
     assert accuracy(loaded.test.y, found.model.predictions(loaded.test)) > 0.7
     assert found.model.schema == loaded.train.schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diverging:
+    """A training that went astray: its weights are infinite, and some outputs no numbers."""
+
+    size: float
+
+    def cost(self, schema: Schema, noise: float) -> Any:
+        return Gaussian(noise=noise)
+
+    def run(self, data: Any, noise: float, rng: Rng) -> Any:
+        feature = feature_for(data.schema)
+        weight = np.full((1, rows_of(data, feature).shape[1]), self.size)
+        weight[:, ::2] *= -1
+        return linear_model(data.schema, feature, weight, np.zeros(1))
+
+
+@pytest.mark.parametrize("strategy", [Grid(), Rs(trials=40)])
+def test_a_candidate_that_diverged_scores_like_any_other_and_loses(strategy: Any) -> None:
+    """One row without a number would otherwise decide about the whole score, which is to move by at most 1."""
+    schema = example(rows=400, classes=0)
+    space = Space.load({"choices": {"size": [math.inf, 0.01]}, "build": {"size": "$size"}})
+    search = Search(
+        space=space, strategy=strategy, held_out=0.5, build=lambda settings: Diverging(**settings)
+    )
+    for seed in range(3):
+        found = search.run(rows_for(schema, 400), 2.0, Rng(seed=seed))
+        assert found.point == {"size": 0.01}
+        assert found.score is not None
+        assert math.isfinite(found.score)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import Disjoint
+from privaware.learn._rows import feature_for, linear_model, rows_of
 from privaware.learn.dpsgd import DpSgd
 from privaware.learn.linear import Linear
 from privaware.learn.majority import Majority
@@ -123,3 +124,16 @@ def test_sets_of_columns_are_compared_on_public_rows() -> None:
 def test_label_learners_are_priced_as_such() -> None:
     sides = (Side(mechanism=Majority(), columns=(), noises=(1.0,)),) * 2
     assert comparison(sides=sides).unit == "row"
+
+
+def test_a_model_that_diverged_gets_rows_wrong_one_by_one() -> None:
+    schema = replace(TABLE, classes=(), low=0.0, high=1.0)
+    data = rows_for(schema, 40)
+    data.x[:20, 0] = 0.0
+    feature = feature_for(schema)
+    weight = np.full((1, rows_of(data, feature).shape[1]), np.inf)
+    model = linear_model(schema, feature, weight, np.zeros(1))
+    assert not np.isfinite(model.predictions(data)).all()
+    rows = [right(model, data.take(np.arange(at, at + 1))) for at in range(40)]
+    assert all(0 <= row <= 1 for row in rows)
+    assert right(model, data) == pytest.approx(sum(rows))
