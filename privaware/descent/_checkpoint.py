@@ -96,4 +96,6 @@ def fingerprint(run: Run) -> str:
     facts: list[Any] = [repr(item) for item in (*fields, *more)]
     facts += [getattr(descent.loss, "__qualname__", repr(descent.loss))]
     facts += [run.noise, run.lr, run.norm, run.rows, repr(run.stack.slots), run.models]
+    if run.mask is not None:
+        facts += [hashlib.sha256(run.mask.cpu().numpy().tobytes()).hexdigest()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

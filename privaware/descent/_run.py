@@ -71,6 +71,7 @@ class Run:
         self.mask = None if mask is None else mask.to(theta)
         if self.mask is not None:
             self.stack.rest(self.mask)
+            self.still = theta * (1 - self.mask)
         self.step = 0
         self.state = descent.update.start(theta)
         self.averages = {} if descent.average is None else descent.average.start(theta)
@@ -135,8 +136,9 @@ class Run:
         return self.released()
 
     def _stepper(self) -> Callable[[], None]:
-        """The step: captured as a graph on CUDA, unless a recorder listens to the generator."""
-        if self.stack.device.type != "cuda" or type(self.rng) is not Rng:
+        """The step: captured as a graph on CUDA, unless a recorder listens to the generator or there is no row."""
+        rows = len(self.inputs[0])
+        if self.stack.device.type != "cuda" or type(self.rng) is not Rng or not rows:
             return self.one_step
         from privaware.descent._capture import Captured
 
@@ -275,6 +277,8 @@ class Run:
         if self.mask is not None:
             gradient = gradient * self.mask
         self.descent.update.apply(theta, gradient, self.state, now.lr, spread / self.divisor)
+        if self.mask is not None:  # a weight decay moves what has no gradient too
+            torch.where(self.mask != 0, theta, self.still, out=theta)
         if self.descent.average is not None:
             self.descent.average.see(theta, self.averages, now.weight)
 

@@ -23,8 +23,9 @@ WASTE = {"cpu": 1.5, "cuda": 2.0}
 SPARE = 4_000_000
 """So many padded parameters are always worth a stack on a GPU: small models wait for launches, not for arithmetic."""
 
-ZERO_TO_ZERO = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh)
-ACTIVATIONS = (*ZERO_TO_ZERO, nn.Sigmoid)
+ACTIVATIONS = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid,
+)  # fmt: skip
 """Layers that change each number by itself, whatever the row or unit."""
 WIRES = (nn.Dropout, nn.Flatten, nn.Identity)
 
@@ -147,9 +148,14 @@ def _shape(module: nn.Module) -> Shape:
 
 
 def _nature(module: nn.Module) -> tuple[Any, ...]:
-    """What a stack takes from its first module, so all have to agree: kinds, settings, and what is frozen."""
+    """What a stack takes from its first module, so all have to agree: kinds, settings, buffers, what is frozen."""
     parts = [(type(part), _settings(part)) for part in module.modules()]
-    return tuple(parts), tuple(p.requires_grad for p in module.parameters())
+    kept = [(name, _bytes(value)) for name, value in module.named_buffers()]
+    return tuple(parts), tuple(kept), tuple(p.requires_grad for p in module.parameters())
+
+
+def _bytes(values: Tensor) -> bytes:
+    return values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _settings(part: nn.Module) -> tuple[tuple[str, Any], ...]:
@@ -163,23 +169,41 @@ def _settings(part: nn.Module) -> tuple[tuple[str, Any], ...]:
 
 
 def _chain(module: nn.Module) -> tuple[Any, ...] | None:
-    """What may not differ in a widened stack: the order of linear layers, activations and wires, and both ends."""
+    """What may not differ in a widened stack: the order of linear layers, activations and wires, and both ends.
+
+    None where padding would not stay apart: an object in two places, or positions flattened between two layers.
+    """
     parts = [part for part in module.modules() if list(part.children())]
-    if not parts or any(type(part) is not nn.Sequential for part in parts):
+    if not parts or any(type(part) is not nn.Sequential for part in parts) or _repeats(module):
         return None
     found: list[Any] = []
-    ends = []
+    ends: list[int] = []
     for name, leaf in _leaves(module):
         if type(leaf) is nn.Linear:
-            found.append((name, "linear", leaf.bias is None))
+            if ends and leaf.in_features != ends[-1]:
+                return None
+            found.append((name, "linear", leaf.bias is None, _frozen_in_part(leaf)))
             ends += [leaf.in_features, leaf.out_features]
-        elif type(leaf) in ACTIVATIONS:
+        elif type(leaf) in ACTIVATIONS and ends:
             found.append((name, "activation", leaf.training))
-        elif type(leaf) in WIRES:
+        elif type(leaf) in (*ACTIVATIONS, *WIRES):
             found.append((name, type(leaf), _settings(leaf)))
         else:
             return None
     return (*found, ends[0], ends[-1]) if ends else None
+
+
+def _repeats(module: nn.Module) -> bool:
+    """Whether an object stands in two places, so that a copy in each would no longer be one."""
+    modules = [id(part) for _, part in module.named_modules(remove_duplicate=False)]
+    values = [id(value) for _, value in module.named_parameters(remove_duplicate=False)]
+    return any(len(set(all_of)) < len(all_of) for all_of in (modules, values))
+
+
+def _frozen_in_part(layer: nn.Linear) -> tuple[bool, ...] | None:
+    """What is trained of a layer that is neither trained nor frozen whole: a norm counts layers, not parts."""
+    flags = tuple(parameter.requires_grad for parameter in layer.parameters())
+    return flags if len(set(flags)) > 1 else None
 
 
 def _leaves(module: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -202,7 +226,8 @@ def _widen(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tens
             narrowest = min(other.out_features for other in same)
         elif isinstance(leaf, ACTIVATIONS):
             kinds = {(type(other), _settings(other)): other for other in same}
-            if len(kinds) > 1 or (units > narrowest and not isinstance(leaf, ZERO_TO_ZERO)):
+            lifted = any(float(other(torch.zeros(()))) != 0 for other in same)
+            if units and (len(kinds) > 1 or (units > narrowest and lifted)):
                 place = list(kinds).index((type(leaf), _settings(leaf)))
                 wide.set_submodule(
                     name, Choice([copy.deepcopy(k) for k in kinds.values()], place, real, units)
