@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from privaware.descent._clip import Clip, flat, quantile
 from privaware.descent._losses import output_gradient, row_losses
 from privaware.descent._probe import proven, refuse_kinds
-from privaware.descent._shares import merged
+from privaware.descent._shares import Share, merged
 from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
 
 __all__ = ["Loss", "accumulate", "as_inputs", "clipped_sum"]
 
 Loss = Callable[..., Tensor]
-Inputs = Tensor | tuple[Tensor, ...]
 
 
 def accumulate(
@@ -70,7 +69,7 @@ def accumulate(
     return squares
 
 
-def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer: bool) -> Tensor:
+def _squares(stack: Stack, shares: dict[str, list[Share]], rows: int, *, per_layer: bool) -> Tensor:
     columns = stack.groups if per_layer else dict.fromkeys(stack.groups, 0)
     width = max(columns.values(), default=0) + 1
     found: list[Tensor | None] = [None] * width
@@ -81,14 +80,15 @@ def _squares(stack: Stack, shares: dict[str, list[Any]], rows: int, *, per_layer
                 continue
             if name in stack.resting:
                 value = (value.view(stack.models, -1) * stack.resting[name]).view(-1)
-            found[at] = value if found[at] is None else found[at] + value
+            before = found[at]
+            found[at] = value if before is None else before + value
     zero = torch.zeros(rows, dtype=stack.dtype, device=stack.device)
     if width == 1:
         return (zero if found[0] is None else found[0])[:, None]
     return torch.stack([zero if value is None else value for value in found], 1)
 
 
-def _add(stack: Stack, shares: dict[str, list[Any]], factors: Tensor, total: Tensor) -> None:
+def _add(stack: Stack, shares: dict[str, list[Share]], factors: Tensor, total: Tensor) -> None:
     single = factors.shape[1] == 1
     whole = factors.view(-1) if single else factors[:, 0]
     for slot in stack.slots:

@@ -264,7 +264,7 @@ def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
         out.baddbmm_(left, right)
 
 
-def merged(shares: Sequence[Any]) -> list[Any]:
+def merged(shares: Sequence[Share]) -> list[Share]:
     """Shares of one parameter that overlap, made one: a parameter used twice is clipped by what both uses add.
 
     Disjoint slices stay apart, because their squares add up. In one place, matrix products join their positions;
@@ -272,7 +272,7 @@ def merged(shares: Sequence[Any]) -> list[Any]:
     """
     if len(shares) == 1:
         return list(shares)
-    places: dict[Any, list[Any]] = {}
+    places: dict[Any, list[Share]] = {}
     for share in shares:
         places.setdefault(share.at and (share.at.start, share.at.stop), []).append(share)
     if None in places and len(places) > 1:
@@ -280,18 +280,19 @@ def merged(shares: Sequence[Any]) -> list[Any]:
     return [_joined(group) for group in places.values()]
 
 
-def _joined(group: list[Any]) -> Any:
+def _joined(group: list[Share]) -> Share:
     if len(group) == 1:
         return group[0]
     for share in group:
         if isinstance(share, (Outer, Beside)):
             share.apart()
-    if not all(isinstance(share, Outer) for share in group):
+    outer = [share for share in group if isinstance(share, Outer)]
+    if len(outer) < len(group):
         return Rows(torch.stack([share.rows() for share in group]).sum(0), at=group[0].at)
     inputs = [
-        share.inputs.reshape(len(share.inputs), -1, share.inputs.shape[-1]) for share in group
+        share.inputs.reshape(len(share.inputs), -1, share.inputs.shape[-1]) for share in outer
     ]
     gradients = [
-        share.gradients.reshape(len(share.inputs), -1, share.gradients.shape[-1]) for share in group
+        share.gradients.reshape(len(share.inputs), -1, share.gradients.shape[-1]) for share in outer
     ]
     return Outer(torch.cat(inputs, 1), torch.cat(gradients, 1), group[0].at)

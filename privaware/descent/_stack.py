@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from privaware.descent._shares import Wash, keep_rows, zero_own_rows
+from privaware.descent._shares import Share, Wash, keep_rows, zero_own_rows
 from privaware.errors import Refused, WrongInput
 
 __all__ = ["Recorded", "Slot", "Stack"]
 
-Make = Callable[[Tensor], list[tuple[str, Any]]]
+Make = Callable[[Tensor], list[tuple[str, Share]]]
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Recorded:
         self.makes: list[Make] = []
         self.hidden: list[Tensor] = []
 
-    def shares(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[Any]]:
+    def shares(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[Share]]:
         """One backward pass from `end` (by which the loss has the gradient `seeds`); the shares, by parameter."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str, list[Share]] = {}
         if not self.edges or not end.requires_grad:
             return found
         gradients = torch.autograd.grad(end, self.edges, seeds, allow_unused=True)
