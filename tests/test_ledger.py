@@ -751,3 +751,16 @@ def test_flipped_bytes_are_noticed_or_harmless(tmp_path: Path, data: st.DataObje
         assert Ledger.open(path).entries() == entries
     except PrivawareError:
         assert problems
+
+
+@pytest.mark.usefixtures("real")
+def test_runs_that_split_the_rows_anew_may_meet_a_row_in_different_parts(tmp_path: Path) -> None:
+    """Noises at which two runs in either part cost epsilon 1; one in each part costs 1.15."""
+    one, other = Gaussian(noise=5.2771), Laplace(noise=2.0005)
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=9.0, delta=1e-5)
+    ledger.spend(Disjoint(events=(one, other)), what="a search")
+    assert ledger.total() == Disjoint(events=(one, other))
+    ledger.spend(Disjoint(events=(one, other)), what="the same again")
+    worst = max(accounting.epsilon(event, 1e-5) for event in (2 * one, 2 * other, one + other))
+    assert worst == pytest.approx(accounting.epsilon(one + other, 1e-5))
+    assert worst <= ledger.spent() <= 1.05 * worst

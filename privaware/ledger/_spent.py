@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from privaware import accounting
 from privaware.errors import PrivawareError
-from privaware.events import NOTHING, Composed, Disjoint, Event, leaves
+from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
 from privaware.ledger._entry import Entry
 
 __all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "spends", "total"]
@@ -28,18 +28,30 @@ def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
-    """Equal events counted together; a row is in one part only, so of the parts the dearest counts."""
+    """Equal events counted together; a row is in one part only, so of the parts the dearest counts.
+
+    Each run splits the rows anew, so in two equal runs a row may be in one part here and in the other there.
+    """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
+    splits: Counter[Event] = Counter()
     for partition, event in paid:
+        own = Counter[Event]()
         for leaf, times in leaves(event):
-            counts.setdefault(partition, Counter())[leaf] += times
-    whole = _composed(counts.pop(None))
-    parts = tuple(_composed(count) for count in counts.values())
+            own[leaf] += times
+        counts.setdefault(partition, Counter()).update(own)
+        splits.update({leaf: 1 for leaf in own if isinstance(leaf, Disjoint)})
+    anew = {leaf for leaf, runs in splits.items() if runs > 1}
+    whole = _composed(counts.pop(None), anew)
+    parts = tuple(_composed(count, anew) for count in counts.values())
     return whole + Disjoint(events=parts) if parts else whole
 
 
-def _composed(counts: Mapping[Event, int]) -> Event:
-    events = tuple(count * event for event, count in counts.items())
+def _composed(counts: Mapping[Event, int], anew: Set[Event]) -> Event:
+    events = tuple(
+        count
+        * (AnyOf(events=event.events) if isinstance(event, Disjoint) and event in anew else event)
+        for event, count in counts.items()
+    )
     return events[0] if len(events) == 1 else Composed(events=events)
 
 
