@@ -22,7 +22,17 @@ from torch import Tensor
 from privaware import _kernels
 from privaware.errors import WrongInput
 
-__all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
+__all__ = ["SHORT", "Clip", "automatic", "flat", "per_layer", "quantile"]
+
+SHORT = 2.0**-8
+"""How far below the bound a run with shortened mantissas clips.
+
+Such products cut each factor off (by up to 2^-10 of it) or round it (by up to 2^-11). Rows' gradients that were kept
+are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. Where the weighted sum is made afresh by
+another product, norms may have been cut off and sums rounded up: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8).
+That holds for each product. Products of many places that cancel have roundings as large as before they cancelled;
+these are covered as far as they do not line up, as on rows made to cancel they did not.
+"""
 
 
 class Clip(Protocol):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privaware.descent._clip import quantile
+from privaware.descent._clip import SHORT, quantile
 from privaware.descent._gradient import accumulate, as_inputs, as_target
 from privaware.descent._memory import physical_rows
 from privaware.descent._probe import proven, refuse_kinds
@@ -208,7 +208,7 @@ class Run:
         loss = self.descent.loss
         if hasattr(loss, "at"):
             loss = loss.at(now.done)
-        margin = 1.0 if self.descent.precision == "float32" else 1 - 2.0**-9
+        margin = 1.0 if self.descent.precision == "float32" else 1 - SHORT
         for places, valid in batches:
             inputs, targets, rows = self._rows(places)
             accumulate(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Standardised", "standardised"]
 
+CUT = 2.0**-10
+"""What a shortened mantissa loses at most of a number."""
+
 
 class Standardised:
     """What a kernel adds whose filters are centred and scaled before they slide: the same linear map for every row."""
@@ -40,6 +43,24 @@ class Standardised:
         plain = self.inner.rows()
         return self._back(plain.view(len(self.centred), -1, *plain.shape[1:])).view_as(plain)
 
+    def _squares_of_rows(self) -> Tensor:
+        if not torch.backends.cuda.matmul.allow_tf32:
+            return square_sums(self.rows())
+        plain = self.inner.rows()
+        plain = plain.view(len(self.centred), -1, *plain.shape[1:])
+        left, before = (t.flatten(3).square().sum(3) for t in (self._back(plain), plain))
+        return self._raised(left, before / self.size.view(len(self.size), 1, -1).square())
+
+    def _raised(self, left: Tensor, before: Tensor) -> Tensor:
+        """Squared norms of rows from those of filters (models, rows, filters), and from these `before` `_back`.
+
+        Sums of rows go through `_back` too. Shortened mantissas round them before, where they may be much larger than
+        what is left, so a norm is raised by what that can change.
+        """
+        if torch.backends.cuda.matmul.allow_tf32:
+            left = (left.sqrt() + CUT * before.sqrt()).square()
+        return left.sum(2).flatten()
+
     def squares(self) -> Tensor:
         slide = self.inner.slide()
         if slide is not None:
@@ -47,7 +68,7 @@ class Standardised:
         each = max(1, room(self.centred.device) // self.inner.weight[0].numel())
         if self.inner.count <= each:
             self.inner.kept = self.inner.rows()
-            return square_sums(self.rows())
+            return self._squares_of_rows()
         models = len(self.centred)
         out = []
         for at in range(models):
@@ -55,7 +76,7 @@ class Standardised:
             for start in range(own.start, own.stop, each):
                 part = self.inner.part(start, min(start + each, own.stop))
                 one = Standardised(part, self.centred[at : at + 1], self.size[at : at + 1])
-                out.append(square_sums(one.rows()))
+                out.append(one._squares_of_rows())
         return torch.cat(out)
 
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
@@ -70,8 +91,11 @@ class Standardised:
         slope = along * count / max(count - 1, 1) / size**3
         left = (squares - sums.square() / count) / size.square()
         left = left - slope * (2 * along / size - slope * own)
-        slack = 16 * torch.finfo(squares.dtype).eps * squares / size.square()
-        return (left.clamp_min(0) + slack).sum(2).flatten()
+        before = squares / size.square()
+        slack = 16 * torch.finfo(squares.dtype).eps * before
+        # What overflows on the way is no small number: such a row adds nothing.
+        left = torch.where(torch.isfinite(left), left.clamp_min(0) + slack, math.inf)
+        return self._raised(left, before)
 
     def add(self, weights: Tensor, out: Tensor) -> None:
         plain = torch.zeros_like(out)

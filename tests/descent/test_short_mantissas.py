@@ -1,0 +1,109 @@
+"""With shortened mantissas, which a CPU imitates here, and with numbers at the edge of their range, bounds hold."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from privaware.descent import Descent, FullBatch, flat, sgd
+from privaware.descent._convolution import Convolved
+from privaware.descent._geometry import Geometry
+from privaware.descent._probe import mantissas
+from privaware.descent._run import Run
+from privaware.descent._shares import square_sums
+from privaware.descent._standardised import Standardised
+from privaware.noise import Rng
+
+MOST = 1 + 2.0**-10 - 2.0**-23
+"""The number of which a shortened mantissa cuts off most."""
+
+
+def cut(values):
+    return (values.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def rounded(values):
+    return cut((values.contiguous().view(torch.int32) + 0x1000).view(torch.float32))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Norms from factors cut off, sums from rounded ones."""
+    plain = Geometry.weight_gradient
+
+    def squares(self):
+        given = (cut(self.inputs), cut(self.gradients), self.geometry, self.weight, self.count)
+        return square_sums(Convolved(*given).rows())
+
+    def summed(self, gradient, inputs, like):
+        return plain(self, rounded(gradient), rounded(inputs), like)
+
+    monkeypatch.setattr(Convolved, "squares", squares)
+    monkeypatch.setattr(Geometry, "weight_gradient", summed)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_norms_cut_off_and_sums_rounded_up_stay_within_the_bound(precision):
+    def steep(outputs, targets):
+        return outputs.flatten(1).sum(1) * MOST
+
+    module = nn.Conv2d(1, 1, 1, bias=False)
+    worst = 0.0
+    for norm in torch.linspace(0.5, 1.0, 101).tolist():
+        descent = Descent(
+            steps=1,
+            sampler=FullBatch(),
+            clip=flat(norm),
+            update=sgd(0.1),
+            loss=steep,
+            precision=precision,
+        )
+        x, y = torch.full((1, 1, 1, 1), MOST), torch.zeros(1)
+        with mantissas("float32"):
+            run = Run(descent, [module], x, y, noise=[1.0], rows=1, rng=Rng(0))
+        run.gather(run.now(), [(slice(0, 1), None)], branch=True)
+        worst = max(worst, float(run.total.double().norm()) / norm)
+    assert 0.995 < worst <= 1
+
+
+def filters(values):
+    """Standardised filters of one model, whose rows' gradients by the used ones are `values` (rows, filters, ...)."""
+    weight = torch.randn(1, *values.shape[1:], generator=torch.Generator().manual_seed(1))
+    centred = weight - weight.mean((2, 3, 4), keepdim=True)
+    size = torch.sqrt(centred.square().sum((2, 3, 4), keepdim=True) + 1e-4)
+    none = torch.zeros(len(values), *values.shape[2:])
+    geometry = Geometry.of((3, 3), 1, 0)
+    inner = Convolved(none, none[:, : values.shape[1]], geometry, weight, len(values))
+    inner.kept = values
+    return Standardised(inner, centred, size)
+
+
+def sums_of(share):
+    """What the kernel adds up of each filter."""
+    plain = share.inner.rows().flatten(2)
+    along = (plain * share.centred.flatten(2)).sum(2)
+    return plain.square().sum(2), along, plain.sum(2)
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("steps", [0, 3, 10, 40, 200])
+def test_a_gradient_that_cancels_when_filters_are_centred_is_clipped_by_what_rounding_leaves(
+    kernel, steps
+):
+    sign = torch.where(torch.arange(36).view(1, 1, 4, 3, 3) % 2 == 0, 1.0, -1.0)
+    values = 1.5 + sign * (steps * 2.0**-10 + 2.0**-11 * 1.01)
+    share = filters(values.expand(1, 2, 4, 3, 3).contiguous())
+    with mantissas("tf32"):
+        squares = share._from_sums(*sums_of(share)) if kernel else share._squares_of_rows()
+    share.inner.kept = rounded(share.inner.kept)
+    assert float(square_sums(share.rows())) <= float(squares)
+
+
+def test_a_norm_beyond_the_largest_number_is_never_taken_for_a_small_one():
+    for size in torch.logspace(16, 19, 60).tolist():
+        share = filters(torch.full((1, 2, 4, 3, 3), size) * torch.linspace(0.9, 1.1, 9).view(3, 3))
+        found = share._from_sums(*sums_of(share)).double()
+        true = share.rows().double().square().sum((1, 2, 3, 4))
+        assert not torch.isfinite(found).all() or (found >= true * (1 - 1e-5)).all(), size
