@@ -20,9 +20,10 @@ from privaware.model import Model, write_file
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Journal"]
+__all__ = ["Cut", "Journal"]
 
 Result = tuple[Model, float]
+Cut = tuple[int, int]  # candidates of a job at most, and jobs of a round at least
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,21 @@ class Journal:
 
     folder: Path
 
-    def begin(self, rng: Rng) -> Rng:
-        """The generator of this search: as it was when the search first began."""
+    def begin(self, rng: Rng, mark: str, cut: Cut) -> tuple[Rng, Cut]:
+        """The generator of this search and how its jobs are cut: as they were when it first began.
+
+        A search with another `mark`, of other rows or candidates, has nothing to go on from. Nothing of the first one
+        was ever shown, so it begins anew.
+        """
         path = self.folder / "state.json"
         if path.exists():
-            return Rng.restore(json.loads(path.read_bytes()))
+            state = json.loads(path.read_bytes())
+            if state["mark"] == mark:
+                return Rng.restore(state["rng"]), (state["cut"][0], state["cut"][1])
+            self.end()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(path, json.dumps(rng.state()).encode())
-        return rng
+        write_file(path, json.dumps({"mark": mark, "cut": cut, "rng": rng.state()}).encode())
+        return rng, cut
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
         """The models and scores of a job, if it ended."""

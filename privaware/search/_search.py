@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -173,23 +174,34 @@ class Search:
 
     def _run(self, data: Data, noise: float, score: float, rng: Rng, *, secret: bool) -> Found:
         journal = None if self.journal is None else Journal(self.journal)
-        rng = rng if journal is None else journal.begin(rng)
-        schema = data.schema
-        rounds = () if hasattr(self.strategy, "find") else self.rounds(schema)
+        alone, schema = hasattr(self.strategy, "find"), data.schema
+        cut = self.at_once, 1 if alone else self.workers.many
+        if journal is not None:
+            rng, cut = journal.begin(rng, self._mark(data, noise), cut)
+        rounds = () if alone else self.rounds(schema)
         # Secret numbers are drawn and sealed before anything is looked at.
         counts = [
             each.law.draw(rng) if secret and each.law else round(each.expected) for each in rounds
         ]
         train, held = data.split(rng, (1 - self.held_out, self.held_out))
         train = replace(train, schema=self.train_schema(schema))
-        work = Trials(self, train, held, noise, score, rng, journal, tuple(rounds), counts)
-        if hasattr(self.strategy, "find"):
+        work = Trials(self, train, held, noise, score, rng, journal, tuple(rounds), counts, cut)
+        if alone:
             rest = replace(schema, rows=max(1, schema.rows - train.schema.rows))
             held = replace(held, schema=rest)
             found = self._without_trials(train, held, noise, rng, public=not secret)
         else:
             found = self._by_trials(work, rounds, counts, rng)
         return replace(found, model=replace(found.model, schema=schema))
+
+    def _mark(self, data: Data, noise: float) -> str:
+        """What a search that goes on has to have in common with the one that began."""
+        settings = (self.space, self.strategy, self.held_out, self.level, self.eighth, noise)
+        mark = hashlib.sha256(repr((*settings, data.schema, data.x.shape)).encode())
+        for values in (data.x, data.y):
+            plain = values.dtype.kind != "O"
+            mark.update(values.tobytes() if plain else repr(values.tolist()).encode())
+        return mark.hexdigest()
 
     def _by_trials(
         self, work: Trials, rounds: Sequence[Round], counts: Sequence[int], rng: Rng

@@ -17,7 +17,7 @@ from privaware.events import AnyOf, Event
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.search._journal import Journal
+from privaware.search._journal import Cut, Journal
 from privaware.search._strategy import Ask, Round, Trial
 from privaware.space import Point, Space
 
@@ -55,10 +55,11 @@ class Trials:
         journal: Journal | None,
         rounds: tuple[Round, ...],
         counts: Sequence[int],
+        cut: Cut,
     ) -> None:
         self.search, self.train, self.held = search, train, held
         self.noise, self.score, self.rng, self.journal = noise, score, rng, journal
-        self.rounds, self.counts = rounds, counts
+        self.rounds, self.counts, self.cut = rounds, counts, cut
         self.models: dict[int, Model] = {}
         self.number = itertools.count()
         self.best: float | None = None
@@ -123,12 +124,12 @@ class Trials:
         self, points: Sequence[Point], after: Sequence[int | None], share: float
     ) -> list[_Job]:
         """Candidates of one architecture side by side, cut into jobs that keep every worker busy."""
-        many = self.search.workers.many
+        most, many = self.cut
         order = sorted(
             range(len(points)), key=lambda at: str(self.search.space.settings(points[at]))
         )
         order.sort(key=lambda at: self.scales[_mark(self.search.space, points[at])])
-        size = max(1, min(self.search.at_once, -(-len(points) // many)))
+        size = max(1, min(most, -(-len(points) // many)))
         jobs = []
         for scale, group in itertools.groupby(
             order, key=lambda at: self.scales[_mark(self.search.space, points[at])]

@@ -26,7 +26,7 @@ from privaware.schema import Schema
 from privaware.search._journal import Journal
 from privaware.search._search import Search
 from privaware.search._strategy import Law
-from privaware.search._workers import Processes
+from privaware.search._workers import Here, Processes
 from privaware.search.grid import Grid
 from privaware.search.mgrs import Mgrs
 from privaware.search.paas import Paas
@@ -256,6 +256,54 @@ def test_a_killed_search_goes_on_without_training_or_scoring_anything_twice(
         whole = replace(search, journal=None).run(data, 2.0, Rng(seed=seed))
         assert (whole.point, whole.score) == (found.point, found.score)
         assert len(log.read_text().splitlines()) == again + kept
+
+
+def _killed(search: Search, data: Any, log: Path) -> None:
+    Path(f"{log}.die").touch()
+    with pytest.raises(KeyboardInterrupt):
+        search.run(data, 2.0, Rng(seed=5))
+    Path(f"{log}.die").unlink()
+    log.unlink()
+
+
+def test_a_killed_search_goes_on_with_fewer_workers(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    search = Search(
+        space=VOTES, strategy=Paas(generations=3, population=6), held_out=0.3, workers=Here(many=6),
+        journal=tmp_path / "journal", build=lambda settings: Counted(**settings, log=str(log)),
+    )  # fmt: skip
+    data = rows_for(SCHEMA, 400)
+    _killed(search, data, log)
+    found = replace(search, workers=Here()).run(data, 2.0, Rng(seed=5))
+    again = len(log.read_text().splitlines())
+    log.unlink()
+    whole = replace(search, journal=None).run(data, 2.0, Rng(seed=5))
+    assert (whole.point, whole.score) == (found.point, found.score)
+    assert len(log.read_text().splitlines()) == again + 2
+
+
+@pytest.mark.parametrize("changed", ["rows", "order of rows", "space"])
+def test_a_search_of_other_rows_or_candidates_goes_on_from_nothing(
+    changed: str, tmp_path: Path
+) -> None:
+    """A row that trained a model of the first run could otherwise score in the second."""
+    log = tmp_path / "log"
+    search = Search(
+        space=VOTES, strategy=Grid(trials=6), held_out=0.3, at_once=1, journal=tmp_path / "journal",
+        build=lambda settings: Counted(**settings, log=str(log)),
+    )  # fmt: skip
+    data = rows_for(SCHEMA, 400)
+    _killed(search, data, log)
+    if changed == "space":
+        other = replace(VOTES, choices={**VOTES.choices, "power": (5.0, 6.0, 7.0, 8.0)})
+        search = replace(search, space=other)
+    else:
+        rows = data.x[::-1] if changed == "order of rows" else data.x + 1
+        data = replace(data, x=rows.copy())
+    found = search.run(data, 2.0, Rng(seed=6))
+    assert len(log.read_text().splitlines()) == 6
+    whole = replace(search, journal=None).run(data, 2.0, Rng(seed=6))
+    assert (whole.point, whole.score) == (found.point, found.score)
 
 
 def test_the_journal_is_its_owners_alone(tmp_path: Path) -> None:
