@@ -139,20 +139,34 @@ def _fits(first: Tensor, step: Step) -> bool:
 def _step(start: int, end: int, op: nn.Module) -> Step | None:
     if type(op) is nn.Identity:
         return Step(start, end, "identity")
-    if isinstance(op, nn.MaxPool2d) and (op.kernel_size, op.stride, op.padding) == WINDOW:
-        return Step(start, end, "max")
-    if isinstance(op, nn.AvgPool2d) and (op.kernel_size, op.stride, op.padding) == WINDOW:
-        return Step(start, end, "average")
+    if isinstance(op, (nn.MaxPool2d, nn.AvgPool2d)):
+        kind = "max" if isinstance(op, nn.MaxPool2d) else "average"
+        return Step(start, end, kind) if _slides(op) else None
     parts = list(op.children()) if type(op) is nn.Sequential else []
     if len(parts) not in (2, 3):
         return None
     conv, norm, *after = parts
     activation = KINDS.get(type(after[0])) if after else "linear"
+    if (
+        after
+        and isinstance(after[0], nn.Hardtanh)
+        and (after[0].min_val, after[0].max_val) != (-1, 1)
+    ):
+        return None
     if activation is None or not _plain(conv) or type(norm) is not nn.GroupNorm or norm.affine:
         return None
     assert isinstance(conv, nn.Conv2d)
     number = kernels.ACTIVATIONS.index(activation)
     return Step(start, end, "conv", conv, norm.num_groups, norm.eps, number)
+
+
+def _slides(pool: nn.MaxPool2d | nn.AvgPool2d) -> bool:
+    """Whether a pool looks at 3 x 3 windows around every place, and averages count what lies beyond the edges."""
+    if (pool.kernel_size, pool.stride, pool.padding) != WINDOW:
+        return False
+    if isinstance(pool, nn.MaxPool2d):
+        return pool.dilation == 1 and not pool.return_indices
+    return pool.count_include_pad and pool.divisor_override is None
 
 
 def _plain(conv: nn.Module) -> bool:

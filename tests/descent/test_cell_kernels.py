@@ -156,7 +156,11 @@ def test_operations_without_a_kernel_are_left_to_their_layers(
         nn.Sequential(nn.Conv2d(8, 8, 3, **conv | {"padding": 2, "dilation": 2}), norm),
         nn.Sequential(nn.Conv2d(8, 8, 3, **conv | {"bias": True}), norm),
         nn.Conv2d(8, 8, 3, **conv),
+        nn.Sequential(nn.Conv2d(8, 8, 3, **conv), norm, nn.Hardtanh(-2.0, 2.0)),
         nn.MaxPool2d(2),
+        nn.MaxPool2d(3, 1, 1, dilation=2),
+        nn.AvgPool2d(3, 1, 1, count_include_pad=False),
+        nn.AvgPool2d(3, 1, 1, divisor_override=5),
     ):
         assert _cell.steps(first, [(0, 1, good), (0, 1, op)]) is None
 
