@@ -31,7 +31,6 @@ from privaware.noise import Rng
 from privaware.plan import Plan, plan, searching
 from privaware.plugins import find
 from privaware.schema import Schema
-from privaware.search._journal import Journal
 from privaware.search._search import Found, Search
 from privaware.search._trials import Now
 from privaware.search._workers import Here, Processes, Ray, Workers
@@ -182,8 +181,6 @@ class _Call:
                 self.source, _with(planned, heard), book, key, self.folder, self.rng, self.say,
                 verb="search", opened=_opened,
             )  # fmt: skip
-            if self.folder is not None:
-                Journal(self.folder / SEARCH).end()
         return self._result(planned, done)
 
     def free(
@@ -352,8 +349,8 @@ def _spoken(say: Say, book: Ledger | None = None, every: float = 2.0) -> Callabl
         if book is not None and not budget:
             budget.append(f", epsilon {book.remaining():.3g} left in the ledger")
         say(
-            f"round {now.round} of {now.rounds}: {now.done} of {now.count} candidates, best so far {best} (internal)"
-            f"{''.join(budget)}, about {now.left:.0f} s left"
+            f"internal, not for release: round {now.round} of {now.rounds}, {now.done} of {now.count} candidates, best "
+            f"so far {best}{''.join(budget)}, about {now.left:.0f} s left"
         )
 
     return listen

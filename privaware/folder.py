@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,7 +74,9 @@ def prepare(folder: Path, whole: dict[str, Any], report: str) -> None:
 
 
 def publish(folder: Path) -> None:
-    """Makes a prepared folder a model."""
+    """Makes a prepared folder a model; before others may see it, what a search noted there is taken away."""
+    if (folder / SEARCH).exists():
+        shutil.rmtree(folder / SEARCH)
     os.replace(folder / PARTIAL, folder / "model.json")
     for item in folder.iterdir():
         if item.name.startswith(DRAFT):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import Run, watched, write_people
 
+from privaware import folder
 from privaware.learn import _networks
 from privaware.search._trials import Trials
 
@@ -56,8 +58,9 @@ def test_a_search_is_charged_once_and_releases_a_model(
     assert set(made.json["best"]) == {"units", "lr"}
     assert made.json["certified"]
     assert made.json["epsilon_model"] < made.json["epsilon_total"] <= 4
-    assert "best so far" in made.err
-    assert "internal" in made.err
+    told = [line for line in made.err.splitlines() if "candidates" in line]
+    assert told
+    assert all(line.startswith("internal, not for release: ") for line in told)
     spent = run("ledger", f"{people}.ledger", "--json").json
     assert spent["epsilon_spent"] == pytest.approx(made.json["epsilon_total"], rel=1e-6)
     assert sorted(os.listdir("made")) == ["model.json", "model.safetensors", "report.html"]
@@ -84,6 +87,21 @@ def test_losers_and_their_scores_are_nowhere(run: Run, words: Any) -> None:
     facts = Path("made/model.json").read_text()
     assert "score" not in json.loads(facts)["search"]
     assert not Path("made/.search").exists()
+
+
+def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
+    run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish, module = folder.publish, sys.modules["privaware.fit"]
+
+    def dying(place: Path) -> None:
+        assert (place / ".search").exists()
+        publish(place)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "publish", dying)
+    assert run(*words, "--epsilon", 4, "--out", "made", "--json").code == 130
+    assert sorted(os.listdir("made")) == ["model.json", "model.safetensors", "report.html"]
 
 
 def test_a_killed_search_resumes_with_one_charge(
@@ -203,3 +221,25 @@ def test_spaces_and_strategies_are_listed(run: Run) -> None:
     assert {"paas", "rs", "mgrs", "dpnas", "grid", "optuna", "racing"} == {
         each["name"] for each in listed["strategies"]
     }
+
+
+def test_one_models_epsilon_is_that_of_the_unit(run: Run, words: Any, people: Path) -> None:
+    """All rows of a person are dearer than one of them, also in what is said of a single model."""
+    lines = people.read_text().splitlines()
+    named = [f"{line},p{at // 2}" for at, line in enumerate(lines[1:])]
+    people.write_text("\n".join([f"{lines[0]},who", *named]) + "\n")
+    persons = ("--unit", "who", "--cap", 2, "--dry-run", "--json")
+    apart = run(*words, "--epsilon", 2, *persons).json
+    assert 0.4 * apart["epsilon_total"] < apart["epsilon_model"] < apart["epsilon_total"]
+    asked = run(*words, "--model-epsilon", 1, *persons).json
+    assert asked["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
+    assert (
+        asked["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
+    )
+
+
+def test_a_new_ledger_takes_the_epsilon_that_was_asked_for(
+    run: Run, words: Any, people: Path
+) -> None:
+    assert run(*words, "--epsilon", 2, "--out", "made").code == 0
+    assert run("ledger", f"{people}.ledger", "--json").json["limit"] == 2
