@@ -11,9 +11,8 @@ from typing import Any
 from privaware import __version__
 from privaware.charge import Say, charged, command_key, first_open, ledger_of, plain, tell
 from privaware.events import to_json
-from privaware.folder import claimed, told
+from privaware.folder import claimed, show, told
 from privaware.ledger import Ledger
-from privaware.model import write_file
 from privaware.noise import Rng
 from privaware.plan import Plan, selection
 from privaware.schema import Schema
@@ -97,8 +96,10 @@ def select(
         if folder is not None:
             advice = "the charge stays, and the same command resumes once there is room"
             with told(folder, advice):
-                write_file(folder / FILE, _facts(made, result, seed, done.entry.hash))
-        book.finish(run)
+                facts = _facts(made, result, seed, done.entry.hash)
+                show(folder / FILE, facts, lambda: book.finish(run))
+        else:
+            book.finish(run)
     return result
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from privaware.errors import WrongInput
 from privaware.model import write_file
 
-__all__ = ["SEARCH", "claimed", "prepare", "publish", "told", "waiting"]
+__all__ = ["SEARCH", "claimed", "prepare", "publish", "show", "told", "waiting"]
 
 PARTIAL = "model.json.unpublished"
 SEARCH = ".search"
@@ -33,8 +33,10 @@ OURS = {
     "report.html.partial",
     PARTIAL,
     PARTIAL + ".partial",
-    "selection.json.partial",
-    "crossover.json.partial",
+    "selection.json.unpublished",
+    "selection.json.unpublished.partial",
+    "crossover.json.unpublished",
+    "crossover.json.unpublished.partial",
     SEARCH,
 }
 """What an interrupted run may have left in its folder."""
@@ -81,6 +83,17 @@ def publish(folder: Path) -> None:
     for item in folder.iterdir():
         if item.name.startswith(DRAFT):
             item.unlink()
+
+
+def show(path: Path, content: bytes, close: Callable[[], object]) -> None:
+    """A result in one file: on disk, then the run is closed, and only then does the file get its name.
+
+    Seen before the run is closed it could be had a second time, with other noise, for nothing.
+    """
+    beside = path.with_name(f"{path.name}.unpublished")
+    write_file(beside, content)
+    close()
+    os.replace(beside, path)
 
 
 def waiting(folder: Path | None) -> str | None:

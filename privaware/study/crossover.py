@@ -33,9 +33,8 @@ from privaware.charge import Charged, Say, charged, command_key, first_open, led
 from privaware.errors import WrongInput
 from privaware.events import to_json
 from privaware.fit import expect_device
-from privaware.folder import claimed, told
+from privaware.folder import claimed, show, told
 from privaware.ledger import Ledger
-from privaware.model import write_file
 from privaware.noise import Rng
 from privaware.plan import Plan
 from privaware.schema import Schema
@@ -137,8 +136,10 @@ def crossover(
         result = _result(made, source, sides, table, levels, seed, seconds, folder)
         if folder is not None:
             with told(folder, "the charge stays, and the same command resumes once there is room"):
-                write_file(folder / FILE, _facts(made, result, seed, done.entry.hash))
-        book.finish(run)
+                facts = _facts(made, result, seed, done.entry.hash)
+                show(folder / FILE, facts, lambda: book.finish(run))
+        else:
+            book.finish(run)
     if folder is not None:
         result.plot(folder / "crossover.svg")
     return result
