@@ -138,11 +138,12 @@ def _charged(
     for group in grouped(keyed, device):
         own = [keyed[key] for key in group]
         made |= zip(group, _train(own, rows, device, every, None, rng, clock), strict=True)
-    exact = np.concatenate([made[key].scores for key in keyed])
-    # One row to score on moves each of the scores by at most 1 / rows.
-    noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(exact.size) / len(rows.truth))
+    shares = np.concatenate([made[key].scores for key in keyed])
+    # A row to score on moves each sum by at most 1 and the number of rows, which is as secret, by 1.
+    exact = np.append(shares, 1.0) * len(rows.truth)
+    noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(exact.size))
     ends = np.cumsum([len(made[key].scores) for key in keyed])[:-1]
-    parts = np.split(np.clip(noisy, 0, 1), ends)
+    parts = np.split(np.clip(noisy[:-1] / max(float(noisy[-1]), 1.0), 0, 1), ends)
     return [replace(made[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.ledger import Ledger
+from privaware.noise import Rng
 from privaware.study._crossing import crossing
 from privaware.study._result import points
 from privaware.study._sweep import Store, sweep
@@ -80,6 +82,29 @@ def test_p38_private_rows_are_charged_with_everything_and_scores_are_noised(tmp_
     assert book.spent() > 1.5 * alone
     counts = np.array([outcome.score for outcome in made]) * 300
     assert any(abs(count - round(count)) > 1e-9 for count in counts)  # no exact share of 300 rows
+
+
+def test_a_row_less_to_score_on_changes_neither_noise_nor_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[np.ndarray, float, float]] = []
+    gaussian = Rng.gaussian
+
+    def heard(self: Rng, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+        if isinstance(exact, np.ndarray):
+            calls.append((exact, noise, sensitivity))
+        return gaussian(self, exact, noise=noise, sensitivity=sensitivity)
+
+    monkeypatch.setattr(Rng, "gaussian", heard)
+    monkeypatch.setattr("privaware.study._sweep.Rng", lambda: Rng(seed=3))
+    rows = replace(made_up(), public=False)
+    for count in (40, 39):
+        book = Ledger.create(tmp_path / f"{count}.ledger", limit=100.0, delta=1e-5)
+        fewer = replace(rows, tested=rows.tested[:count], truth=rows.truth[:count])
+        sweep(trials(4), fewer, ledger=book)
+    (one, *how), (other, *same) = calls
+    assert how == same
+    assert np.linalg.norm(one - other) <= how[1] + 1e-9
 
 
 def test_a_sweep_that_costs_too_much_reads_no_row(tmp_path: Path) -> None:
