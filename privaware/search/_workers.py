@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -74,6 +75,17 @@ def _begin(threads: int, work: Work, shared: Any) -> None:
 
     torch.set_num_threads(threads)
     _own.update(work=work, shared=shared)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A search that was killed leaves nobody behind: a worker would hold private rows and wait for ever."""
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(job: Any) -> Any:
