@@ -10,6 +10,7 @@ is written into the model folder.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,10 +29,11 @@ from privaware.ledger import Ledger
 from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
-from privaware.plan import Plan, plan, searching
+from privaware.plan import Plan, learner_of, one_model, plan, searching
 from privaware.plugins import find
 from privaware.schema import Schema
 from privaware.search._search import Found, Search
+from privaware.search._sound import expect_sound
 from privaware.search._trials import Now
 from privaware.search._workers import Here, Processes, Ray, Workers
 from privaware.source import Confirm, Source, resolve
@@ -42,6 +44,8 @@ __all__ = ["Searched", "search"]
 WORKFLOWS = ("aware", "standard")
 AT_ONCE = {"cpu": 8, "cuda": 128}
 """Candidates trained as one population: few on a processor, so that progress is seen and little is lost by a kill."""
+MOST_WORKERS = 64
+"""Each is a process with a tensor library and the rows of its own."""
 FLAW = "the settings were chosen on the same rows without noise, for comparison only"
 
 
@@ -168,10 +172,11 @@ class _Call:
         if self.dry:
             tell(planned, self.say)
             return self._result(planned, None)
+        self._expect_workers()
         key = command_key(
             "search", self.source, planned, planned.epsilon, self.rng.seed, self.folder
         )
-        with self._book(planned.epsilon) as book:
+        with self._book(epsilon or planned.epsilon) as book:
             # Bounds that were bought would be bought again by a run that goes on, so such a run starts anew.
             place = None
             if self.folder is not None and isinstance(planned.mechanism, Search):
@@ -198,10 +203,12 @@ class _Call:
         budget = float(epsilon or model_epsilon or 0.0)
         began = time.perf_counter()
         first = self._training(self.search.space.recipes()[0], settings, budget)
+        expect_sound(self.search, first.schema, priced=self.workflow == "aware")
         if self.dry:
             tell(first, self.say)
             return self._alone(first, None)
-        rows = _public_rows(public, self.source)
+        self._expect_workers()
+        rows = _public_rows(public, self.source, self.search.held_out)
         noise = first.noise if self.workflow == "aware" else 0.0
         heard = replace(self.search, progress=_spoken(self.say))
         found = heard.free(rows, noise, self.rng.spawn())
@@ -214,6 +221,10 @@ class _Call:
                 verb="search", opened=lambda model: (model, tag),
             )  # fmt: skip
         return replace(self._alone(last, done), seconds=time.perf_counter() - began)
+
+    def _expect_workers(self) -> None:
+        """A cluster that does not answer is found out before anything is charged."""
+        assert self.search.workers.many >= 1
 
     def _training(self, point: Point, settings: dict[str, Any], epsilon: float) -> Plan:
         space = self.search.space
@@ -239,7 +250,7 @@ class _Call:
 
     def _result(self, planned: Plan, done: Fit | None) -> Searched:
         schema = self.source.schema
-        one = accounting.epsilon(self.search.model_cost(schema, planned.noise), planned.delta)
+        one = accounting.epsilon(one_model(self.search, schema, planned.noise), planned.delta)
         return Searched(
             best=None if done is None else done.extra.get(EXTRA, {}).get("point"),
             trials=self.search.trials(schema),
@@ -258,13 +269,17 @@ class _Call:
         )
 
 
-def _public_rows(public: Any, source: Source) -> Data:
+def _public_rows(public: Any, source: Source, held_out: float) -> Data:
     """The rows that are searched for free: public ones, or for comparison those of a public benchmark."""
     if public is None:
         return source.rows()[0]
-    if not source.schema.bounded:
-        raise WrongInput("expected declared bounds for a search on public rows; give --schema")
-    return Data.of(read(public), replace(source.schema, unit="row", cap=1))
+    rows = Data.of(read(public), replace(source.schema, unit="row", cap=1))
+    if len(rows) * min(held_out, 1 - held_out) < 1:
+        raise WrongInput(
+            f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "
+            "scores; give more of them, or leave --public out"
+        )
+    return rows
 
 
 def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
@@ -277,6 +292,8 @@ def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
         )
     if workflow == "standard" and public is not None:
         raise WrongInput("expected --public with --workflow aware: a search on public rows is free")
+    if public is not None and not source.schema.bounded:
+        raise WrongInput("expected declared bounds for a search on public rows; give --schema")
 
 
 def _search(space: Space, strategy: Any, settings: Mapping[str, Any], **more: Any) -> Search:
@@ -284,22 +301,20 @@ def _search(space: Space, strategy: Any, settings: Mapping[str, Any], **more: An
     return Search(
         space=space,
         strategy=strategy,
-        build=partial(_built, make, dict(settings), more.get("device", "cpu")),
+        build=partial(_built, space.learner, make, dict(settings), more.get("device", "cpu")),
         **more,
     )
 
 
 def _built(
-    make: Any, settings: dict[str, Any], device: str, own: dict[str, Any]
+    name: str, make: Any, settings: dict[str, Any], device: str, own: dict[str, Any]
 ) -> Mechanism[Model]:
     """A candidate's learner; what the point says comes before what holds for all."""
     both = settings | own
-    known = make.__dataclass_fields__
-    if unknown := [name for name in both if name not in known]:
-        raise WrongInput(f"the learner has no setting {unknown[0]!r}; it has {', '.join(known)}")
-    aids = {"device": device} if "device" in known else {}
-    made: Mechanism[Model] = make(**both, **aids)
-    return made
+    if "device" in both:
+        raise WrongInput("expected the device of a search in --device, got it among the settings")
+    aids = {"device": device} if "device" in make.__dataclass_fields__ else {}
+    return learner_of(name, make, both | aids)
 
 
 def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) -> Any:
@@ -314,8 +329,12 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 
 def _workers(workers: int, ray: str | None) -> Workers:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise WrongInput(f"expected --workers as a whole number >= 1, got {workers!r:.80}")
+    most = max(MOST_WORKERS, os.cpu_count() or 1)
+    whole = isinstance(workers, int) and not isinstance(workers, bool)
+    if not whole or not 1 <= workers <= most:
+        raise WrongInput(
+            f"expected --workers as a whole number from 1 to {most}, got {workers!r:.80}"
+        )
     if ray is not None:
         return Ray(ray)
     return Here() if workers == 1 else Processes(workers)

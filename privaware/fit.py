@@ -220,10 +220,11 @@ def guarantee_sentence(made: Plan, seed: int | None) -> str:
     who = {"row": "any one row", "label": "the label of any one row"}.get(
         made.schema.unit, f"all rows of any one {made.schema.unit}"
     )
+    verb = "was" if made.schema.unit in ("row", "label") else "were"
     did = (
-        "was replaced"
+        f"{verb} replaced"
         if made.schema.relation == "replace_one" or made.schema.unit == "label"
-        else "was in the data or not"
+        else f"{verb} in the data or not"
     )
     odds = np.exp(min(made.epsilon, 700.0))
     start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"

@@ -158,7 +158,10 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
     names = [item.name for item in folder.iterdir()]
-    if any(name not in ours and not name.startswith(DRAFT) for name in names):
+    notes = folder / SEARCH
+    if any(name not in ours and not name.startswith(DRAFT) for name in names) or (
+        notes.exists() and not notes.is_dir()
+    ):
         raise WrongInput(
             f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it"
         )

@@ -36,9 +36,10 @@ from privaware.mechanism import Mechanism, Then, unit
 from privaware.plugins import find, names
 from privaware.schema import Schema
 from privaware.search._search import Search
+from privaware.search._sound import expect_sound
 from privaware.select.bounds import Bounds
 
-__all__ = ["Plan", "plan", "searching", "selection"]
+__all__ = ["Plan", "learner_of", "one_model", "plan", "searching", "selection"]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit reckons with on one processor."""
@@ -128,7 +129,7 @@ def plan(
     helped = {key: value for key, value in (aids or {}).items() if key in _fields(make)}
     return _priced(
         name,
-        _made(name, make, own | helped),
+        learner_of(name, make, own | helped),
         schema,
         epsilon,
         delta,
@@ -158,7 +159,7 @@ def selection(
         raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
     own = dict(settings or {})
     return _priced(
-        method, _made(method, make, own), schema, epsilon, delta,
+        method, learner_of(method, make, own), schema, epsilon, delta,
         doing="choose columns with", own=own, reasons=[f"{method}, as asked"],
     )  # fmt: skip
 
@@ -183,9 +184,10 @@ def searching(
     assert level is not None
     _check_budget(schema, level, delta)
     _check_unit(search.space.learner, find("learn", search.space.learner), schema)
+    expect_sound(search, schema if schema.bounded else Bounds().outline(schema))
     noise = None
     if epsilon is None:
-        noise = accounting.calibrate(lambda noise: search.model_cost(schema, noise), level, delta)
+        noise = accounting.calibrate(lambda noise: one_model(search, schema, noise), level, delta)
     reasons = [f"{name}, as asked: about {search.trials(schema):.4g} trials"]
     return _priced(
         name,
@@ -198,6 +200,11 @@ def searching(
         reasons=reasons,
         noise=noise,
     )
+
+
+def one_model(search: Search, schema: Schema, noise: float) -> Event:
+    """What one training of a search costs whom the schema protects."""
+    return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
 
 
 def _priced(
@@ -244,6 +251,8 @@ def _choose(schema: Schema, epsilon: float, learner: str) -> tuple[str, list[str
     if learner != "auto":
         return learner, [f"{learner}, as asked"]
     constant = "majority" if schema.classes else "mean"
+    if schema.form == "table" and not schema.used:
+        return constant, [f"{constant}: there is no column beside the target to learn from"]
     signal = schema.rows * epsilon / max(len(schema.classes), 1)
     if schema.rows * epsilon < ENOUGH:
         return constant, [
@@ -288,7 +297,8 @@ def _check_unit(name: str, make: Any, schema: Schema) -> None:
         )
 
 
-def _made(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
+def learner_of(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
+    """A learner or a selector with these settings, each of the kind that its field declares."""
     known = _fields(make)
     if unknown := [key for key in settings if key not in known]:
         raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")

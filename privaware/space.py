@@ -90,6 +90,10 @@ class Space:
             ) from None
         except tomllib.TOMLDecodeError as problem:
             raise WrongInput(f"{name!r:.120} is not TOML: {problem!s:.120}") from None
+        except RecursionError:
+            raise WrongInput(
+                f"expected a space of a few levels, got {name!r:.120}, which is nested without an end"
+            ) from None
 
     @classmethod
     def _parsed(cls, given: Mapping[str, Any], where: str) -> Space:
@@ -112,6 +116,9 @@ class Space:
                 raise WrongInput(
                     f"{where}, condition of {name!r}: expected lists of values by choice, got {rules!r:.80}"
                 )
+        priced = given.get("priced", ())
+        if not isinstance(priced, (list, tuple)) or not all(isinstance(n, str) for n in priced):
+            raise WrongInput(f"{where}: expected priced as a list of choices, got {priced!r:.80}")
         return cls(
             what=str(given.get("what", "")),
             learner=str(given.get("learner", "dpsgd")),
@@ -121,7 +128,7 @@ class Space:
                 for name, rules in tables["when"].items()
             },
             build=dict(tables["build"]),
-            priced=tuple(given.get("priced", ())),
+            priced=tuple(priced),
         )
 
     def active(self, name: str, point: Mapping[str, Any]) -> bool:
@@ -198,6 +205,30 @@ class Space:
             found.setdefault(key({name: point.get(name) for name in self.priced}), point)
         return list(found.values())
 
+    @property
+    def idle(self) -> list[str]:
+        """Choices on which neither what is built nor another choice depends."""
+        used = _names(self.build).union(*self.when.values())
+        return [name for name in self.choices if name not in used]
+
+    def samples(self) -> list[Point]:
+        """Few points in which every value of every choice occurs that can."""
+        calm = np.random.default_rng(0)
+        found: dict[str, Point] = {}
+        for name, values in self.choices.items():
+            for value in values:
+                point = self.draw(calm, {**self._needed(name), name: value})
+                found.setdefault(key(point), point)
+        return list(found.values())
+
+    def _needed(self, name: str) -> Point:
+        """Values of earlier choices with which this one counts."""
+        needed: Point = {}
+        for other, values in self.when.get(name, {}).items():
+            if values:
+                needed |= {**self._needed(other), other: values[0]}
+        return needed
+
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """What the learner is given at this point."""
         made = _filled(self.build, self.canonical(point))
@@ -222,7 +253,7 @@ def spaces() -> list[str]:
 
 def key(point: Mapping[str, Any]) -> str:
     """One string for one point."""
-    return json.dumps(point, sort_keys=True)
+    return json.dumps(point, sort_keys=True, default=str)
 
 
 def _names(template: Any) -> set[str]:

@@ -106,3 +106,12 @@ def test_a_file_that_is_no_space_is_refused(tmp_path) -> None:
     (tmp_path / "own.toml").write_text('[choices]\nlr = [1.0, 2.0]\n[build]\nlr = "$lr"\n')
     assert len(list(Space.load(tmp_path / "own.toml").points())) == 2
     assert {"fcn", "cnn", "dpnas"} <= set(spaces())
+
+
+def test_samples_show_every_value_once_it_can_count() -> None:
+    for name in spaces():
+        space = Space.load(name)
+        shown = {(at, key({at: point[at]})) for point in space.samples() for at in point}
+        drawn = [space.draw(np.random.default_rng(seed)) for seed in range(200)]
+        assert {(at, key({at: point[at]})) for point in drawn for at in point} <= shown
+        assert all(space.canonical(point) == point for point in space.samples())

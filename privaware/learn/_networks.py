@@ -65,14 +65,18 @@ class Network:
         name = type(self).__module__.rsplit(".", 1)[-1]
         for what in ("steps", "batch", "copies"):
             value = getattr(self, what)
-            if value is not None and value < 1:
-                raise WrongInput(f"{name}: expected {what} >= 1, got {value!r}")
+            if value is not None and not 1 <= value <= 1e9:
+                raise WrongInput(f"{name}: expected {what} from 1 to 1e9, got {value!r}")
         for what in ("epochs", "norm", "lr"):
             value = getattr(self, what)
             if not 1e-9 <= value <= 1e9:
                 raise WrongInput(f"{name}: expected {what} from 1e-9 to 1e9, got {value!r}")
         if self.clip not in CLIPS:
             raise WrongInput(f"{name}: expected clip among {', '.join(CLIPS)}, got {self.clip!r}")
+        if self.architecture is not None and not isinstance(self.architecture, dict):
+            raise WrongInput(
+                f"{name}: expected architecture as a table, got {self.architecture!r:.80}"
+            )
         if not 0 <= self.average <= 1:
             raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
         for what, kind, words in (

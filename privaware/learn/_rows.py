@@ -9,6 +9,7 @@ import numpy as np
 
 from privaware import features
 from privaware.data import Data
+from privaware.errors import WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.pixels import Pixels
@@ -26,6 +27,11 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
     if schema.form == "text":
         slots = 2 ** round(math.log2(schema.rows / 16)) if schema.rows > 16 else 64
         return Hashed(slots=min(max(slots, 64), 4096), words=1, letters=3)
+    if not schema.used:
+        raise WrongInput(
+            "expected at least one column beside the target to learn from, got none; "
+            "majority and mean learn from the target alone"
+        )
     return OneHot(bins=bins)
 
 

@@ -45,6 +45,8 @@ ACTIVATIONS = (
     "tempered",
 )
 POOLINGS = ("max", "average")
+LARGEST = 2**31
+"""No layer is as wide as this; wider ones would be found by the library of tensors, after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +106,11 @@ class Description:
         listed = isinstance(values, (list, tuple))
         if (
             not listed
-            or not all(is_whole(v, least) for v in values)
+            or not all(is_whole(v, least) and v < LARGEST for v in values)
             or size not in (None, len(values))
         ):
             many = "a list of" if size is None else f"{size}"
-            raise self._wrong(field, f"{many} whole numbers >= {least}")
+            raise self._wrong(field, f"{many} whole numbers >= {least} and below {LARGEST}")
         self._set(field, tuple(int(v) for v in values))
 
     def _share(self, field: str) -> None:

@@ -57,7 +57,7 @@ class Optuna:
 
     def _sampler(self, seed: int) -> Any:
         samplers = _library().samplers
-        make = getattr(samplers, self.sampler, None)
+        make = getattr(samplers, str(self.sampler), None)
         if not (isinstance(make, type) and issubclass(make, samplers.BaseSampler)):
             raise WrongInput(
                 f"optuna: expected a sampler of optuna.samplers such as TPESampler, got {self.sampler!r:.80}"

@@ -507,3 +507,12 @@ def test_a_run_stopped_just_before_the_last_rename_is_published_as_it_was(
     assert run(*call).json["out"] == "m"
     assert Path("m/model.safetensors").read_bytes() == tensors
     assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+def test_a_table_of_nothing_but_a_target_gets_a_constant(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("y\n" + "yes\nno\n" * 50)
+    words = ("fit", "one.csv", "--target", "y", "--accept-schema", "--epsilon", 2, "--json")
+    assert run(*words, "--out", "made").json["learner"] == "majority"
+    refused = run(*words, "--learner", "linear", "--out", "other")
+    assert refused.code == 2
+    assert "column beside the target" in refused.err
