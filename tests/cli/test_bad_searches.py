@@ -1,0 +1,72 @@
+"""Wrong calls of the verbs that search, compare and choose: one sentence, nothing spent, nothing touched."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import TOML, Run, contents, write_people
+from hostile_searches import SPACE, Wrong, describe, wrong
+
+from privaware.errors import PrivawareError
+from privaware.ledger import Ledger
+
+CASES = list(wrong())
+
+
+def refused(run: Run, case: Wrong, folder: Path) -> str:
+    """What is wrong with how a verb takes a wrong call; nothing when all is well."""
+    write_people(folder / "people.csv")
+    (folder / "people.toml").write_text(TOML)
+    (folder / "space.toml").write_text(SPACE)
+    Ledger.create(folder / "book.ledger", limit=3.0, delta=1e-5)
+    case.fill(folder)
+    before = seen(folder)
+    try:
+        done = run(*case.call)
+    except (Exception, PrivawareError) as problem:
+        return f"traceback {type(problem).__name__}: {problem!s:.300}"
+    if done.code not in case.codes:
+        return f"exit {done.code}: {done.err or done.out!s:.300}"
+    if len(done.err.splitlines()) != 1 or not done.err.startswith("privaware: ") or done.out:
+        return f"not one sentence: {done.err!r:.300} {done.out!r:.100}"
+    if len(done.err) > 600:
+        return f"too much was said: {done.err!r:.700}"
+    return "" if seen(folder) == before else f"files were touched, and said was {done.err!r:.200}"
+
+
+def seen(folder: Path) -> tuple[object, ...]:
+    """All names and contents; a ledger that can be read counts by its entries, for it may rehearse a charge."""
+    files: dict[str, object] = dict(contents(folder))
+    with suppress(PrivawareError):
+        files["book.ledger"] = Ledger.open(folder / "book.ledger").entries()
+    return files, sorted(folder.rglob("*"))
+
+
+def all_refused(run: Run, tmp_path: Path, cases: list[Wrong]) -> None:
+    bad = []
+    for case in cases:
+        if wrong := refused(run, case, tmp_path):
+            bad.append(f"{describe(case)}: {wrong}")
+        for item in tmp_path.iterdir():
+            shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+    assert not bad, "\n".join(bad)
+
+
+def test_a_tenth_of_the_wrong_calls(run: Run, tmp_path: Path) -> None:
+    all_refused(run, tmp_path, CASES[::10])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenth", range(1, 10))
+def test_the_other_wrong_calls(run: Run, tmp_path: Path, tenth: int) -> None:
+    all_refused(run, tmp_path, CASES[tenth::10])
+
+
+@pytest.mark.parametrize("verb", ["search", "select", "crossover"])
+def test_a_good_call_passes_where_the_wrong_ones_are_stopped(
+    run: Run, tmp_path: Path, verb: str
+) -> None:
+    assert refused(run, Wrong(kind="good", verb=verb, words=()), tmp_path).startswith("exit 0")
