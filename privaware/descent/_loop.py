@@ -219,9 +219,13 @@ def _own_path(checkpoint: Checkpoint | str | None, turn: int, turns: int) -> Che
 
 @contextlib.contextmanager
 def _seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Torch's own generators for the module's randomness (initial weights, dropout), put back afterwards."""
+    """Torch's own generators for the module's randomness (initial weights, dropout), put back afterwards.
+
+    A GPU is made the current one meanwhile: graphs, events and kernels are of that one.
+    """
     place = torch.device(device)
     devices = [place] if place.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    current = torch.cuda.device(place) if devices else contextlib.nullcontext()
+    with torch.random.fork_rng(devices=devices), current:
         torch.manual_seed(int(rng.initial.integers(2**63)))
         yield

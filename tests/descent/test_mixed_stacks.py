@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch import nn
@@ -19,7 +21,7 @@ from privaware.descent import (
     sgd,
     tail,
 )
-from privaware.descent._loop import _Settings
+from privaware.descent._loop import _seeded, _Settings
 from privaware.descent._run import Run
 from privaware.descent._widths import together
 from privaware.errors import WrongInput
@@ -247,3 +249,20 @@ def test_without_rows_nothing_is_captured_and_noise_alone_is_released(monkeypatc
     monkeypatch.undo()
     trained = run.to_end()[0]
     assert not torch.equal(trained[0].weight, deep(3, nn.ReLU)[0].weight)
+
+
+def test_a_run_on_a_second_gpu_makes_it_the_current_one(monkeypatch):
+    """Else graphs, events and kernels would be of the first, and what runs on the second would not wait for them."""
+    heard = []
+
+    @contextlib.contextmanager
+    def current(device):
+        heard.append(device)
+        yield
+        heard.append("back")
+
+    monkeypatch.setattr(torch.cuda, "device", current)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
+    with _seeded(Rng(0), "cuda:1"):
+        assert heard == [torch.device("cuda:1")]
+    assert heard[-1] == "back"
