@@ -17,6 +17,7 @@ from privaware.errors import PrivawareError, WrongInput
 
 __all__ = ["Here", "Processes", "Ray", "Workers"]
 
+PATIENCE = 10.0  # seconds for a cluster to answer
 Work = Callable[[Any, Any], Any]  # (what all jobs share, one job) -> its result
 
 
@@ -124,10 +125,20 @@ class Ray:
         if ray.is_initialized():
             return ray
         try:
+            _expect_answer(self.address)
             ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as problem:
+        except (OSError, ValueError, RuntimeError) as problem:
             reason = " ".join(str(problem).split())
             raise WrongInput(
                 f"no Ray cluster answers at {self.address!r:.80}: {reason:.160}; start one with `ray start --head`"
             ) from None
         return ray
+
+
+def _expect_answer(address: str) -> None:
+    """Somebody listens at HOST:PORT; Ray itself takes most of a minute to find that nobody does."""
+    import socket
+
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
