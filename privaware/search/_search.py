@@ -17,7 +17,7 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.search._journal import Journal
-from privaware.search._strategy import Round, Trial
+from privaware.search._strategy import Round, Searcher
 from privaware.search._trials import Now, Progress, Trials, part_of
 from privaware.search._workers import Here, Workers
 from privaware.space import Point, Space
@@ -206,16 +206,16 @@ class Search:
     def _by_trials(
         self, work: Trials, rounds: Sequence[Round], counts: Sequence[int], rng: Rng
     ) -> Found:
-        searcher = self.strategy.start(self.space, rng.initial)
+        searcher: Searcher = self.strategy.start(self.space, rng.initial)
         for at, (each, count) in enumerate(zip(rounds, counts, strict=True)):
             asked = searcher.ask(count)
             if len(asked) > count:
-                raise CheckFailed(
-                    f"{type(self.strategy).__name__} asks for {len(asked)} trials in a round of {count}"
+                raise CheckFailed(  # without numbers, which may be secret
+                    f"{type(self.strategy).__name__} asks for more trials than round {at + 1} has"
                 )
             tried = work.tried(at, each, asked)
             searcher.tell([trial for trial in tried if trial.number in work.models])
-        best: Trial = searcher.best()
+        best = searcher.best()
         return Found(point=best.point, model=work.models[best.number], score=best.score)
 
     def _without_trials(

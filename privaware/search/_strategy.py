@@ -2,7 +2,8 @@
 
 A strategy is a frozen dataclass of public settings. `rounds` says, from public facts, how many trials each round has;
 `Search` prices the rounds, so that a strategy cannot be cheaper than what it does. `start` gives a searcher: `ask`
-for at most so many candidates, `tell` what became of them, `best` at the end.
+for at most so many candidates, `tell` what became of them, `best` at the end. The class attribute `adaptive` says
+whether what is asked depends on what was told.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ __all__ = [
     "Law",
     "Round",
     "Searcher",
-    "Strategy",
     "Trial",
 ]
 
@@ -137,16 +137,6 @@ class Searcher(Protocol):
     def tell(self, trials: Sequence[Trial]) -> None: ...
 
     def best(self) -> Trial: ...
-
-
-class Strategy(Protocol):
-    """`adaptive`: whether what is asked depends on what was told."""
-
-    adaptive: bool
-
-    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]: ...
-
-    def start(self, space: Space, rng: np.random.Generator) -> Searcher: ...
 
 
 @dataclass(kw_only=True)

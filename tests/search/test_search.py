@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting, datasets
-from privaware.errors import WrongInput
+from privaware.errors import CheckFailed, WrongInput
 from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leaves
 from privaware.learn._rows import feature_for, linear_model, rows_of
 from privaware.learn.dpsgd import DpSgd
@@ -199,6 +200,33 @@ def test_a_candidate_that_diverged_scores_like_any_other_and_loses(strategy: Any
         assert found.point == {"size": 0.01}
         assert found.score is not None
         assert math.isfinite(found.score)
+
+
+def test_a_race_whose_candidates_diverged_comes_to_its_end() -> None:
+    """The charge is spent by then, and the same command would fail again."""
+    space = Space.load({"choices": {"lr": [1e9]}, "build": {"lr": "$lr"}})
+    deep = {"name": "fcn", "hidden": [8] * 6, "dropout": 0.0}
+    search = Search(
+        space=space, strategy=Racing(candidates=4), held_out=0.3,
+        build=lambda settings: DpSgd(**settings, steps=40, batch=100, architecture=deep),
+    )  # fmt: skip
+    found = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
+    assert found.point == {"lr": 1e9}
+
+
+class Greedy(Rs):
+    def start(self, space: Space, rng: np.random.Generator) -> Any:
+        searcher = super().start(space, rng)
+        ask = searcher.ask
+        searcher.ask = lambda count: ask(count + 1)  # type: ignore[method-assign]
+        return searcher
+
+
+def test_a_strategy_that_asks_for_too_much_is_stopped_without_telling_the_secret_number() -> None:
+    search = Search(space=VOTES, strategy=Greedy(trials=40), build=_votes)
+    with pytest.raises(CheckFailed) as caught:
+        search.run(rows_for(SCHEMA, 100), 2.0, Rng(seed=0))
+    assert re.findall(r"\d+", str(caught.value)) == ["1"]  # the round
 
 
 @dataclass(frozen=True, kw_only=True)
