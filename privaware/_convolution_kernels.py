@@ -20,7 +20,7 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["Slide", "Tile", "fits", "row_gradients", "summed"]
+__all__ = ["Slide", "Tile", "fits", "parts", "row_gradients", "summed"]
 
 MOST_PLACES = 2**20
 """Places are told apart by a division in single precision, exact up to here."""
@@ -180,17 +180,29 @@ def row_gradients(
 def summed(x: Any, g: Any, slide: Slide, models: int) -> Any:
     """The sum of each model's rows' gradients, (models, filters, kernel x channels); nothing where that is slow.
 
-    Parts of a model's rows are summed like copies of one row, so many parts that a GPU has enough to do.
+    Parts of a model's rows are summed like copies of one row.
     """
+    many = parts(x, g, slide, models)
+    if many is None:
+        return None
+    tile = _tile_of(x, g, slide, models)
+    kept, _ = row_gradients(x, g, slide, models * many, keep=True, tile=tile)
+    return kept.view(models, many, *kept.shape[1:]).sum(1)
+
+
+def parts(x: Any, g: Any, slide: Slide, models: int) -> int | None:
+    """Into how many parts `summed` cuts a model's rows, so that a GPU has enough to do; None where it cannot."""
     each, channels, filters = len(x) // models, x.shape[1], g.shape[1]
     columns = slide.kernel[0] * slide.kernel[1] * channels
-    tile = _tile(filters, channels, columns, each)
-    wanted = max(1, PROGRAMS // (_tiles(tile, filters, channels, columns)[0] * models))
-    parts = max(part for part in range(1, wanted + 1) if each % part == 0)
-    if parts * 4 < wanted or not fits(x, g, each // parts):
-        return None
-    kept, _ = row_gradients(x, g, slide, models * parts, keep=True, tile=tile)
-    return kept.view(models, parts, filters, columns).sum(1)
+    tiles, _, _ = _tiles(_tile_of(x, g, slide, models), filters, channels, columns)
+    wanted = max(1, PROGRAMS // (tiles * models))
+    many = max(part for part in range(1, wanted + 1) if each % part == 0)
+    return None if many * 4 < wanted or not fits(x, g, each // many) else many
+
+
+def _tile_of(x: Any, g: Any, slide: Slide, models: int) -> Tile:
+    columns = slide.kernel[0] * slide.kernel[1] * x.shape[1]
+    return _tile(g.shape[1], x.shape[1], columns, len(x) // models)
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from privaware import _kernels
 from privaware.errors import WrongInput
 
-__all__ = ["SHORT", "Clip", "automatic", "flat", "per_layer", "quantile"]
+__all__ = ["SHORT", "Clip", "automatic", "flat", "per_layer", "quantile", "shortened"]
 
 SHORT = 2.0**-8
 """How far below the bound a run with shortened mantissas clips.
@@ -30,9 +30,17 @@ SHORT = 2.0**-8
 Such products cut each factor off (by up to 2^-10 of it) or round it (by up to 2^-11). Rows' gradients that were kept
 are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. Where the weighted sum is made afresh by
 another product, norms may have been cut off and sums rounded up: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8).
-That holds for each product. Products of many places that cancel have roundings as large as before they cancelled;
-these are covered as far as they do not line up, as on rows made to cancel they did not.
+That holds for each product. Products of many places that cancel have roundings as large as before they cancelled, so
+there norm and sum are made from the same inputs (`shortened`). What is left is the rounding of weighted output
+gradients, which is covered as far as it does not line up over places: on rows made to cancel it did not.
 """
+
+
+def shortened(values: Tensor) -> Tensor:
+    """What shortened products see of `values`, whichever way they round: the same for a norm and for a sum."""
+    if not torch.backends.cuda.matmul.allow_tf32 or values.dtype != torch.float32:
+        return values
+    return (values.contiguous().view(torch.int32) & -(2**13)).view(torch.float32)
 
 
 class Clip(Protocol):

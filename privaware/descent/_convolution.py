@@ -10,6 +10,7 @@ from torch import Tensor
 
 from privaware import _convolution_kernels, _kernels
 from privaware._convolution_kernels import Slide
+from privaware.descent._clip import shortened
 from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._shares import (
     Rows,
@@ -77,6 +78,7 @@ class Convolved:
         if not ghost and self.count * size <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
+        self.inputs = shortened(self.inputs)
         most = places * places * 2 if ghost else size
         return self._chunked(max(1, room(self.inputs.device) // most), ghost)
 
@@ -85,8 +87,11 @@ class Convolved:
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:
             centred = centred.movedim(2, -1).flatten(2)
-        x, g = _flat(self.inputs), _flat(self.gradients)
         self.turned = keep = self._worth_keeping()
+        x, g = _flat(self.inputs), _flat(self.gradients)
+        if not keep and _convolution_kernels.parts(x, g, slide, len(self.weight)) is None:
+            self.inputs = shortened(self.inputs)  # another product makes the sum
+            x = _flat(self.inputs)
         self.kept, sums = _convolution_kernels.row_gradients(
             x, g, slide, self.count, keep=keep, centred=centred
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from privaware import _kernels
+from privaware.descent._clip import shortened
 from privaware.errors import Refused
 
 __all__ = ["Beside", "Outer", "Rows", "Share", "Tokens", "merged"]
@@ -101,11 +102,13 @@ class Outer:
             return (square_sums(a) + self.bias) * square_sums(g)
         rows, positions, width = self.inputs.shape
         height = self.gradients.shape[2]
-        if positions * (width + height) < width * height:
-            return self._from_grams()
-        if rows * width * height <= room(self.inputs.device):
+        ghost = positions * (width + height) < width * height
+        if not ghost and rows * width * height <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
+        self.inputs = shortened(self.inputs)
+        if ghost:
+            return self._from_grams()
         each = max(1, room(self.inputs.device) // (width * height))
         pairs = zip(self.inputs.split(each), self.gradients.split(each), strict=True)
         return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])

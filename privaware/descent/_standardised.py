@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from privaware.descent._clip import shortened
 from privaware.descent._convolution import Convolved, sum_copies
 from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._shares import Rows, room, square_sums
@@ -69,6 +70,7 @@ class Standardised:
         if self.inner.count <= each:
             self.inner.kept = self.inner.rows()
             return self._squares_of_rows()
+        self.inner.inputs = shortened(self.inner.inputs)
         models = len(self.centred)
         out = []
         for at in range(models):

@@ -11,7 +11,7 @@ from privaware.descent._convolution import Convolved
 from privaware.descent._geometry import Geometry
 from privaware.descent._probe import mantissas
 from privaware.descent._run import Run
-from privaware.descent._shares import square_sums
+from privaware.descent._shares import Outer, square_sums
 from privaware.descent._standardised import Standardised
 from privaware.noise import Rng
 
@@ -107,3 +107,20 @@ def test_a_norm_beyond_the_largest_number_is_never_taken_for_a_small_one():
         found = share._from_sums(*sums_of(share)).double()
         true = share.rows().double().square().sum((1, 2, 3, 4))
         assert not torch.isfinite(found).all() or (found >= true * (1 - 1e-5)).all(), size
+
+
+@pytest.mark.parametrize("places", [2, 7])
+def test_a_sum_made_afresh_sees_the_inputs_that_the_norm_saw(places, monkeypatch):
+    for module in ("_shares", "_convolution"):
+        monkeypatch.setattr(f"privaware.descent.{module}.room", lambda device: 0)
+    made = torch.Generator().manual_seed(0)
+    x, g = torch.rand(3, 8, places, generator=made), torch.rand(3, 8, places, generator=made)
+    conv = nn.Conv1d(8, 8, 1)
+    wide = Convolved(x, g, Geometry(conv), conv.weight.detach()[None], 3)
+    outer = Outer(x.transpose(1, 2), g.transpose(1, 2))
+    with mantissas("tf32"):
+        for share in (wide, outer):
+            squares = share.squares()
+            assert share.kept is None
+            assert torch.equal(cut(share.inputs), rounded(share.inputs))
+            torch.testing.assert_close(squares, square_sums(share.rows()), rtol=1e-5, atol=0)
