@@ -224,7 +224,8 @@ class _Call:
 
     def _expect_workers(self) -> None:
         """A cluster that does not answer is found out before anything is charged."""
-        assert self.search.workers.many >= 1
+        if self.search.workers.many < 1:
+            raise WrongInput("expected a cluster with at least one processor, got none")
 
     def _training(self, point: Point, settings: dict[str, Any], epsilon: float) -> Plan:
         space = self.search.space
