@@ -158,8 +158,8 @@ class automatic:
 
     def __post_init__(self) -> None:
         _checked("automatic", self.norm)
-        if not self.gamma > 0:
-            raise WrongInput(f"automatic: expected gamma > 0, got {self.gamma!r}")
+        if not self.gamma >= 1e-9:  # squares of smaller gradients vanish, and their size with them
+            raise WrongInput(f"automatic: expected gamma from 1e-9 on, got {self.gamma!r}")
 
     def sensitivity(self, relation: str = "add_remove") -> float:
         return _sensitivity(self.norm, relation)

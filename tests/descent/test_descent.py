@@ -816,6 +816,12 @@ def test_wrong_settings_are_refused_with_a_sentence(wrong):
         wrong()
 
 
+@pytest.mark.parametrize("gamma", [0.0, -1.0, 1e-12, float("nan")])
+def test_a_gamma_that_rounding_could_pass_by_is_refused(gamma):
+    with pytest.raises(WrongInput, match="gamma"):
+        automatic(1.0, gamma=gamma)
+
+
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 def test_a_rule_that_is_wrong_in_the_precision_of_the_run_is_not_used(monkeypatch, precision):
     """Kernels for shortened mantissas are tried too: with norms that are too small no row would be clipped enough."""
