@@ -17,8 +17,18 @@ from hypothesis import strategies as st
 
 from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, Refused, WrongInput
-from privaware.events import NOTHING, Disjoint, Event, Gaussian, Laplace, Pure, Unproven, leaves
-from privaware.ledger import Ledger, _chain
+from privaware.events import (
+    NOTHING,
+    Composed,
+    Disjoint,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    Unproven,
+    leaves,
+)
+from privaware.ledger import Ledger, _chain, _spent
 
 DELTA = 1e-5
 REAL = accounting.epsilon
@@ -764,3 +774,13 @@ def test_runs_that_split_the_rows_anew_may_meet_a_row_in_different_parts(tmp_pat
     worst = max(accounting.epsilon(event, 1e-5) for event in (2 * one, 2 * other, one + other))
     assert worst == pytest.approx(accounting.epsilon(one + other, 1e-5))
     assert worst <= ledger.spent() <= 1.05 * worst
+
+
+@pytest.mark.usefixtures("real")
+def test_many_different_searches_fit_one_ledger() -> None:
+    pairs = [(Gaussian(noise=9.0 + at), Laplace(noise=4.0 + at)) for at in range(7)]
+    total = _spent.total((None, Disjoint(events=pair)) for pair in pairs)
+    assert not any(isinstance(leaf, Disjoint) for leaf, _ in leaves(total))
+    every = Composed(events=tuple(Disjoint(events=pair) for pair in pairs))
+    exact = accounting.epsilon(every, DELTA)  # every choice of parts, one by one
+    assert exact <= accounting.epsilon(total, DELTA) <= 1.1 * exact

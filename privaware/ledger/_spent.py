@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 
@@ -13,6 +14,7 @@ from privaware.ledger._entry import Entry
 __all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "spends", "total"]
 
 SLACK = 1e-9  # relative; calibration stops this close to the limit
+CHOICES = 64  # of parts, compared one by one: each is an accounting of its own
 
 
 def limit_of(entries: Iterable[Entry]) -> float:
@@ -30,7 +32,9 @@ def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
     """Equal events counted together; a row is in one part only, so of the parts the dearest counts.
 
-    Each run splits the rows anew, so in two equal runs a row may be in one part here and in the other there.
+    Each run splits the rows anew, so in two equal runs a row may be in one part here and in the other there. Where
+    different splits have too many choices of parts to compare them all, each counts as the worst of its parts at
+    every point, which is a little dearer.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -40,7 +44,8 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
             own[leaf] += times
         counts.setdefault(partition, Counter()).update(own)
         splits.update({leaf: 1 for leaf in own if isinstance(leaf, Disjoint)})
-    anew = {leaf for leaf, runs in splits.items() if runs > 1}
+    many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > CHOICES
+    anew = {leaf for leaf, runs in splits.items() if many or runs > 1}
     whole = _composed(counts.pop(None), anew)
     parts = tuple(_composed(count, anew) for count in counts.values())
     return whole + Disjoint(events=parts) if parts else whole
