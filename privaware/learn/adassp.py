@@ -14,8 +14,9 @@ sum of x x' by R^2 in Frobenius norm, hence each eigenvalue by at most R^2, and 
 targets are scaled to [-1, 1] (or have one entry of 1).
 Use when: the target is a number and columns are few; also a quick classifier at very small budgets.
 
->>> from privaware.schema import Schema
->>> Adassp().cost(Schema(low=0, high=10, rows=1000), noise=8.0)
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="age", low=0, high=99),), low=0, high=10, rows=1000)
+>>> Adassp().cost(schema, noise=8.0)
 Repeated(event=Gaussian(noise=8.0), count=3)
 """
 

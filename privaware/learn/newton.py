@@ -12,8 +12,9 @@ sum of x x' by R^2 in Frobenius norm (off-diagonal entries count twice, and have
 the gradients' sum by R times its slope, at most 1, or sqrt 2 for a softmax of more than two classes.
 Use when: columns are few (tens) and rows many.
 
->>> from privaware.schema import Schema
->>> Newton(steps=6).cost(Schema(classes=("no", "yes"), rows=1000), noise=8.0)
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
+>>> Newton(steps=6).cost(schema, noise=8.0)
 Repeated(event=Gaussian(noise=8.0), count=7)
 """
 

@@ -16,8 +16,9 @@ published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal
 R^2 noise where a smaller one could not be paid for; the number of rows is nowhere used.
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
->>> from privaware.schema import Schema
->>> Objective(law="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=100)
+>>> Objective(law="gamma").cost(schema, noise=2.0)
 Pure(epsilon=0.5)
 >>> Objective(analysis="redberg", ridge=0.1)
 Traceback (most recent call last):
