@@ -6,7 +6,7 @@ from privaware.errors import WrongInput
 from privaware.events import AnyOf
 from privaware.schema import Schema
 from privaware.search._search import Search
-from privaware.space import Point, key
+from privaware.search._trials import recipe_of, unpriced
 
 __all__ = ["expect_sound"]
 
@@ -19,19 +19,13 @@ def expect_sound(search: Search, schema: Schema, *, priced: bool = True) -> None
         raise WrongInput(
             f'choice {name!r} changes nothing: expected "${name}" in build, or a condition on it'
         )
-
-    def mark(point: Point) -> str:
-        return key({name: point.get(name) for name in space.priced})
-
     points = space.samples()
     learners = [search.build(space.settings(point)) for point in points]
-    scales = {mark(point): scale for point, scale in search._recipes(part)} if priced else {}
+    recipes = search._recipes(part) if priced else ()
+    scales = {recipe_of(space, point): scale for point, scale in recipes}
     event = search.model_cost(schema, 1.0) if priced else None
     prices = event.events if isinstance(event, AnyOf) else (event,)
     for point, learner in zip(points, learners, strict=True):
-        own = learner.cost(part, scales.get(mark(point), 1.0))
+        own = learner.cost(part, scales.get(recipe_of(space, point), 1.0))
         if priced and own not in prices:
-            raise WrongInput(
-                f"a candidate costs something else than the space says ({point!r:.160}); name the choices that "
-                "change a price under `priced`"
-            )
+            raise unpriced(point)

@@ -24,7 +24,7 @@ from privaware.space import Point, Space
 if TYPE_CHECKING:
     from privaware.search._search import Search
 
-__all__ = ["Now", "Progress", "Trials", "part_of"]
+__all__ = ["Now", "Progress", "Trials", "part_of", "recipe_of", "unpriced"]
 
 Progress = Callable[["Now"], None]
 
@@ -68,7 +68,7 @@ class Trials:
         self.fresh = 0
         self.ready: tuple[str, np.ndarray] | None = None
         self.scales = {
-            _mark(search.space, point): scale for point, scale in search._recipes(train.schema)
+            recipe_of(search.space, point): scale for point, scale in search._recipes(train.schema)
         }
         self.prices: dict[float, set[Event]] = {}  # of a whole training, or of a share of one
 
@@ -128,11 +128,11 @@ class Trials:
         order = sorted(
             range(len(points)), key=lambda at: str(self.search.space.settings(points[at]))
         )
-        order.sort(key=lambda at: self.scales[_mark(self.search.space, points[at])])
+        order.sort(key=lambda at: self.scales[recipe_of(self.search.space, points[at])])
         size = max(1, min(most, -(-len(points) // many)))
         jobs = []
         for scale, group in itertools.groupby(
-            order, key=lambda at: self.scales[_mark(self.search.space, points[at])]
+            order, key=lambda at: self.scales[recipe_of(self.search.space, points[at])]
         ):
             places = list(group)
             for start in range(0, len(places), size):
@@ -165,10 +165,7 @@ class Trials:
             if job.share < 1:
                 learner = part_of(learner, schema, job.share, None)
             if learner.cost(schema, job.noise) not in self.prices[job.share]:
-                raise WrongInput(
-                    f"a candidate costs something else than the space says ({settings!r:.160}); name the choices "
-                    "that change a price under `priced`"
-                )
+                raise unpriced(settings)
 
     def _scored(self, models: Sequence[Model], rng: Rng) -> list[float]:
         """Noisy shares of the held rows that each model gets right."""
@@ -257,6 +254,14 @@ def _known(models: dict[int, Model], number: int | None) -> Model | None:
     return None if number is None else models[number]
 
 
-def _mark(space: Space, point: Point) -> str:
+def recipe_of(space: Space, point: Point) -> str:
     """What the price of a point depends on."""
     return repr([point.get(name) for name in space.priced])
+
+
+def unpriced(candidate: Any) -> WrongInput:
+    """What is said of a candidate of another price than the space declares."""
+    return WrongInput(
+        f"a candidate costs something else than the space says ({candidate!r:.160}); name the choices that change a "
+        "price under `priced`"
+    )

@@ -20,6 +20,16 @@ from privaware.cli import main
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))  # the generator of bad inputs
 
+SPACE = """what = "Narrow networks."
+
+[choices]
+units = [4, 8]
+lr = [1.0, 4.0]
+
+[build]
+lr = "$lr"
+architecture = { name = "fcn", hidden = ["$units"], dropout = 0.0 }
+"""
 TOML = """target = "y"
 classes = ["no", "yes"]
 rows = 300

@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SPACE", "Wrong", "wrong"]
+__all__ = ["Wrong", "describe", "wrong"]
 
-SPACE = """what = "Narrow networks."
-
-[choices]
-units = [4, 8]
-lr = [1.0, 4.0]
-
-[build]
-lr = "$lr"
-architecture = { name = "fcn", hidden = ["$units"], dropout = 0.0 }
-"""
 CHOICES = "[choices]\nunits = [4, 8]\nlr = [1.0, 4.0]\n"
 BUILD = '[build]\nlr = "$lr"\narchitecture = { name = "fcn", hidden = ["$units"], dropout = 0.0 }\n'
 SEARCH = ("--space", "space.toml", "--set", "steps=4", "--set", "batch=100", "--trials", "3")

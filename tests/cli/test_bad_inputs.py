@@ -115,7 +115,7 @@ def test_damaged_models_and_ledgers_are_found_out(run: Run, good: Path, elsewher
 def test_twelve_hundred_bad_data_and_schemas_are_refused(
     run: Run, tmp_path: Path, seed: int
 ) -> None:
-    all_refused(run, tmp_path, seed, count=100)
+    assert all_refused(run, tmp_path, seed, count=100).total() == 100
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_twelve_hundred_bad_data_and_schemas_are_refused(
 def test_eight_hundred_damaged_models_and_ledgers_are_found_out(
     run: Run, good: Path, elsewhere: Path, seed: int
 ) -> None:
-    all_heard(run, good, elsewhere, seed, count=100)
+    assert all_heard(run, good, elsewhere, seed, count=100).total() == 100
 
 
 def test_a_good_input_passes_where_the_bad_ones_are_stopped(run: Run, tmp_path: Path) -> None:

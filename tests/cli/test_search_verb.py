@@ -10,22 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Run, watched, write_people
+from conftest import SPACE, Run, watched, write_people
 
 from privaware import folder
 from privaware.learn import _networks
 from privaware.search._trials import Trials
 
-SPACE = """what = "Narrow networks."
-
-[choices]
-units = [4, 8]
-lr = [1.0, 4.0]
-
-[build]
-lr = "$lr"
-architecture = { name = "fcn", hidden = ["$units"], dropout = 0.0 }
-"""
 FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "seconds", "internal"}
 
 
