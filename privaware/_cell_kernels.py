@@ -1,9 +1,9 @@
 """The operations of a cell as single CUDA kernels: 3 x 3 convolutions of each channel with what follows, and pools.
 
 A program takes one row's group of channels, so that rows never meet. A convolution, its group norm and its activation
-read the input once and write once; the backward pass convolves again instead of keeping what was convolved. Everything
-adds to what is there already, so that a node's sum is never a pass of its own. Where Triton is not there, or the
-shapes do not fit, PyTorch's own operations do the same.
+read the input once; the way back takes what was normed as it was kept and counts instructions, not bytes. Everything
+adds to what is there already, so that a node's sum is never a pass of its own. What is stored may be bf16, what is
+computed is single precision. Where Triton is not there, or the shapes do not fit, PyTorch's own operations do the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -77,25 +77,24 @@ if triton is not None:
         return g
 
     @triton.jit
-    def _slid(
-        x, w, channel, place, used, inside, TURNED: tl.constexpr, HIGH: tl.constexpr,
-        WIDE: tl.constexpr,
-    ):  # fmt: skip
-        """Each channel convolved with its own nine weights; turned, that is the way back."""
-        down, across = place // WIDE, place % WIDE
-        at = x + channel * (HIGH * WIDE) + place
+    def _near(x, channel, place, inside, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
+        """Every place's neighbour that `tap` looks at; zero beyond the edges."""
+        seen = seen_from(inside, place // WIDE, place % WIDE, tap, HIGH, WIDE)
+        at = x + channel * (HIGH * WIDE) + place + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
+        return tl.load(at, mask=seen, other=0.0).to(tl.float32)
+
+    @triton.jit
+    def _slid(x, w, channel, place, used, inside, HIGH: tl.constexpr, WIDE: tl.constexpr):
+        """Each channel convolved with its own nine weights."""
         total = tl.zeros(inside.shape, tl.float32)
         for tap in tl.static_range(9):
-            weight = tl.load(w + channel * 9 + (8 - tap if TURNED else tap), mask=used, other=0.0)
-            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
-            total += weight * tl.load(
-                at + ((tap // 3 - 1) * WIDE + tap % 3 - 1), mask=seen, other=0.0
-            )
+            weight = tl.load(w + channel * 9 + tap, mask=used, other=0.0)
+            total += weight * _near(x, channel, place, inside, tap, HIGH, WIDE)
         return total
 
     @compiled
     def _convolved(
-        x, w, y, means, scales, x_row, y_row, w_model, each, groups, kind, add, eps,
+        x, w, y, normed, scales, x_row, y_row, w_model, each, groups, kind, add, keep, eps,
         HIGH: tl.constexpr, WIDE: tl.constexpr, CHANNELS: tl.constexpr, C: tl.constexpr,
         S: tl.constexpr,
     ):  # fmt: skip
@@ -106,61 +105,68 @@ if triton is not None:
         inside = used & (place < HIGH * WIDE)
         start = group * (CHANNELS * HIGH * WIDE)
         weights = w + (row // each) * w_model + group * (CHANNELS * 9)
-        z = _slid(x + row * x_row + start, weights, channel, place, used, inside, False, HIGH, WIDE)
+        z = _slid(x + row * x_row + start, weights, channel, place, used, inside, HIGH, WIDE)
         mean = tl.sum(tl.sum(z, 0), 0) / (CHANNELS * HIGH * WIDE)
         z = tl.where(inside, z - mean, 0.0)
         scale = 1.0 / tl.sqrt(tl.sum(tl.sum(z * z, 0), 0) / (CHANNELS * HIGH * WIDE) + eps)
-        tl.store(means + at, mean)
+        z *= scale
+        spot = channel * (HIGH * WIDE) + place
+        kept = normed + row * (groups * CHANNELS * HIGH * WIDE) + start
+        tl.store(kept + spot, z, mask=used & (place < HIGH * WIDE * keep))
         tl.store(scales + at, scale)
-        out = y + row * y_row + start + channel * (HIGH * WIDE) + place
-        made = _bent(z * scale, kind)
-        before = tl.load(out, mask=used & (place < HIGH * WIDE * add), other=0.0)
-        tl.store(out, before + made, mask=inside)
+        out = y + row * y_row + start
+        before = tl.load(out + spot, mask=used & (place < HIGH * WIDE * add), other=0.0)
+        tl.store(out + spot, before.to(tl.float32) + _bent(z, kind), mask=inside)
 
     @compiled
     def _convolved_back(
-        x, w, g, means, scales, base, dx, dw, x_row, g_row, base_row, dx_row, w_model, each, groups,
+        x, w, g, normed, scales, base, dx, dw, x_row, g_row, base_row, dx_row, w_model, each, groups,
         kind, add, HIGH: tl.constexpr, WIDE: tl.constexpr, CHANNELS: tl.constexpr, C: tl.constexpr,
         S: tl.constexpr,
     ):  # fmt: skip
         at = tl.program_id(0)
         row, group = (at // groups).to(tl.int64), at % groups
         channel, place = tl.arange(0, C)[:, None], tl.arange(0, S)[None, :]
-        down, across = place // WIDE, place % WIDE
         used = channel < CHANNELS
         inside = used & (place < HIGH * WIDE)
         start = group * (CHANNELS * HIGH * WIDE)
-        spot = start + channel * (HIGH * WIDE) + place
+        spot = channel * (HIGH * WIDE) + place
         weights = w + (row // each) * w_model + group * (CHANNELS * 9)
-        rows, own = x + row * x_row, dx + row * dx_row
-        z = _slid(rows + start, weights, channel, place, used, inside, False, HIGH, WIDE)
+        own = dx + row * dx_row + start
+        kept = normed + at.to(tl.int64) * (CHANNELS * HIGH * WIDE) + spot
+        z = tl.load(kept, mask=inside, other=0.0).to(tl.float32)
         scale = tl.load(scales + at)
-        z = (z - tl.load(means + at)) * scale
-        slope = _bent_back(tl.load(g + row * g_row + spot, mask=inside, other=0.0), z, kind)
+        above = tl.load(g + row * g_row + start + spot, mask=inside, other=0.0).to(tl.float32)
+        slope = _bent_back(above, z, kind)
         level = tl.sum(tl.sum(slope, 0), 0) / (CHANNELS * HIGH * WIDE)
-        tilt = tl.sum(tl.sum(tl.where(inside, slope * z, 0.0), 0), 0) / (CHANNELS * HIGH * WIDE)
+        tilt = tl.sum(tl.sum(slope * z, 0), 0) / (CHANNELS * HIGH * WIDE)
         slope = tl.where(inside, scale * (slope - level - z * tilt), 0.0)
         tl.store(own + spot, slope, mask=inside)
+        tl.debug_barrier()  # what the neighbours wrote is there
+        # Each weight's gradient is a sum over the places that its input went to: the same shifted slopes, once more.
+        value = tl.load(x + row * x_row + start + spot, mask=inside, other=0.0).to(tl.float32)
+        before = base + row * base_row + start + spot
+        back = tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0).to(tl.float32)
         taps = tl.arange(0, 16)[None, :]
         found = tl.zeros((C, 16), tl.float32)
         for tap in tl.static_range(9):
-            seen = seen_from(inside, down, across, tap, HIGH, WIDE)
-            near = rows + spot + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
-            share = tl.sum(slope * tl.load(near, mask=seen, other=0.0), 1)
-            found = tl.where(taps == tap, share[:, None], found)
+            weight = tl.load(weights + channel * 9 + (8 - tap), mask=used, other=0.0)
+            near = _near(own, channel, place, inside, tap, HIGH, WIDE)
+            back += weight * near
+            found = tl.where(taps == 8 - tap, tl.sum(near * value, 1)[:, None], found)
         to = dw + (row * groups + group) * (CHANNELS * 9) + channel * 9 + taps
         tl.store(to, found, mask=used & (taps < 9))
-        tl.debug_barrier()  # what the neighbours wrote is there
-        back = _slid(own + start, weights, channel, place, used, inside, True, HIGH, WIDE)
-        before = base + row * base_row + spot
-        back += tl.load(before, mask=used & (place < HIGH * WIDE * add), other=0.0)
         tl.debug_barrier()  # all neighbours have read
         tl.store(own + spot, back, mask=inside)
 
 
-def fits(*tensors: Any) -> bool:
-    """Whether the kernels can take these images: single precision on a ready device, without gaps in a row."""
-    return _kernels.fits(*tensors) and all(map(_dense, tensors))
+def fits(images: Any) -> bool:
+    """Whether the kernels can take these: single precision or bf16 on a ready device, without gaps in a row."""
+    import torch
+
+    kinds = (torch.float32, torch.bfloat16)
+    ready = images.is_cuda and images.dtype in kinds and _kernels.ready(images.device)
+    return ready and _dense(images)
 
 
 def _dense(images: Any) -> bool:
@@ -177,36 +183,38 @@ def fits_groups(images: Any, groups: int) -> bool:
 
 
 def convolved(
-    x: Any, weight: Any, y: Any, groups: int, eps: float, kind: int, add: bool
-) -> tuple[Any, Any]:
-    """Writes into `y` (or adds) the activation of the group norm of the convolution; each group's mean and scale.
+    x: Any, weight: Any, y: Any, groups: int, eps: float, kind: int, add: bool, keep: bool
+) -> tuple[Any, Any] | None:
+    """Writes into `y` (or adds) the activation of the group norm of the convolution.
 
-    `weight` is (models, channels, 1, 3, 3), rows are model-major; `kind` is the activation's number.
+    `weight` is (models, channels, 1, 3, 3), rows are model-major; `kind` is the activation's number. If `keep`, what
+    was normed and each group's scale come back, as `convolved_back` needs them.
     """
     rows = len(x)
-    means, scales = x.new_empty(rows, groups), x.new_empty(rows, groups)
+    normed = y.new_empty(x.shape) if keep else y
+    scales = weight.new_empty(rows, groups)
     tile = _tile(x.shape, groups)
     _convolved[(rows * groups,)](
-        x, weight, y, means, scales, x.stride(0), y.stride(0), weight.stride(0),
-        rows // len(weight), groups, kind, int(add), eps, **tile, **_threads(tile, back=False),
+        x, weight, y, normed, scales, x.stride(0), y.stride(0), weight.stride(0),
+        rows // len(weight), groups, kind, int(add), int(keep), eps, **tile,
+        **_threads(tile, back=False),
     )  # fmt: skip
-    return means, scales
+    return (normed, scales) if keep else None
 
 
 def convolved_back(
-    x: Any, weight: Any, g: Any, moments: tuple[Any, Any], base: Any, dx: Any, groups: int,
-    kind: int,
-) -> Any:  # fmt: skip
+    x: Any, weight: Any, g: Any, kept: tuple[Any, Any], base: Any, dx: Any, groups: int, kind: int
+) -> Any:
     """Writes `base` plus the gradient by `x` into `dx`; each row's gradient by the weights (rows, channels, 9).
 
     On the way `dx` holds something else: it must be apart from `base`.
     """
     rows, channels = x.shape[:2]
-    dw = x.new_empty(rows, channels, 9)
+    dw = weight.new_empty(rows, channels, 9)
     tile = _tile(x.shape, groups)
     under = g if base is None else base
     _convolved_back[(rows * groups,)](
-        x, weight, g, *moments, under, dx, dw, x.stride(0), g.stride(0), under.stride(0),
+        x, weight, g, *kept, under, dx, dw, x.stride(0), g.stride(0), under.stride(0),
         dx.stride(0), weight.stride(0), rows // len(weight), groups, kind, int(base is not None),
         **tile, **_threads(tile, back=True),
     )  # fmt: skip
@@ -225,7 +233,11 @@ def _power(least: int) -> int:
 
 
 def _threads(tile: dict[str, int], back: bool) -> dict[str, int]:
-    """By trial on an H200: on the way back, where every warp adds up for itself, few warps with much to do each."""
+    """By trial on an H200: on the way back, where every warp adds up for itself, few warps with much to do each.
+
+    Forwards, two programs should fit into the registers of one processor.
+    """
     total, places = tile["C"] * tile["S"], tile["S"]
     most = total // 2048 if back else min(8, places // 32, total // 512)
-    return {"num_warps": min(16, max(1, most))}
+    warps = min(16, max(1, most))
+    return {"num_warps": warps} | ({"maxnreg": 128} if not back and total >= 1024 * warps else {})

@@ -58,13 +58,14 @@ if triton is not None:
         for tap in tl.static_range(9):
             seen = seen_from(inside, down, across, tap, HIGH, WIDE)
             near = x + row * x_row + at + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
-            value = tl.load(near, mask=seen, other=float("-inf"))
+            value = tl.load(near, mask=seen, other=float("-inf")).to(tl.float32)
             better = (value > best) | (value != value)
             best = tl.where(better, value, best)
             chosen = tl.where(better, tap, chosen)
         tl.store(index + row * width + at, chosen.to(tl.int8), mask=inside)
         out = y + row * y_row + at
-        tl.store(out, best + tl.load(out, mask=at < width * add, other=0.0), mask=inside)
+        before = tl.load(out, mask=at < width * add, other=0.0).to(tl.float32)
+        tl.store(out, before + best, mask=inside)
 
     @compiled
     def _maxima_back(
@@ -75,12 +76,12 @@ if triton is not None:
         at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
         inside = at < width
         down, across = at // WIDE % HIGH, at % WIDE
-        total = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0)
+        total = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0).to(tl.float32)
         for tap in tl.static_range(9):
             seen = seen_from(inside, down, across, tap, HIGH, WIDE)
             near = at + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
             taken = tl.load(index + row * width + near, mask=seen, other=-1)
-            value = tl.load(g + row * g_row + near, mask=seen, other=0.0)
+            value = tl.load(g + row * g_row + near, mask=seen, other=0.0).to(tl.float32)
             total += tl.where(taken.to(tl.int32) == 8 - tap, value, 0.0)
         tl.store(dx + row * dx_row + at, total, mask=inside)
 
@@ -94,10 +95,11 @@ if triton is not None:
         inside = at < width
         corner = at // (TALL * BROAD) * PLANE + at // BROAD % TALL * (2 * WIDE) + at % BROAD * 2
         corner += row * (width // (TALL * BROAD) * PLANE)
-        best = tl.load(x + corner, mask=inside, other=0.0)
+        best = tl.load(x + corner, mask=inside, other=0.0).to(tl.float32)
         chosen = tl.zeros((SIZE,), tl.int32)
         for tap in tl.static_range(1, 4):
             value = tl.load(x + corner + (tap // 2 * WIDE + tap % 2), mask=inside, other=0.0)
+            value = value.to(tl.float32)
             better = (value > best) | (value != value)
             best = tl.where(better, value, best)
             chosen = tl.where(better, tap, chosen)
@@ -134,9 +136,9 @@ if triton is not None:
             seen = seen_from(inside, down, across, tap, HIGH, WIDE)
             total += tl.load(
                 x + row * x_row + at + ((tap // 3 - 1) * WIDE + tap % 3 - 1), mask=seen, other=0.0
-            )
+            ).to(tl.float32)
         before = tl.load(base + row * base_row + at, mask=at < width * add, other=0.0)
-        tl.store(y + row * y_row + at, before + total / 9.0, mask=inside)
+        tl.store(y + row * y_row + at, before.to(tl.float32) + total / 9.0, mask=inside)
 
 
 def maxima(x: Any, y: Any, add: bool) -> Any:
@@ -159,9 +161,11 @@ def maxima_back(g: Any, index: Any, base: Any, dx: Any) -> None:
 
 
 def halved(x: Any) -> tuple[Any, Any]:
-    """The greatest value of each 2 x 2 block of dense images; which one that was."""
+    """The greatest value of each 2 x 2 block of dense images, in single precision; which one that was."""
+    import torch
+
     rows, channels, high, wide = x.shape
-    y = x.new_empty(rows, channels, high // 2, wide // 2)
+    y = x.new_empty(rows, channels, high // 2, wide // 2, dtype=torch.float32)
     index, width = _bytes(y), y[0].numel()
     _halved[(rows, triton.cdiv(width, SIZE))](
         x, y, index, width, wide, *y.shape[2:], high * wide, SIZE

@@ -32,7 +32,7 @@ def cell(stack: Stack, graph: _cell.Graph) -> Callable[[Tensor, Sequence[_cell.E
         found = [stack.of(step.conv.weight) for step in made if step.conv is not None]
         weights = [weight for _, weight in found if weight is not None]
         leaves = [_leaf(stack, name, weight, first) for name, weight in found]
-        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, *leaves)
+        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, graph.kind, *leaves)
         return out
 
     return summed
@@ -63,9 +63,10 @@ class _Summed(torch.autograd.Function):
         made: list[_cell.Step],
         nodes: int,
         weights: list[Tensor],
+        kind: torch.dtype,
         *leaves: Tensor | None,
     ) -> Tensor:
-        out, kept = _cell.forward(first, made, nodes, weights)
+        out, kept = _cell.forward(first, made, nodes, weights, kind, keep=True)
         ctx.made, ctx.weights = made, weights
         ctx.shapes = [None if leaf is None else leaf.shape for leaf in leaves]
         ctx.save_for_backward(first, out, *kept)
@@ -77,4 +78,5 @@ class _Summed(torch.autograd.Function):
         given = (first, out, gradient.contiguous(), ctx.made, kept, ctx.weights)
         back, found = _cell.backward(*given)
         pairs = zip(found, ctx.shapes, strict=True)
-        return back, None, None, None, *(None if s is None else w.view(s) for w, s in pairs)
+        by_leaves = (None if s is None else w.view(s) for w, s in pairs)
+        return None if back is None else back.to(first.dtype), None, None, None, None, *by_leaves

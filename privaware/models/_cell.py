@@ -30,11 +30,21 @@ WINDOW = (3, 1, 1)
 
 
 class Graph(nn.Module):
-    """Nodes behind `entry`; `summed` is what a training engine may replace."""
+    """Nodes behind `entry`; `summed` is what a training engine may replace.
 
-    def __init__(self, entry: nn.Module, nodes: int) -> None:
+    `short` nodes may be stored as bf16 where products have short mantissas: the kernels mostly wait for memory. What
+    stands behind must take them, as `Halved` does.
+    """
+
+    def __init__(self, entry: nn.Module, nodes: int, short: bool = False) -> None:
         super().__init__()
-        self.entry, self.nodes = entry, nodes
+        self.entry, self.nodes, self.short = entry, nodes, short
+
+    @property
+    def kind(self) -> torch.dtype:
+        """What nodes are stored as."""
+        short = self.short and torch.backends.cuda.matmul.allow_tf32
+        return torch.bfloat16 if short else torch.float32
 
     def summed(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
         """The nodes side by side, from what stands at node 0; edges are in the order of their ends."""
@@ -42,7 +52,7 @@ class Graph(nn.Module):
             made = steps(first, edges)
             if made is not None:
                 weights = [s.conv.weight[None] for s in made if s.conv is not None]
-                return forward(first, made, self.nodes, weights)[0]
+                return forward(first, made, self.nodes, weights, self.kind, keep=False)[0]
         return separately(first, edges, self.nodes)
 
 
@@ -52,8 +62,10 @@ class Cell(Graph):
     `edges` maps (from, to), with 0 for the entry, to a module; an edge that is not there carries nothing.
     """
 
-    def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int) -> None:
-        super().__init__(entry, nodes)
+    def __init__(
+        self, entry: nn.Module, edges: Iterable[Edge], nodes: int, short: bool = False
+    ) -> None:
+        super().__init__(entry, nodes, short)
         self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,13 +93,13 @@ class _Halved(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, index = kernels.halved(x)
         ctx.save_for_backward(index)
-        ctx.shape = x.shape
+        ctx.shape, ctx.kind = x.shape, x.dtype
         return y
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (index,) = ctx.saved_tensors
-        dx = gradient.new_empty(ctx.shape)
+        dx = gradient.new_empty(ctx.shape, dtype=ctx.kind)
         kernels.halved_back(gradient.contiguous(), index, dx)
         return dx
 
@@ -187,10 +199,15 @@ def _state(first: Tensor, out: Tensor, at: int) -> Tensor:
 
 
 def forward(
-    first: Tensor, made: list[Step], nodes: int, weights: Sequence[Tensor]
+    first: Tensor,
+    made: list[Step],
+    nodes: int,
+    weights: Sequence[Tensor],
+    kind: torch.dtype,
+    keep: bool,
 ) -> tuple[Tensor, list[Tensor]]:
-    """All nodes side by side, and what `backward` needs besides; `weights` (models, ...) of the convolutions."""
-    out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:])
+    """All nodes side by side, and if `keep` what `backward` needs besides; `weights` are (models, ...)."""
+    out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=kind)
     kept: list[Tensor] = []
     given = iter(weights)
     for end in range(1, nodes + 1):
@@ -200,8 +217,8 @@ def forward(
                 continue
             x = _state(first, out, step.start)
             if step.kind == "conv":
-                how = (step.groups, step.eps, step.activation, add)
-                kept += kernels.convolved(x, next(given), y, *how)
+                how = (step.groups, step.eps, step.activation, add, keep)
+                kept += kernels.convolved(x, next(given), y, *how) or ()
             elif step.kind == "max":
                 kept.append(kernels.maxima(x, y, add))
             elif step.kind == "average":
@@ -232,12 +249,12 @@ def backward(
         if step.kind == "identity" and base is None:
             slopes[step.start] = g
             continue
-        dx = torch.empty_like(first)
+        dx = torch.empty_like(first, dtype=out.dtype)
         if step.kind == "conv":
-            scales, means = rest.pop(), rest.pop()
+            scales, normed = rest.pop(), rest.pop()
             x, weight = _state(first, out, step.start), left.pop()
             how = (base, dx, step.groups, step.activation)
-            found.append(kernels.convolved_back(x, weight, g, (means, scales), *how))
+            found.append(kernels.convolved_back(x, weight, g, (normed, scales), *how))
         elif step.kind == "max":
             kernels.maxima_back(g, rest.pop(), base, dx)
         elif step.kind == "average":

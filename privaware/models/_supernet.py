@@ -27,8 +27,10 @@ Cells = tuple[str, ...] | None
 class SharedCell(Graph):
     """The graph of one stage; each edge is a dictionary of operations (none for zero)."""
 
-    def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int) -> None:
-        super().__init__(entry, nodes)
+    def __init__(
+        self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, short: bool
+    ) -> None:
+        super().__init__(entry, nodes, short)
         self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
 
     def forward(self, x: Tensor, cell: Cells) -> Tensor:
@@ -50,7 +52,7 @@ class SharedCell(Graph):
             for (start, end), edge, op in zip(self._ends(), self.edges, cell, strict=True)
             if op != "zero"
         ]
-        return Cell(self.entry, chosen, self.nodes)
+        return Cell(self.entry, chosen, self.nodes, self.short)
 
 
 class Supernet(nn.Module):
@@ -66,7 +68,7 @@ class Supernet(nn.Module):
         stages: list[Any] = list(parts["stages"].children())
         self.stem = parts["stem"]
         self.cells = nn.ModuleList(
-            SharedCell(stage.entry, _edges(description, channels), stage.nodes)
+            SharedCell(stage.entry, _edges(description, channels), stage.nodes, stage.short)
             for stage, channels in zip(stages[::2], description.channels, strict=True)
         )
         self.pool = stages[1]

@@ -127,7 +127,9 @@ class Dpnas(Image):
             for (start, end), op in zip(ends, self.cell)
             if op != "zero"
         ]
-        return Cell(self._conv(entering, channels, 1), edges, nodes)
+        # Few numbers would not average the rounding out, and are read fast.
+        short = self.pooling == "max" and min(self.inputs[1:]) >= 16
+        return Cell(self._conv(entering, channels, 1), edges, nodes, short)
 
     def _operation(self, op: str, channels: int) -> nn.Module:
         from torch import nn

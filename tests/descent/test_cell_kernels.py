@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from privaware import _cell_kernels, _kernels, models
 from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, momentum
 from privaware.descent._gradient import accumulate
-from privaware.descent._probe import mantissas
+from privaware.descent._probe import SHORT, mantissas
 from privaware.descent._stack import Stack
 from privaware.models import _cell
 from privaware.models.dpnas import OPERATIONS
@@ -53,14 +53,14 @@ class Standing:
     def fits_groups(self, images: Tensor, groups: int) -> bool:
         return images.shape[1] % groups == 0
 
-    def convolved(self, x, weight, y, groups, eps, kind, add):  # type: ignore[no-untyped-def]
-        made = by_layers(x, weight, groups, eps, kind)
+    def convolved(self, x, weight, y, groups, eps, kind, add, keep):  # type: ignore[no-untyped-def]
+        made = by_layers(x.float(), weight, groups, eps, kind)
         y.copy_(y + made if add else made)
-        return torch.zeros(1), torch.zeros(1)
+        return (torch.zeros(1), torch.zeros(1)) if keep else None
 
-    def convolved_back(self, x, weight, g, moments, base, dx, groups, kind):  # type: ignore[no-untyped-def]
+    def convolved_back(self, x, weight, g, kept, base, dx, groups, kind):  # type: ignore[no-untyped-def]
         with torch.enable_grad():
-            back, found = row_gradients(x, weight, g, groups, kind)
+            back, found = row_gradients(x.float(), weight, g.float(), groups, kind)
         dx.copy_(back if base is None else base + back)
         return found.flatten(2)
 
@@ -74,10 +74,10 @@ class Standing:
         dx.add_(0 if base is None else base)
 
     def halved(self, x):  # type: ignore[no-untyped-def]
-        return F.max_pool2d(x, 2, return_indices=True)
+        return F.max_pool2d(x.float(), 2, return_indices=True)
 
     def halved_back(self, g, index, dx):  # type: ignore[no-untyped-def]
-        dx.zero_().flatten(2).scatter_add_(2, index.flatten(2), g.flatten(2))
+        dx.zero_().flatten(2).scatter_add_(2, index.flatten(2), g.to(dx.dtype).flatten(2))
 
     def averaged(self, x, base, y):  # type: ignore[no-untyped-def]
         made = F.avg_pool2d(x, 3, 1, 1)
@@ -113,7 +113,9 @@ def test_adding_into_the_output_gives_what_layers_give(
     used = []
     standing = Standing()
     monkeypatch.setattr(_cell, "kernels", standing)
-    monkeypatch.setattr(_cell, "forward", lambda *a, f=_cell.forward: used.append(1) or f(*a))
+    monkeypatch.setattr(
+        _cell, "forward", lambda *a, f=_cell.forward, **k: used.append(1) or f(*a, **k)
+    )
     with torch.no_grad():
         torch.testing.assert_close(net(x), plain, rtol=1e-5, atol=1e-6)
     found, sizes = clipped_sum(net, cross_entropy, x, y, norm=0.5)
@@ -121,6 +123,40 @@ def test_adding_into_the_output_gives_what_layers_give(
     torch.testing.assert_close(sizes, norms, rtol=1e-4, atol=1e-6)
     for name, value in sums.items():
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-6)
+
+
+def test_short_mantissas_store_nodes_in_half_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network(drawn(0), inputs=[1, 16, 16])
+    made = torch.Generator().manual_seed(3)
+    x, y = torch.rand(6, 1, 16, 16, generator=made), torch.arange(6) % 3
+    sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
+    stored: list[torch.dtype] = []
+    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_cell, "forward", kinds(stored))
+    stack = Stack([net])
+    total = torch.zeros_like(stack.theta)
+    given: Any = {"rows": len(x), "clip": flat(0.5), "norm": 0.5, "total": total}
+    with mantissas("tf32"):
+        squares = accumulate(stack, cross_entropy, (x,), y, **given)
+    assert set(stored) == {torch.bfloat16}
+    torch.testing.assert_close(squares[:, 0].sqrt(), norms, rtol=SHORT, atol=0)
+    apart = [(stack.view(total, s)[0] - sums[s.name]).square().sum() for s in stack.slots]
+    assert 0 < float(sum(apart)) ** 0.5 < SHORT * 0.5 * len(x)
+
+
+@pytest.mark.parametrize("other", [{"pooling": "average"}, {"inputs": [1, 8, 8]}])
+def test_nodes_stay_single_where_bf16_would_not_do(other: dict[str, Any]) -> None:
+    net = network(drawn(0), **{"inputs": [1, 16, 16]} | other)
+    assert not any(part.short for part in net.modules() if isinstance(part, _cell.Cell))
+
+
+def kinds(stored: list[torch.dtype], forward: Any = _cell.forward) -> Any:
+    def noted(*given: Any, **more: Any) -> Any:
+        made = forward(*given, **more)
+        stored.append(made[0].dtype)
+        return made
+
+    return noted
 
 
 def test_several_models_each_convolve_with_their_own_weights(
@@ -169,31 +205,43 @@ def test_operations_without_a_kernel_are_left_to_their_layers(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", range(6))
 def test_the_convolution_kernels_agree_with_layers(shape: tuple[int, ...], kind: int) -> None:
+    check_convolution(shape, kind, torch.float32, 1e-5)
+
+
+@cuda
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[5], SHAPES[6]])
+def test_the_convolution_kernels_store_bf16(shape: tuple[int, ...]) -> None:
+    check_convolution(shape, 2, torch.bfloat16, 0.03)
+
+
+def check_convolution(shape: tuple[int, ...], kind: int, stored: torch.dtype, slack: float) -> None:
     count, channels, high, wide, groups = shape
     torch.manual_seed(kind)
     many = 2
-    x = (torch.randn(many * count, 3 * channels, high, wide) + 3).cuda()[:, channels : 2 * channels]
+    wide_x = (torch.randn(many * count, 3 * channels, high, wide) + 3).cuda().to(stored)
+    x = wide_x[:, channels : 2 * channels]
     weight = torch.randn(many, channels, 1, 3, 3).cuda()
-    g, base = torch.randn(2, *x.shape).cuda()
+    g, base = torch.randn(2, *x.shape).cuda().to(stored)
     y = base.clone()
     assert _cell_kernels.fits(x)
     assert _cell_kernels.fits_groups(x, groups)
-    moments = _cell_kernels.convolved(x, weight, y, groups, 1e-5, kind, add=True)
+    kept = _cell_kernels.convolved(x, weight, y, groups, 1e-5, kind, add=True, keep=True)
+    assert kept is not None
     double = [t.double().cpu() for t in (x, weight, g)]
-    close(y - base, by_layers(double[0], double[1], groups, 1e-5, kind))
+    close(y.double() - base, by_layers(double[0], double[1], groups, 1e-5, kind), slack)
     back, own = row_gradients(*double, groups, kind)
     dx = torch.full_like(base, float("nan"))
-    dw = _cell_kernels.convolved_back(x, weight, g, moments, base, dx, groups, kind)
-    close(dx - base, back)
-    close(dw.view_as(own), own)
-    _cell_kernels.convolved_back(x, weight, g, moments, None, dx, groups, kind)
-    close(dx, back)
+    dw = _cell_kernels.convolved_back(x, weight, g, kept, base, dx, groups, kind)
+    close(dx.double() - base, back, slack)
+    close(dw.view_as(own), own, slack)
+    _cell_kernels.convolved_back(x, weight, g, kept, None, dx, groups, kind)
+    close(dx, back, slack)
 
 
-def close(found: Tensor, true: Tensor) -> None:
-    """Whole tensors to about the rounding of single precision."""
+def close(found: Tensor, true: Tensor, slack: float) -> None:
+    """Whole tensors to about the rounding of what is stored."""
     apart = (found.double().cpu() - true.detach()).norm() / true.detach().norm()
-    assert float(apart) < 1e-5
+    assert float(apart) < slack
 
 
 @cuda
