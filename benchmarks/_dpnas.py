@@ -142,9 +142,8 @@ def train(
         clip=flat(0.1),
         update=momentum(case.lr, 0.9),
         precision=precision,
-        physical=2304
-        if device.startswith("cuda")
-        else None,  # a whole sample at once, almost always
+        # A whole sample at once, almost always.
+        physical=2208 if device.startswith("cuda") else None,
     )
     marks = Marks("", 1, *scaled(test, data, device), case.marks)
     network = models.build(description, np.random.default_rng(seed))

@@ -124,11 +124,13 @@ def on_pixels(
 ) -> dict[str, Any]:
     """One seed of the end-to-end CNN."""
     pixels = _pixels(setting.data, bench.device, 600 if bench.quick else None)
+    if setting.rows:
+        pixels = some(pixels, setting.rows, seed)
     rows = len(pixels.x)
     batch = bench.batch(setting.batch, rows)
     shuffled = sampler == "shuffled"
     descent = Descent(
-        steps=3 if bench.quick else setting.epochs * (rows // batch),
+        steps=3 if bench.quick else setting.steps or setting.epochs * (rows // batch),
         sampler=Shuffled(batch, rows, seed) if shuffled else Poisson(rate=batch / rows),
         clip=flat(NORM),
         update=momentum(setting.base_lr * batch / 512, 0.9),

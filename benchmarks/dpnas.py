@@ -8,7 +8,8 @@
 Every job is one line of the store, written when it is done; the same command goes on where it stopped, and a search
 goes on from its last saved epoch (a file beside the store). The most important and cheapest come first; `--only` takes
 beginnings of names such as `search/mnist` or `train/cifar10/found`. With `--limit` no job is begun that would end past
-so many seconds, judged by jobs of its kind that are in the store, or by a guess.
+so many seconds, judged by jobs of its kind that are in the store, or by a guess. Several processes may share a store:
+each takes what no other has taken.
 
 Searches run on benchmark rows as public ones: steps clipped at 0.1 with noise 0.8, exact scores, nothing charged, as in
 the paper. Networks are trained from scratch on all training rows with the authors' evaluation settings (clipping norm
@@ -19,6 +20,7 @@ where the classic epsilon reaches 1, 2 and 3.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import sys
@@ -26,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 DATA = ("mnist", "fashion_mnist", "cifar10")
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "tanh", "hardtanh", "leaky_relu")
@@ -47,8 +49,10 @@ class Job:
     def kind(self) -> str:
         """Jobs that take about equally long."""
         words = self.name.split("/")
-        small = words[2] in ("small", "cnn") if len(words) > 2 else False
-        return "/".join([*words[:2], *(words[2:3] if small or words[0] == "search" else ())])
+        if words[0] == "train":
+            form = {"small": "small", "sgd": "small", "random": "small", "cnn": "cnn"}
+            words[2] = form.get(words[2].partition("_")[0], "whole")
+        return "/".join(words[:3])
 
 
 def found(data: str, what: str = "found", seeds: range = range(SEEDS), of: str = "") -> list[Job]:
@@ -68,28 +72,27 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
         return
     yield Job("check")
     for data in chosen:
-        yield from found(data, "paper", range(1))
-    for data in chosen:
         yield Job(f"search/{data}/dp")
+    for data in chosen:
         yield from found(data)
-    for data in chosen:
-        yield from found(data, "small")
-    for data in chosen:
-        yield from found(data, "cnn")
-    for data in chosen:
-        yield from found(data, "paper", range(1, SEEDS))
+    last = chosen[-1]
+    yield Job(f"search/{last}/sgd")
     for data in chosen:
         for other in chosen:
             if other != data:
-                yield from found(data, f"from_{other}", range(3), of=other)
-    last = chosen[-1]
-    yield Job(f"search/{last}/uniform")
-    yield Job(f"search/{last}/sgd")
+                yield from found(data, f"from_{other}", range(1), of=other)
     for name in (*ACTIVATIONS, "average_pool"):
-        yield from found(last, f"cnn_{name}", range(3))
+        yield from found(last, f"cnn_{name}", range(1))
+    for seed in range(SEEDS):
+        for data in chosen:
+            yield from found(data, "small", range(seed, seed + 1))
+            yield from found(data, "cnn", range(seed, seed + 1))
     for at in range(20):
         yield from found(last, f"sgd_{at:02d}", range(1))
         yield from found(last, f"random_{at:02d}", range(1))
+    for data in chosen:
+        yield from found(data, "paper", range(1))
+    yield Job(f"search/{last}/uniform")
 
 
 def quick() -> Iterator[Job]:
@@ -139,9 +142,10 @@ def network(data: str, what: str, store: Store) -> dict[str, Any]:
     if kind == "random":
         import numpy as np
 
-        return _dpnas.described(data, uniform(20, 5, np.random.default_rng(7))[int(rest)])
+        cell = uniform(20, 5, np.random.default_rng(7))[int(rest)]
+        return _dpnas.described(data, cell, **case.small)
     if kind == "sgd":
-        return _dpnas.described(data, store[f"search/{data}/sgd"]["cells"][int(rest)])
+        return _dpnas.described(data, store[f"search/{data}/sgd"]["cells"][int(rest)], **case.small)
     cell = store[f"search/{rest if kind == 'from' else data}/dp"]["cell"]
     return _dpnas.described(data, cell, **(case.small if kind == "small" else {}))
 
@@ -183,24 +187,45 @@ def expected(job: Job, known: Store) -> float:
 
 
 def run(given: argparse.Namespace) -> None:
-    began, store = time.monotonic(), read(given.store)
-    todo = [job for job in listed(given) if job.name not in store]
-    for at, job in enumerate(todo):
+    began = time.monotonic()
+    while True:
+        store = read(given.store)
+        todo = [job for job in listed(given) if job.name not in store]
+        ready = [job for job in todo if all(need in store for need in job.needs)]
+        held = next((both for both in ((job, claim(given, job)) for job in ready) if both[1]), None)
         gone = time.monotonic() - began
-        if gone + 1.15 * expected(job, store) > given.limit:
-            print(
-                f"{job.name} would pass the limit of {given.limit:.0f} s: {len(todo) - at} jobs are left"
-            )
-            return
-        if missing := [need for need in job.needs if need not in store]:
-            print(f"{job.name} waits for {missing[0]}", flush=True)
+        if held is None:
+            names = {job.name for job in todo}
+            if gone > given.limit or not any(names.intersection(job.needs) for job in todo):
+                return
+            time.sleep(1)  # another process has what the rest waits for
             continue
+        job, file = held
+        if gone + 1.15 * expected(job, store) > given.limit:
+            print(f"{job.name} would pass the limit of {given.limit:.0f} s: {len(todo)} are left")
+            return
         start = time.monotonic()
         record = {"job": job.name, **done(job, store, given)}
         record |= {"wall": round(time.monotonic() - start, 1), "device": given.device}
-        store[job.name] = record
         keep(given.store, record)
-        print(f"[{gone:.0f} s, {len(todo) - at - 1} left] {told(record)}", flush=True)
+        file.close()
+        print(f"[{gone:.0f} s, {len(todo) - 1} left] {told(record)}", flush=True)
+
+
+def claim(given: argparse.Namespace, job: Job) -> IO[str] | None:
+    """A lock on the job, held until it is closed or this process ends; None if another process has it."""
+    folder = given.store.with_suffix(".claims")
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / job.name.replace("/", ".")).open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    if job.name in read(given.store):  # done between looking and locking
+        file.close()
+        return None
+    return file
 
 
 def told(record: dict[str, Any]) -> str:

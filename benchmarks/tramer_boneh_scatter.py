@@ -100,16 +100,13 @@ def cells(bench: Bench) -> Iterator[Cell]:
         for batch in (2048, 512, 128):
             yield f"iterated {batch} {seed}", partial(iterated, bench, batch, seed)
     for rows, seed in product((10_000, 25_000), range(2)):
-        price = PRICES["sizes"][f"{rows} 60"]
-        small = replace(
-            BEST[5],
-            kind="floored 8",
-            rows=rows,
-            base_lr=0.125,
-            noise=price["noise"],
-            steps=price["steps"],
-        )
-        yield f"sizes cnn {rows} {seed}", partial(trained, bench, small, seed, every=50)
+        small = replace(BEST[5], kind="floored 8", rows=rows, base_lr=0.125)
+        made = priced(small, 60)
+        yield f"sizes cnn {rows} {seed}", partial(trained, bench, made, seed, every=50)
+    for (rows, epochs), seed in product(((10_000, 30), (25_000, 60)), range(2)):
+        small = replace(BEST[5], head="pixels", kind="none", rows=rows, base_lr=0.125)
+        made = priced(small, epochs)
+        yield f"sizes pixels {rows} {seed}", partial(on_pixels, bench, made, seed)
     for name, seed in product(("mnist", "fashion_mnist"), SEEDS):
         yield f"pixels {name} {seed}", partial(from_pixels, bench, name, seed)
     yield from part_of_grid(bench, "cnn", "point", KINDS, trained, every=1000)
@@ -122,6 +119,12 @@ def seeds(bench: Bench, what: str, setting: Setting, **more: Any) -> Iterator[Ce
     for seed in SEEDS:
         name = f"{what} {setting.data} {setting.head} {seed}"
         yield name, partial(trained, bench, setting, seed, **more)
+
+
+def priced(setting: Setting, epochs: int) -> Setting:
+    """Steps and noise of Figure 4 for the number of rows; epochs are those of 50,000 rows."""
+    price = PRICES["sizes"][f"{setting.rows} {epochs}"]
+    return replace(setting, noise=price["noise"], steps=price["steps"])
 
 
 def part_of_grid(
