@@ -21,6 +21,7 @@ from privaware.descent import (
     Poisson,
     clipped_sum,
     cross_entropy,
+    ema,
     flat,
     momentum,
 )
@@ -108,20 +109,23 @@ def described(data: str, cell: Cell | list[Any], **more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Marks(Checkpoint):
-    """Keeps no file: at the marks it scores the model on test rows."""
+    """Keeps no file: at the marks it scores on test rows the model with averaged parameters, and that with the last."""
 
     tested: Any = None
     truth: Any = None
     at: tuple[int, ...] = ()
     scores: list[float] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
 
     def load(self, run: Any) -> None:
         """Runs begin at their beginning."""
 
     def maybe(self, run: Any) -> None:
         if run.step in self.at:
-            network = run.released()[0].to(self.tested.device).eval()
-            self.scores.append(accuracy(network, self.tested, self.truth))
+            last = run.stack.released(run.modules, run.stack.theta)
+            for networks, scores in ((run.released(), self.scores), (last, self.last)):
+                network = networks[0].to(self.tested.device).eval()
+                scores.append(accuracy(network, self.tested, self.truth))
 
 
 @torch.no_grad()
@@ -141,6 +145,7 @@ def train(
         sampler=Poisson(rate=case.batch / len(rows)),
         clip=flat(0.1),
         update=momentum(case.lr, 0.9),
+        average=ema(),
         precision=precision,
         # A whole sample at once, almost always.
         physical=2208 if device.startswith("cuda") else None,
@@ -154,6 +159,7 @@ def train(
         "data": data,
         "seed": seed,
         "accuracy": marks.scores,
+        "last": marks.last,
         "parameters": models.count(description),
         "cell": description.get("cell"),
         "precision": precision,

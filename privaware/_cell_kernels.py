@@ -33,6 +33,8 @@ __all__ = [
     "halved_back",
     "maxima",
     "maxima_back",
+    "normed",
+    "normed_back",
 ]
 
 ACTIVATIONS = ("linear", "relu", "selu", "tanh", "hardtanh", "sigmoid")
@@ -159,6 +161,26 @@ if triton is not None:
         tl.debug_barrier()  # all neighbours have read
         tl.store(own + spot, back, mask=inside)
 
+    @compiled
+    def _normed(x, y, scales, eps, COUNT: tl.constexpr, SIZE: tl.constexpr):
+        at, place = tl.program_id(0), tl.arange(0, SIZE)
+        start, inside = at.to(tl.int64) * COUNT, place < COUNT
+        z = tl.load(x + start + place, mask=inside, other=0.0)
+        z = tl.where(inside, z - tl.sum(z, 0) / COUNT, 0.0)
+        scale = 1.0 / tl.sqrt(tl.sum(z * z, 0) / COUNT + eps)
+        tl.store(y + start + place, z * scale, mask=inside)
+        tl.store(scales + at, scale)
+
+    @compiled
+    def _normed_back(g, y, scales, dx, COUNT: tl.constexpr, SIZE: tl.constexpr):
+        at, place = tl.program_id(0), tl.arange(0, SIZE)
+        start, inside = at.to(tl.int64) * COUNT, place < COUNT
+        slope = tl.load(g + start + place, mask=inside, other=0.0)
+        z = tl.load(y + start + place, mask=inside, other=0.0)
+        level, tilt = tl.sum(slope, 0) / COUNT, tl.sum(slope * z, 0) / COUNT
+        back = tl.load(scales + at) * (slope - level - z * tilt)
+        tl.store(dx + start + place, back, mask=inside)
+
 
 def fits(images: Any) -> bool:
     """Whether the kernels can take these: single precision or bf16 on a ready device, without gaps in a row."""
@@ -219,6 +241,27 @@ def convolved_back(
         **tile, **_threads(tile, back=True),
     )  # fmt: skip
     return dw
+
+
+def normed(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
+    """Dense images with each group of channels normed; each group's scale."""
+    y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
+    count = x[0].numel() // groups
+    size = _power(count)
+    _normed[(len(x) * groups,)](x, y, scales, eps, count, size, num_warps=_warps(size))
+    return y, scales
+
+
+def normed_back(g: Any, y: Any, scales: Any) -> Any:
+    """The gradient by what was normed, from that by the result `y`."""
+    dx, count = y.new_empty(y.shape), y[0].numel() // scales.shape[1]
+    size = _power(count)
+    _normed_back[(scales.numel(),)](g, y, scales, dx, count, size, num_warps=_warps(size))
+    return dx
+
+
+def _warps(size: int) -> int:
+    return min(16, max(1, size // 512))
 
 
 def _tile(shape: Any, groups: int) -> dict[str, int]:

@@ -16,7 +16,18 @@ from torch import Tensor, nn
 
 from privaware import _cell_kernels as kernels
 
-__all__ = ["Cell", "Edge", "Graph", "Halved", "Step", "backward", "forward", "separately", "steps"]
+__all__ = [
+    "Cell",
+    "Edge",
+    "Graph",
+    "Halved",
+    "Normed",
+    "Step",
+    "backward",
+    "forward",
+    "separately",
+    "steps",
+]
 
 Edge = tuple[int, int, nn.Module]
 KINDS: dict[type[nn.Module], str] = {
@@ -104,6 +115,33 @@ class _Halved(torch.autograd.Function):
         return dx
 
 
+class Normed(nn.GroupNorm):
+    """Group norm without parameters; on a GPU it is one kernel each way."""
+
+    def __init__(self, groups: int, channels: int) -> None:
+        super().__init__(groups, channels, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 4 or x.dtype != torch.float32 or not kernels.fits(x) or not x.is_contiguous():
+            return super().forward(x)
+        if not kernels.fits_groups(x, self.num_groups):
+            return super().forward(x)
+        made: Tensor = _Normed.apply(x, self.num_groups, self.eps)
+        return made
+
+
+class _Normed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: int, eps: float) -> Tensor:
+        y, scales = kernels.normed(x, groups, eps)
+        ctx.save_for_backward(y, scales)
+        return y  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return kernels.normed_back(gradient.contiguous(), *ctx.saved_tensors), None, None
+
+
 def separately(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
     """Every operation as its layer computes it."""
     states = [first]
@@ -165,9 +203,15 @@ def _step(start: int, end: int, op: nn.Module) -> Step | None:
         and (after[0].min_val, after[0].max_val) != (-1, 1)
     ):
         return None
-    if activation is None or not _plain(conv) or type(norm) is not nn.GroupNorm or norm.affine:
+    if (
+        activation is None
+        or not _plain(conv)
+        or type(norm) not in (nn.GroupNorm, Normed)
+        or norm.affine
+    ):
         return None
     assert isinstance(conv, nn.Conv2d)
+    assert isinstance(norm, nn.GroupNorm)
     number = kernels.ACTIVATIONS.index(activation)
     return Step(start, end, "conv", conv, norm.num_groups, norm.eps, number)
 

@@ -105,16 +105,12 @@ class Dpnas(Image):
     def _conv(self, channels: int, filters: int, kernel: int, apart: bool = False) -> nn.Sequential:
         from torch import nn
 
+        from privaware.models._cell import Normed
+
+        groups = channels if apart else 1
+        given: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
         return nn.Sequential(
-            nn.Conv2d(
-                channels,
-                filters,
-                kernel,
-                padding=kernel // 2,
-                groups=channels if apart else 1,
-                bias=False,
-            ),
-            nn.GroupNorm(self.groups, filters, affine=False),
+            nn.Conv2d(channels, filters, kernel, **given), Normed(self.groups, filters)
         )
 
     def _cell(self, entering: int, channels: int) -> nn.Module:

@@ -79,6 +79,16 @@ class Standing:
     def halved_back(self, g, index, dx):  # type: ignore[no-untyped-def]
         dx.zero_().flatten(2).scatter_add_(2, index.flatten(2), g.to(dx.dtype).flatten(2))
 
+    def normed(self, x, groups, eps):  # type: ignore[no-untyped-def]
+        parts = x.unflatten(1, (groups, -1)).flatten(2)
+        scales = (parts.var(2, correction=0) + eps).rsqrt()
+        return F.group_norm(x, groups, eps=eps), scales
+
+    def normed_back(self, g, y, scales):  # type: ignore[no-untyped-def]
+        slope, z = (t.unflatten(1, (scales.shape[1], -1)).flatten(2) for t in (g, y))
+        level, tilt = slope.mean(2, keepdim=True), (slope * z).mean(2, keepdim=True)
+        return (scales[..., None] * (slope - level - z * tilt)).view_as(y)
+
     def averaged(self, x, base, y):  # type: ignore[no-untyped-def]
         made = F.avg_pool2d(x, 3, 1, 1)
         y.copy_(made if base is None else base + made)
@@ -262,6 +272,19 @@ def test_the_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(dx, base + torch.autograd.grad(true, x, g)[0])
     _cell_kernels.averaged(x.detach(), base, y)
     torch.testing.assert_close(y, base + F.avg_pool2d(x.detach(), 3, 1, 1))
+
+
+@cuda
+@pytest.mark.parametrize(("shape", "groups"), [((3, 48, 32, 32), 8), ((2, 5, 3, 3), 1)])
+def test_the_norm_kernels_agree_with_layers(shape: tuple[int, ...], groups: int) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(shape) + 4).cuda().requires_grad_()
+    true, found = F.group_norm(x, groups), _cell.Normed(groups, shape[1])(x)
+    assert "_Normed" in type(found.grad_fn).__name__
+    torch.testing.assert_close(found, true, rtol=1e-4, atol=1e-5)
+    g = torch.randn_like(true)
+    both = [torch.autograd.grad(t, x, g)[0] for t in (found, true)]
+    torch.testing.assert_close(*both, rtol=1e-3, atol=1e-5)
 
 
 @cuda
