@@ -33,7 +33,14 @@ from typing import IO, Any
 DATA = ("mnist", "fashion_mnist", "cifar10")
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "hardtanh", "leaky_relu")
 """Beside tanh, which is the plain `cnn`."""
-GUESS = {"check": 40.0, "search": 160.0, "mnist": 30.0, "fashion_mnist": 30.0, "cifar10": 55.0}
+GUESS = {
+    "check": 40.0,
+    "search": 110.0,
+    "derive": 60.0,
+    "mnist": 30.0,
+    "fashion_mnist": 30.0,
+    "cifar10": 55.0,
+}
 SEEDS = 5
 
 Store = dict[str, dict[str, Any]]
@@ -58,12 +65,12 @@ class Job:
 
 def found(data: str, what: str = "found", seeds: range = range(SEEDS), of: str = "") -> list[Job]:
     """Trainings of one network on one data set."""
-    needs = (f"search/{of or data}/dp",)
-    if what.startswith(("paper", "cnn", "random")):
-        needs = ()
+    needs = {f"derive/{of or data}", f"derive/{data}"}
+    if what.startswith("cnn"):
+        needs = set()
     elif what.startswith("sgd"):
-        needs = (f"search/{data}/sgd",)
-    return [Job(f"train/{data}/{what}/{seed}", needs) for seed in seeds]
+        needs |= {f"search/{data}/sgd"}
+    return [Job(f"train/{data}/{what}/{seed}", tuple(needs)) for seed in seeds]
 
 
 def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
@@ -75,6 +82,7 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
     for data in chosen:
         yield Job(f"search/{data}/dp")
     for data in chosen:
+        yield Job(f"derive/{data}", (f"search/{data}/dp",))
         yield from found(data)
     last = chosen[-1]
     yield Job(f"search/{last}/sgd")
@@ -99,6 +107,7 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
 def quick() -> Iterator[Job]:
     """The whole way on small data."""
     yield Job("search/digits/dp")
+    yield Job("derive/digits", ("search/digits/dp",))
     yield from found("digits", "found", range(3))
     for at in range(6):
         yield from found("digits", f"random_{at:02d}", range(1))
@@ -124,12 +133,15 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
 
         what, epsilon = words[2].split("_")
         return charged(what, float(epsilon), int(words[3]))
-    description = network(words[1], words[2], store)
-    return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision)
+    if words[0] == "derive":
+        found = store[f"search/{words[1]}/dp"]
+        return _dpnas.derive(words[1], found, given.device, given.precision)
+    description, lr = network(words[1], words[2], store)
+    return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision, lr)
 
 
-def network(data: str, what: str, store: Store) -> dict[str, Any]:
-    """The description behind the third word of a training's name."""
+def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
+    """The description behind the third word of a training's name, and the learning rate."""
     from benchmarks import _dpnas
     from privaware.search._cells import uniform
 
@@ -137,18 +149,19 @@ def network(data: str, what: str, store: Store) -> dict[str, Any]:
     kind, _, rest = what.partition("_")
     if kind == "cnn":
         more = {"pooling": "average"} if rest == "average_pool" else {"activation": rest or "tanh"}
-        return {**case.cnn, **more}
+        return {**case.cnn, **more}, case.cnn_lr
     if kind == "paper":
-        return _dpnas.described(data, _dpnas.CELLS[data])
-    if kind == "random":
+        cell = _dpnas.CELLS[data]
+    elif kind == "random":
         import numpy as np
 
-        cell = uniform(20, 5, np.random.default_rng(7))[int(rest)]
-        return _dpnas.described(data, cell, **case.small)
-    if kind == "sgd":
-        return _dpnas.described(data, store[f"search/{data}/sgd"]["cells"][int(rest)], **case.small)
-    cell = store[f"search/{rest if kind == 'from' else data}/dp"]["cell"]
-    return _dpnas.described(data, cell, **(case.small if kind == "small" else {}))
+        cell = list(uniform(20, 5, np.random.default_rng(7))[int(rest)])
+    elif kind == "sgd":
+        cell = store[f"search/{data}/sgd"]["cells"][int(rest)]
+    else:
+        cell = store[f"derive/{rest if kind == 'from' else data}"]["cell"]
+    small = case.small if kind in ("small", "sgd", "random") else {}
+    return _dpnas.described(data, cell, **small), store[f"derive/{data}"]["lr"]
 
 
 def progress(name: str) -> Callable[[int, int, float], None]:
