@@ -85,23 +85,29 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
         yield Job(f"derive/{data}", (f"search/{data}/dp",))
         yield from found(data)
     last = chosen[-1]
-    yield Job(f"search/{last}/sgd")
+    yield from hand_made(chosen, range(1))
     for data in chosen:
         for other in chosen:
             if other != data:
                 yield from found(data, f"from_{other}", range(1), of=other)
     for name in (*ACTIVATIONS, "average_pool"):
         yield from found(last, f"cnn_{name}", range(1))
-    for seed in range(SEEDS):
-        for data in chosen:
-            yield from found(data, "small", range(seed, seed + 1))
-            yield from found(data, "cnn", range(seed, seed + 1))
+    yield Job(f"search/{last}/sgd")
     for at in range(20):
         yield from found(last, f"sgd_{at:02d}", range(1))
         yield from found(last, f"random_{at:02d}", range(1))
+    yield from hand_made(chosen, range(1, SEEDS))
     for data in chosen:
         yield from found(data, "paper", range(1))
     yield Job(f"search/{last}/uniform")
+
+
+def hand_made(chosen: tuple[str, ...], seeds: range) -> Iterator[Job]:
+    """The found cell in the small form beside the hand-made network."""
+    for seed in seeds:
+        for data in chosen:
+            yield from found(data, "small", range(seed, seed + 1))
+            yield from found(data, "cnn", range(seed, seed + 1))
 
 
 def quick() -> Iterator[Job]:
