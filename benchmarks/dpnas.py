@@ -167,7 +167,8 @@ def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
     else:
         cell = store[f"derive/{rest if kind == 'from' else data}"]["cell"]
     small = case.small if kind in ("small", "sgd", "random") else {}
-    return _dpnas.described(data, cell, **small), store[f"derive/{data}"]["lr"]
+    lr = _dpnas.long_rate(data, store[f"derive/{data}"]["lr"])
+    return _dpnas.described(data, cell, **small), lr
 
 
 def progress(name: str) -> Callable[[int, int, float], None]:
