@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import Descent, FullBatch, flat, sgd
+from privaware.descent import Descent, FullBatch, _probe, cross_entropy, flat, sgd
 from privaware.descent._convolution import Convolved
 from privaware.descent._geometry import Geometry
 from privaware.descent._probe import mantissas
 from privaware.descent._run import Run
 from privaware.descent._shares import Outer, square_sums
 from privaware.descent._standardised import Standardised
+from privaware.errors import Refused
 from privaware.noise import Rng
 
 MOST = 1 + 2.0**-10 - 2.0**-23
@@ -124,3 +125,27 @@ def test_a_sum_made_afresh_sees_the_inputs_that_the_norm_saw(places, monkeypatch
             assert share.kept is None
             assert torch.equal(cut(share.inputs), rounded(share.inputs))
             torch.testing.assert_close(squares, square_sums(share.rows()), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.TRIES, True)])
+def test_rounding_that_switches_a_unit_is_not_taken_for_a_wrong_rule(monkeypatch, wrong, refused):
+    """`wrong` draws of made-up rows fail with short mantissas; the same ones for the general way."""
+    plain, seen = _probe._agrees, []
+
+    def agrees(module, loss, rows, *rest):
+        if not torch.backends.cuda.matmul.allow_tf32:
+            return plain(module, loss, rows, *rest)
+        if not any(torch.equal(rows[0], other) for other in seen):
+            seen.append(rows[0])
+        return not any(torch.equal(rows[0], other) for other in seen[:wrong])
+
+    monkeypatch.setattr(_probe, "_agrees", agrees)
+    module, x, y = nn.Linear(4, 2), torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)
+    given = (module, cross_entropy, (x,), y, "cpu")
+    with mantissas("tf32"):
+        if refused:
+            with pytest.raises(Refused, match="cannot be had"):
+                _probe.proven(*given)
+        else:
+            assert _probe.proven(*given) is False
+    assert len(seen) == (_probe.TRIES if refused else 2)
