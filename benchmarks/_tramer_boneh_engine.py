@@ -150,6 +150,44 @@ def on_pixels(
     return {"setting": asdict(setting), "score": right(made, pixels, bench.device)}
 
 
+def together(bench: Bench, settings: list[Setting], seed: int) -> list[dict[str, Any]]:
+    """CNNs that differ in learning rate alone, as one population on the same rows."""
+    first, rng = settings[0], Rng(seed=seed)
+    if first.head == "pixels":
+        rows = _pixels(first.data, bench.device, 600 if bench.quick else None)
+        name = _case(first.data).network
+    else:
+        rows = normalised(bench.features(first.data), first.kind, first.data, rng)
+        name = NETWORKS[first.head, rows.x.shape[1]]
+    count = len(rows.x)
+    batch = bench.batch(first.batch, count)
+    rates = [setting.base_lr * batch / 512 for setting in settings]
+    descent = Descent(
+        steps=3 if bench.quick else first.epochs * (count // batch),
+        sampler=Poisson(rate=batch / count),
+        clip=flat(NORM),
+        update=momentum(rates[0], 0.9),
+        precision="tf32",
+        physical=4000 if name == NETWORKS["cnn", 243] else None,
+        overflow=1e-10,
+    )
+    made = descent.run_population(
+        [models.build(models.named()[name].description, np.random.default_rng(seed))]
+        * len(settings),
+        rows.x,
+        rows.y,
+        noise=[noise_of(setting) for setting in settings],
+        lr=rates,
+        rows=count,
+        rng=rng,
+        device=bench.device,
+    )
+    return [
+        {"setting": asdict(setting), "score": right(network, rows, bench.device)}
+        for setting, network in zip(settings, made, strict=True)
+    ]
+
+
 def _case(name: str) -> tramer_boneh.Case:
     return next(case for case in tramer_boneh.CASES if case.data == name)
 

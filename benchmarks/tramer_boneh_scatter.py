@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._tramer_boneh_engine import from_pixels, on_pixels, trained
+from benchmarks._tramer_boneh_engine import from_pixels, on_pixels, together, trained
 from benchmarks._tramer_boneh_features import Bench
 from benchmarks._tramer_boneh_settings import (
     BATCHES,
@@ -77,7 +77,7 @@ def _synchronised(device: str) -> None:
 Cell = tuple[str, Callable[[], dict[str, Any]]]
 
 
-def cells(bench: Bench) -> Iterator[Cell]:
+def cells(bench: Bench, done: set[str]) -> Iterator[Cell]:
     """Everything, the most important and cheapest first."""
     yield "scatter", partial(scatter_check, bench)
     for setting in BEST[:5]:
@@ -109,8 +109,8 @@ def cells(bench: Bench) -> Iterator[Cell]:
         yield f"sizes pixels {rows} {seed}", partial(on_pixels, bench, made, seed)
     for name, seed in product(("mnist", "fashion_mnist"), SEEDS):
         yield f"pixels {name} {seed}", partial(from_pixels, bench, name, seed)
-    yield from part_of_grid(bench, "cnn", "point", KINDS, trained, every=1000)
-    yield from part_of_grid(bench, "pixels", "raw point", ("none",), on_pixels)
+    yield from part_of_grid(bench, "pixels", "raw point", ("none",), done)
+    yield from part_of_grid(bench, "cnn", "point", KINDS, done)
     for seed in SEEDS:
         yield f"pixels cifar10 {seed}", partial(from_pixels, bench, "cifar10", seed)
 
@@ -128,26 +128,34 @@ def priced(setting: Setting, epochs: int) -> Setting:
 
 
 def part_of_grid(
-    bench: Bench,
-    head: str,
-    word: str,
-    kinds: tuple[str, ...],
-    train: Callable[..., dict[str, Any]],
-    **more: Any,
+    bench: Bench, head: str, word: str, kinds: tuple[str, ...], done: set[str]
 ) -> Iterator[Cell]:
-    """Points of Table 12 for a CNN in a fixed random order, the data sets in turn; the limit ends them."""
+    """Points of Table 12 for a CNN in a fixed random order, the data sets in turn; the limit ends them.
+
+    The points that differ in learning rate alone and are not done are one population.
+    """
     orders = []
     for name in RATES:
-        points = list(product(BATCHES, EPOCHS[name], RATES[name], kinds))
+        points = list(product(BATCHES, EPOCHS[name], kinds))
         random.Random(f"grid {name}").shuffle(points)
         orders.append([(name, *point) for point in points])
     for some in zip(*orders):
-        for name, batch, epochs, lr, kind in some:
-            setting = Setting(
-                data=name, head=head, batch=batch, base_lr=lr, epochs=epochs, kind=kind
-            )
-            key = f"{word} {name} {batch} {epochs} {lr:g} {kind}"
-            yield key, partial(train, bench, setting, 0, **more)
+        for name, batch, epochs, kind in some:
+            whole = Setting(data=name, head=head, batch=batch, base_lr=0, epochs=epochs, kind=kind)
+            each = {
+                f"{word} {name} {batch} {epochs} {lr:g} {kind}": replace(whole, base_lr=lr)
+                for lr in RATES[name]
+            }
+            left = {key: setting for key, setting in each.items() if key not in done}
+            if left:
+                yield f"{word} {name} {batch} {epochs} {kind}", partial(points_of, bench, left)
+
+
+def points_of(bench: Bench, settings: dict[str, Setting]) -> dict[str, Any]:
+    began = time.perf_counter()
+    found = together(bench, list(settings.values()), 0)
+    seconds = (time.perf_counter() - began) / len(found)
+    return {"each": {key: {"seconds": seconds, **one} for key, one in zip(settings, found)}}
 
 
 def main() -> None:
@@ -177,7 +185,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     lines = store.read_text().splitlines() if store.exists() else []
     done = {json.loads(line)["cell"] for line in lines}
-    wanted = [(key, run) for key, run in cells(bench) if key.startswith(tuple(given.only))]
+    wanted = [both for both in cells(bench, done) if both[0].startswith(tuple(given.only))]
     first, each = given.share
     for key, run in wanted[first::each]:
         if key in done or given.most <= 0:
@@ -193,14 +201,16 @@ def main() -> None:
             torch.cuda.empty_cache()
         seconds = time.perf_counter() - start
         with store.open("a") as file:
-            line = {"cell": key, "seconds": seconds, "device": given.device, **found}
-            file.write(json.dumps(line) + "\n")
+            for name, one in found.get("each", {key: found}).items():
+                line = {"cell": name, "seconds": seconds, "device": given.device, **one}
+                file.write(json.dumps(line) + "\n")
         print(f"{start - began:6.1f} s + {seconds:5.1f}: {key}: {told(found)}", flush=True)
 
 
 def told(found: dict[str, Any]) -> str:
-    if "points" in found:
-        scores = [100 * point["score"] for point in found["points"]]
+    if "each" in found or "points" in found:
+        points = found["each"].values() if "each" in found else found["points"]
+        scores = [100 * point["score"] for point in points]
         return f"{min(scores):.2f} to {max(scores):.2f}, median {np.median(scores):.2f}"
     if "kinds" in found:
         last = found["curve"][-1]
