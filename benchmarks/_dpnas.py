@@ -78,7 +78,7 @@ CASES = {
     "fashion_mnist": Case(NARROW, SMALL, cnn("mnist.26010"), **GREY, cnn_lr=4.0),
     "cifar10": Case(
         WIDE, {**SMALL, "activation": "selu"}, cnn("cifar10.550570"),
-        batch=2048, noise=2.0664, lr=2.0, marks=(69, 316, 721), search=SEARCH, tried=6,
+        batch=2048, noise=2.0664, lr=2.0, marks=(69, 316, 721), search=SEARCH, tried=20,
     ),
     # Small enough for a CPU, and far from private: it shows that the parts work together.
     "digits": Case(

@@ -43,7 +43,7 @@ EPSILONS = (1, 2, 3)
 
 def page(store: Store, plots: Path | None) -> str:
     """All tables, as Markdown."""
-    parts = [searches, table_1, table_3, table_4, figure_3, frequencies]
+    parts = [searches, derived, table_1, last_models, table_3, table_4, figure_3, frequencies]
     if any("/digits/" in name for name in store):
         parts = [searches, digits]
     if plots is not None:
@@ -84,6 +84,31 @@ def searches(store: Store) -> Iterator[str]:
     head = ["data", "search", "cell found (edges in order)", "its score", "10 cells proposed, last epoch",
             "10 cells at random, last epoch", "entropy", "seconds"]  # fmt: skip
     yield from table(head, rows or [["not run", *[""] * 7]])
+
+
+def derived(store: Store) -> Iterator[str]:
+    yield "### Derivation: short private trainings of the proposed cells\n"
+    rows = []
+    for name, line in store.items():
+        if name.startswith("derive/"):
+            tried = ", ".join(f"{100 * one['score']:.2f} ({one['lr']:g})" for one in line["tried"])
+            rows.append([TITLES[line["data"]], tried, " ".join(line["cell"]), f"{line['lr']:g}"])
+    scores = "held accuracy of each (its rate), best score of the search first"
+    head = ["data", scores, "cell taken", "rate taken"]
+    yield from table(head, rows or [["not run", "", "", ""]])
+
+
+def last_models(store: Store) -> Iterator[str]:
+    yield "### The same trainings without averaging: the last model at the classic epsilon of 3\n"
+    rows = []
+    for data in PUBLISHED:
+        start = f"train/{data}/found/"
+        lines = [line for name, line in store.items() if name.startswith(start)]
+        if lines:
+            last, made = ([100 * line[key][-1] for line in lines] for key in ("last", "accuracy"))
+            each = ", ".join(f"{score:.2f}" for score in made)
+            rows.append([TITLES[data], f"{lines[0]['lr']:g}", mean(last), mean(made), each])
+    yield from table(["data", "learning rate", "last", "averaged", "each seed, averaged"], rows)
 
 
 def table_1(store: Store) -> Iterator[str]:
