@@ -1,0 +1,46 @@
+"""The verbs that train, with `--device cuda`: the same charges, models and predictions, made on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import SPACE, Run
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+SHORT = ("--set", "steps=4", "--set", "batch=100")
+CALLS: dict[str, tuple[Any, ...]] = {
+    "fit dpsgd": ("fit", "--learner", "dpsgd", *SHORT, "--epsilon", 1),
+    "fit dp_adam": ("fit", "--learner", "dp_adam", *SHORT, "--epsilon", 1),
+    "search rs": ("search", "--space", "space.toml", "--strategy", "rs", *SHORT, "--epsilon", 4),
+    "search paas": ("search", "--space", "space.toml", "--strategy", "paas", "--trials", 3, *SHORT,
+                    "--epsilon", 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_verb_that_trains_uses_the_gpu(run: Run, people: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "space.toml").write_text(SPACE)
+    verb, *words = CALLS[name]
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    given = ("--schema", "people.toml", "--device", "cuda", "--out", "made", "--json")
+    made = run(verb, people, *words, *given)
+    assert made.code == 0, made.err
+    assert made.json["certified"]
+    assert torch.cuda.max_memory_allocated() > before
+    assert run("verify", "made", "--ledger", f"{people}.ledger", "--json").json["valid"]
+    assert run("predict", "made", people, "--out", "p.csv", "--json").json["rows"] == 300
+
+
+def test_a_crossover_uses_the_gpu(run: Run, people: Path) -> None:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    words = ("--simple", "majority", "--complex", "dpsgd:steps=5", "--epsilons", "0.3,1")
+    given = ("--repeats", 2, "--schema", "people.toml", "--device", "cuda", "--out", "made")
+    made = run("crossover", people, *words, *given, "--json")
+    assert made.code == 0, made.err
+    assert torch.cuda.max_memory_allocated() > before
