@@ -32,7 +32,7 @@ def cell(stack: Stack, graph: _cell.Graph) -> Callable[[Tensor, Sequence[_cell.E
         found = [stack.of(step.conv.weight) for step in made if step.conv is not None]
         weights = [weight for _, weight in found if weight is not None]
         leaves = [_leaf(stack, name, weight, first) for name, weight in found]
-        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, graph.kind, *leaves)
+        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, graph.stored, *leaves)
         return out
 
     return summed
@@ -63,10 +63,10 @@ class _Summed(torch.autograd.Function):
         made: list[_cell.Step],
         nodes: int,
         weights: list[Tensor],
-        kind: torch.dtype,
+        stored: torch.dtype,
         *leaves: Tensor | None,
     ) -> Tensor:
-        out, kept = _cell.forward(first, made, nodes, weights, kind, keep=True)
+        out, kept = _cell.forward(first, made, nodes, weights, stored, keep=True)
         ctx.made, ctx.weights = made, weights
         ctx.shapes = [None if leaf is None else leaf.shape for leaf in leaves]
         ctx.save_for_backward(first, out, *kept)

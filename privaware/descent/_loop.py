@@ -35,8 +35,8 @@ class Descent:
 
     `physical` rows are computed at once (from the free memory unless given): the update is the same for any number.
     `copies` of each row are augmented and their mean gradient is clipped. `overflow` is a chance, charged to delta,
-    that lets CUDA draw samples into batches of fixed shape. A lower `precision` clips a little below `norm`, because
-    it rounds.
+    that lets CUDA draw samples into batches of fixed shape. A lower `precision` ("tf32" rounds factors of products,
+    "bf16" what layers give too; with both, cells of `dpnas` store bf16) clips a little below `norm`, because it rounds.
 
     Privacy: each step releases one Gaussian sum of clipped per-row gradients on the sampler's rows; everything else is
     post-processing. Sums are divided by rate x declared rows, never by the realised batch size.

@@ -52,7 +52,7 @@ class Graph(nn.Module):
         self.entry, self.nodes, self.short = entry, nodes, short
 
     @property
-    def kind(self) -> torch.dtype:
+    def stored(self) -> torch.dtype:
         """What nodes are stored as."""
         short = self.short and torch.backends.cuda.matmul.allow_tf32
         return torch.bfloat16 if short else torch.float32
@@ -63,7 +63,7 @@ class Graph(nn.Module):
             made = steps(first, edges)
             if made is not None:
                 weights = [s.conv.weight[None] for s in made if s.conv is not None]
-                return forward(first, made, self.nodes, weights, self.kind, keep=False)[0]
+                return forward(first, made, self.nodes, weights, self.stored, keep=False)[0]
         return separately(first, edges, self.nodes)
 
 
@@ -104,13 +104,13 @@ class _Halved(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         y, index = kernels.halved(x)
         ctx.save_for_backward(index)
-        ctx.shape, ctx.kind = x.shape, x.dtype
+        ctx.shape, ctx.stored = x.shape, x.dtype
         return y
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (index,) = ctx.saved_tensors
-        dx = gradient.new_empty(ctx.shape, dtype=ctx.kind)
+        dx = gradient.new_empty(ctx.shape, dtype=ctx.stored)
         kernels.halved_back(gradient.contiguous(), index, dx)
         return dx
 
@@ -247,11 +247,11 @@ def forward(
     made: list[Step],
     nodes: int,
     weights: Sequence[Tensor],
-    kind: torch.dtype,
+    stored: torch.dtype,
     keep: bool,
 ) -> tuple[Tensor, list[Tensor]]:
     """All nodes side by side, and if `keep` what `backward` needs besides; `weights` are (models, ...)."""
-    out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=kind)
+    out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=stored)
     kept: list[Tensor] = []
     given = iter(weights)
     for end in range(1, nodes + 1):

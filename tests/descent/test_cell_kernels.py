@@ -142,7 +142,7 @@ def test_short_mantissas_store_nodes_in_half_the_bytes(monkeypatch: pytest.Monke
     sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
     stored: list[torch.dtype] = []
     monkeypatch.setattr(_cell, "kernels", Standing())
-    monkeypatch.setattr(_cell, "forward", kinds(stored))
+    monkeypatch.setattr(_cell, "forward", noting(stored))
     stack = Stack([net])
     total = torch.zeros_like(stack.theta)
     given: Any = {"rows": len(x), "clip": flat(0.5), "norm": 0.5, "total": total}
@@ -160,7 +160,7 @@ def test_nodes_stay_single_where_bf16_would_not_do(other: dict[str, Any]) -> Non
     assert not any(part.short for part in net.modules() if isinstance(part, _cell.Cell))
 
 
-def kinds(stored: list[torch.dtype], forward: Any = _cell.forward) -> Any:
+def noting(stored: list[torch.dtype], forward: Any = _cell.forward) -> Any:
     def noted(*given: Any, **more: Any) -> Any:
         made = forward(*given, **more)
         stored.append(made[0].dtype)
