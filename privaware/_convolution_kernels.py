@@ -20,7 +20,7 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["Slide", "Tile", "fits", "parts", "row_gradients", "summed"]
+__all__ = ["Slide", "Tile", "fits", "row_gradients", "summed"]
 
 MOST_PLACES = 2**20
 """Places are told apart by a division in single precision, exact up to here."""
@@ -182,7 +182,7 @@ def summed(x: Any, g: Any, slide: Slide, models: int) -> Any:
 
     Parts of a model's rows are summed like copies of one row.
     """
-    many = parts(x, g, slide, models)
+    many = _parts(x, g, slide, models)
     if many is None:
         return None
     tile = _tile_of(x, g, slide, models)
@@ -190,7 +190,7 @@ def summed(x: Any, g: Any, slide: Slide, models: int) -> Any:
     return kept.view(models, many, *kept.shape[1:]).sum(1)
 
 
-def parts(x: Any, g: Any, slide: Slide, models: int) -> int | None:
+def _parts(x: Any, g: Any, slide: Slide, models: int) -> int | None:
     """Into how many parts `summed` cuts a model's rows, so that a GPU has enough to do; None where it cannot."""
     each, channels, filters = len(x) // models, x.shape[1], g.shape[1]
     columns = slide.kernel[0] * slide.kernel[1] * channels

@@ -22,17 +22,17 @@ from torch import Tensor
 from privaware import _kernels
 from privaware.errors import WrongInput
 
-__all__ = ["SHORT", "Clip", "automatic", "flat", "per_layer", "quantile", "shortened"]
+__all__ = ["SHORT", "Clip", "automatic", "flat", "parted", "per_layer", "quantile", "shortened"]
 
 SHORT = 2.0**-8
 """How far below the bound a run with shortened mantissas clips.
 
 Such products cut each factor off (by up to 2^-10 of it) or round it (by up to 2^-11). Rows' gradients that were kept
-are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. Where the weighted sum is made afresh by
-another product, norms may have been cut off and sums rounded up: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8).
-That holds for each product. Products of many places that cancel have roundings as large as before they cancelled, so
-there norm and sum are made from the same inputs (`shortened`). What is left is the rounding of weighted output
-gradients, which is covered as far as it does not line up over places: on rows made to cancel it did not.
+are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. A product of one place alone may have
+been cut off in the norm and rounded up in the sum: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8). Products of many
+places may cancel, and then their roundings are as large as before they cancelled. So where a weighted sum over places
+is made afresh, norm and sum are made from factors that no product rounds (`shortened`), and weighted ones are added in
+two parts (`parted`), which leaves 2^-20 of what was there before it cancelled: no more than single precision leaves.
 """
 
 
@@ -41,6 +41,14 @@ def shortened(values: Tensor) -> Tensor:
     if not torch.backends.cuda.matmul.allow_tf32 or values.dtype != torch.float32:
         return values
     return (values.contiguous().view(torch.int32) & -(2**13)).view(torch.float32)
+
+
+def parted(values: Tensor) -> tuple[Tensor, ...]:
+    """`values`, or two parts with this sum: what shortened products see of them, and the rest."""
+    if not torch.backends.cuda.matmul.allow_tf32 or values.dtype != torch.float32:
+        return (values,)
+    first = shortened(values)
+    return first, values - first
 
 
 class Clip(Protocol):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privaware import _convolution_kernels, _kernels
 from privaware._convolution_kernels import Slide
-from privaware.descent._clip import shortened
+from privaware.descent._clip import parted, shortened
 from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._shares import (
     Rows,
@@ -78,7 +78,7 @@ class Convolved:
         if not ghost and self.count * size <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
-        self.inputs = shortened(self.inputs)
+        self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
         most = places * places * 2 if ghost else size
         return self._chunked(max(1, room(self.inputs.device) // most), ghost)
 
@@ -88,10 +88,9 @@ class Convolved:
         if centred is not None:
             centred = centred.movedim(2, -1).flatten(2)
         self.turned = keep = self._worth_keeping()
+        if not keep:
+            self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
         x, g = _flat(self.inputs), _flat(self.gradients)
-        if not keep and _convolution_kernels.parts(x, g, slide, len(self.weight)) is None:
-            self.inputs = shortened(self.inputs)  # another product makes the sum
-            x = _flat(self.inputs)
         self.kept, sums = _convolution_kernels.row_gradients(
             x, g, slide, self.count, keep=keep, centred=centred
         )
@@ -178,6 +177,10 @@ class Convolved:
         """The gradient of all rows together, from weighted output gradients."""
         spread = weights.repeat_interleave(self.copies) if self.copies > 1 else weights
         scaled = weighted(self.gradients.flatten(1), spread).view(self.gradients.shape)
+        for part in parted(scaled):
+            self._add_product(part, out)
+
+    def _add_product(self, scaled: Tensor, out: Tensor) -> None:
         models, slide = len(out), self.slide()
         if slide is not None:
             given = (_flat(self.inputs), _flat(scaled), slide, models)

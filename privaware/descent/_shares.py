@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from privaware import _kernels
-from privaware.descent._clip import shortened
+from privaware.descent._clip import parted, shortened
 from privaware.errors import Refused
 
 __all__ = ["Beside", "Outer", "Rows", "Share", "Tokens", "merged"]
@@ -106,7 +106,7 @@ class Outer:
         if not ghost and rows * width * height <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
-        self.inputs = shortened(self.inputs)
+        self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
         if ghost:
             return self._from_grams()
         each = max(1, room(self.inputs.device) // (width * height))
@@ -137,7 +137,9 @@ class Outer:
             return
         models = len(out)
         inputs = self.inputs.reshape(models, -1, self.inputs.shape[-1])
-        add_product(self.scaled(weights, models).transpose(1, 2), inputs, out)
+        scaled = self.scaled(weights, models)
+        for part in (scaled,) if self.single else parted(scaled):
+            add_product(part.transpose(1, 2), inputs, out)
 
     def scaled(self, weights: Tensor, models: int) -> Tensor:
         """(models, rows, out) weighted gradients, made once for the matrix and the bias beside it."""

@@ -71,6 +71,7 @@ class Standardised:
             self.inner.kept = self.inner.rows()
             return self._squares_of_rows()
         self.inner.inputs = shortened(self.inner.inputs)
+        self.inner.gradients = shortened(self.inner.gradients)
         models = len(self.centred)
         out = []
         for at in range(models):

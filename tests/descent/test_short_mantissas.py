@@ -6,7 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import Descent, FullBatch, _probe, cross_entropy, flat, sgd
+from privaware.descent import (
+    Descent,
+    FullBatch,
+    _convolution,
+    _probe,
+    _shares,
+    cross_entropy,
+    flat,
+    sgd,
+)
+from privaware.descent._clip import SHORT
 from privaware.descent._convolution import Convolved
 from privaware.descent._geometry import Geometry
 from privaware.descent._probe import mantissas
@@ -125,6 +135,51 @@ def test_a_sum_made_afresh_sees_the_inputs_that_the_norm_saw(places, monkeypatch
             assert share.kept is None
             assert torch.equal(cut(share.inputs), rounded(share.inputs))
             torch.testing.assert_close(squares, square_sums(share.rows()), rtol=1e-5, atol=0)
+
+
+def aligned(kind, steps, places=64):
+    """A row whose places nearly cancel: inputs of either sign, output gradients one shortened mantissa apart."""
+    sign = torch.where(torch.arange(places) % 2 == 0, 1.0, -1.0)
+    g = 1 + steps * 2.0**-10 - (sign < 0) * 2.0**-10
+    if kind == "outer":
+        return Outer(sign.view(1, places, 1), g.view(1, places, 1))
+    conv = nn.Conv1d(1, 1, 1)
+    given = (sign.view(1, 1, places), g.view(1, 1, places))
+    return Convolved(*given, Geometry(conv), conv.weight.detach()[None], 1)
+
+
+def furthest(kind):
+    """The most by which a clipped row passes its bound when products round their factors."""
+    worst = 0.0
+    for steps in range(1, 900, 37):
+        for bound in torch.linspace(0.3, 0.9, 25).tolist():
+            share = aligned(kind, steps)
+            with mantissas("tf32"):
+                size = float(share.squares().double().sqrt())
+                assert share.kept is None
+                out = torch.zeros(1, 1, 1) if kind == "outer" else torch.zeros(1, 1, 1, 1)
+                share.add(torch.tensor([bound]), out)
+            worst = max(worst, float(out.double().norm()) / (bound * size))
+    return worst
+
+
+@pytest.mark.parametrize("kind", ["outer", "convolution"])
+def test_rounding_that_lines_up_over_places_that_cancel_does_not_pass_the_bound(kind, monkeypatch):
+    product, gradient = _shares.add_product, Geometry.weight_gradient
+    monkeypatch.setattr(_convolution, "room", lambda device: 0)
+    monkeypatch.setattr(_shares, "room", lambda device: 0)
+    monkeypatch.setattr(
+        _shares, "add_product", lambda a, b, out: product(rounded(a), rounded(b), out)
+    )
+    monkeypatch.setattr(
+        Geometry,
+        "weight_gradient",
+        lambda self, g, x, like: gradient(self, rounded(g), rounded(x), like),
+    )
+    assert furthest(kind) <= 1 / (1 - SHORT)
+    for module in (_shares, _convolution):  # a planted bug: weighted gradients added at once
+        monkeypatch.setattr(module, "parted", lambda values: (values,))
+    assert furthest(kind) > 1.8
 
 
 @pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.TRIES, True)])
