@@ -149,11 +149,13 @@ def row_gradients(
     keep: bool,
     centred: Any = None,
     tile: Tile | None = None,
+    whole: bool = False,
 ) -> tuple[Any, Any]:
     """Each row's gradient (rows, filters, kernel x channels), where it is to be kept, and sums of it.
 
     The sums are the (rows,) squares of its norm; or, with `centred` filters (models, filters, kernel x channels), for
-    each filter its square, its product with the filter and its own sum: (3, rows, filters).
+    each filter its square, its product with the filter and its own sum: (3, rows, filters). `whole` mantissas are
+    multiplied in parts where products shorten them.
     """
     import torch
 
@@ -162,15 +164,16 @@ def row_gradients(
     columns, places = slide.kernel[0] * slide.kernel[1] * channels, high * wide
     count = places * (len(g) // rows)
     tile = tile or _tile(filters, channels, columns, count)
-    tiles, broad, whole = _tiles(tile, filters, channels, columns)
+    tiles, broad, spotted = _tiles(tile, filters, channels, columns)
+    short = "tf32x3" if whole else "tf32"
     kept = g.new_empty(rows, filters, columns) if keep else None
     sums = g.new_empty((broad, 3, rows, filters) if centred is not None else (rows, tiles))
     each = rows // (1 if centred is None else len(centred))
     _row_gradients[(rows * tiles,)](
         x, g, g if centred is None else centred, kept if keep else g, sums, rows, each, count, places,
         wide, channels, filters, height, width, slide.kernel[1], *slide.stride, *slide.padding,
-        *slide.dilation, columns, broad, 1 / places, 1 / wide, WHOLE=whole, KEEP=keep,
-        ALONG=centred is not None, PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
+        *slide.dilation, columns, broad, 1 / places, 1 / wide, WHOLE=spotted, KEEP=keep,
+        ALONG=centred is not None, PRECISION=short if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         FILTERS=tile.filters, COLUMNS=tile.columns, PLACES=tile.places,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
@@ -180,13 +183,13 @@ def row_gradients(
 def summed(x: Any, g: Any, slide: Slide, models: int) -> Any:
     """The sum of each model's rows' gradients, (models, filters, kernel x channels); nothing where that is slow.
 
-    Parts of a model's rows are summed like copies of one row.
+    Parts of a model's rows are summed like copies of one row. Mantissas stay whole.
     """
     many = _parts(x, g, slide, models)
     if many is None:
         return None
     tile = _tile_of(x, g, slide, models)
-    kept, _ = row_gradients(x, g, slide, models * many, keep=True, tile=tile)
+    kept, _ = row_gradients(x, g, slide, models * many, keep=True, tile=tile, whole=True)
     return kept.view(models, many, *kept.shape[1:]).sum(1)
 
 

@@ -135,13 +135,9 @@ def search(
     )  # fmt: skip
     if workflow == "standard" or public is not None:
         return call.free(epsilon, model_epsilon, public, dict(settings or {}))
-    own = {
-        "space": _named(space),
-        "trials": trials,
-        "held_out": held_out,
-        **(options or {}),
-        **(settings or {}),
-    }
+    own = {"space": _named(space), "trials": trials, "held_out": held_out, **(settings or {})}
+    if options:  # apart: a strategy and a learner may both have, say, an lr
+        own["options"] = dict(options)
     return call.paid(epsilon, model_epsilon, own)
 
 

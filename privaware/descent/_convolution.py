@@ -177,10 +177,6 @@ class Convolved:
         """The gradient of all rows together, from weighted output gradients."""
         spread = weights.repeat_interleave(self.copies) if self.copies > 1 else weights
         scaled = weighted(self.gradients.flatten(1), spread).view(self.gradients.shape)
-        for part in parted(scaled):
-            self._add_product(part, out)
-
-    def _add_product(self, scaled: Tensor, out: Tensor) -> None:
         models, slide = len(out), self.slide()
         if slide is not None:
             given = (_flat(self.inputs), _flat(scaled), slide, models)
@@ -188,9 +184,10 @@ class Convolved:
             if summed is not None:
                 out.add_(self._as_weight(summed))
                 return
-        pairs = zip(scaled.chunk(models), self.inputs.chunk(models), out, strict=True)
-        for gradient, inputs, place in pairs:
-            place.add_(self.geometry.weight_gradient(gradient, inputs, self.weight[0]))
+        for part in parted(scaled):
+            pairs = zip(part.chunk(models), self.inputs.chunk(models), out, strict=True)
+            for gradient, inputs, place in pairs:
+                place.add_(self.geometry.weight_gradient(gradient, inputs, self.weight[0]))
 
     def clean(self, good: Tensor) -> None:
         if self.kept is not None:

@@ -99,6 +99,18 @@ def test_sums_of_many_rows_agree_with_autograd(rows, models, monkeypatch):
     torch.testing.assert_close(found.cpu(), want, rtol=1e-5, atol=1e-4)
 
 
+def test_sums_keep_mantissas_whole_where_products_shorten_them(monkeypatch):
+    """Places of either sign nearly cancel: what a product cut off would be larger than what is left."""
+    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", 24)
+    sign = torch.where(torch.arange(20).view(1, 1, 5, 4) % 2 == 0, 1.0, -1.0)
+    x = sign.expand(12, 3, 5, 4).contiguous()
+    g = 0.7 * (1 + 3 * 2.0**-10 - (sign < 0) * 2.0**-10).expand(12, 6, 5, 4).contiguous()
+    with mantissas("tf32"):
+        found = summed(x.to(DEVICE), g.to(DEVICE), Slide((1, 1), (1, 1), (0, 0), (1, 1)), 1)
+    want = torch.einsum("ncij,nfij->fc", x.double(), g.double())[None]
+    torch.testing.assert_close(found.cpu().double(), want, rtol=1e-2, atol=0)
+
+
 def net(kind):
     torch.manual_seed(3)
     layers = {

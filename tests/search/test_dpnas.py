@@ -268,3 +268,18 @@ def test_rows_that_are_no_images_are_refused() -> None:
     table = rows_for(example(), 6)
     with pytest.raises(WrongInput, match="expected images"):
         TINY.find(table, table, 1.0, Rng(seed=1))
+
+
+def test_an_option_of_the_strategy_and_a_setting_of_the_learner_may_share_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a command would go on with what another one, of another rate, had begun."""
+    from privaware import explore
+
+    seen: list[Any] = []
+    monkeypatch.setattr(explore._Call, "paid", lambda self, e, m, own: seen.append(own))
+    given: Any = {"space": "dpnas", "strategy": "dpnas", "settings": {"lr": 1.0}, "dry_run": True}
+    for lr in (0.1, 0.2):
+        explore.search("digits", options={"lr": lr}, model_epsilon=3.0, **given)
+    assert [own["options"]["lr"] for own in seen] == [0.1, 0.2]
+    assert [own["lr"] for own in seen] == [1.0, 1.0]
