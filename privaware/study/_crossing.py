@@ -40,8 +40,13 @@ class Crossing:
     def sentence(self) -> str:
         """The same in words."""
         if self.estimate is None:
-            sure = "" if self.low == self.above else f", and surely up to {self.low:.4g}"
-            return f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried{sure}"
+            words = (
+                f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried"
+            )
+            if self.low == self.above:
+                return words
+            sure = f"up to {self.low:.4g}" if self.low else "at none of them"
+            return f"{words}; the repeats make sure of it {sure}"
         span = (
             f"between {self.low:.4g} and {self.high:.4g}"
             if self.high is not None

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
+from privaware.study._crossing import Crossing
 from privaware.study.crossover import crossing
 
 GRID = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
@@ -108,3 +109,11 @@ def test_the_estimate_lies_in_the_interval_and_scale_does_not_matter(
 def test_wrong_tables_are_refused(epsilons: list[float], simple: object, complex_: object) -> None:
     with pytest.raises(WrongInput):
         crossing(epsilons, simple, complex_)
+
+
+@pytest.mark.parametrize(
+    ("low", "words"), [(0.0, "sure of it at none of them"), (3.0, "sure of it up to 3"), (30.0, "epsilon tried")]
+)  # fmt: skip
+def test_a_win_to_the_end_says_how_far_it_is_sure(low: float, words: str) -> None:
+    made = Crossing(low=low, high=None, estimate=None, above=30.0, confidence=0.95)
+    assert made.sentence.endswith(words)
