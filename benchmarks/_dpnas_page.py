@@ -93,8 +93,8 @@ def derived(store: Store) -> Iterator[str]:
         if name.startswith("derive/"):
             tried = ", ".join(f"{100 * one['score']:.2f} ({one['lr']:g})" for one in line["tried"])
             rows.append([TITLES[line["data"]], tried, " ".join(line["cell"]), f"{line['lr']:g}"])
-    scores = "held accuracy of each (its rate), best score of the search first"
-    head = ["data", scores, "cell taken", "rate taken"]
+    each = "held accuracy of each (its rate), best score of the search first"
+    head = ["data", each, "cell taken", "rate taken"]
     yield from table(head, rows or [["not run", "", "", ""]])
 
 

@@ -123,57 +123,36 @@ def on_pixels(
     bench: Bench, setting: Setting, seed: int, sampler: str = "poisson"
 ) -> dict[str, Any]:
     """One seed of the end-to-end CNN."""
-    pixels = _pixels(setting.data, bench.device, 600 if bench.quick else None)
-    if setting.rows:
-        pixels = some(pixels, setting.rows, seed)
-    rows = len(pixels.x)
-    batch = bench.batch(setting.batch, rows)
-    shuffled = sampler == "shuffled"
-    descent = Descent(
-        steps=3 if bench.quick else setting.steps or setting.epochs * (rows // batch),
-        sampler=Shuffled(batch, rows, seed) if shuffled else Poisson(rate=batch / rows),
-        clip=flat(NORM),
-        update=momentum(setting.base_lr * batch / 512, 0.9),
-        precision="tf32",
-        overflow=0.0 if shuffled else 1e-10,
-    )
-    described = models.named()[_case(setting.data).network].description
-    made = descent.run(
-        models.build(described, np.random.default_rng(seed)),
-        pixels.x,
-        pixels.y,
-        noise=noise_of(setting),
-        rows=rows,
-        rng=Rng(seed=seed),
-        device=bench.device,
-    )
-    return {"setting": asdict(setting), "score": right(made, pixels, bench.device)}
+    return together(bench, [setting], seed, sampler)[0]
 
 
-def together(bench: Bench, settings: list[Setting], seed: int) -> list[dict[str, Any]]:
+def together(
+    bench: Bench, settings: list[Setting], seed: int, sampler: str = "poisson"
+) -> list[dict[str, Any]]:
     """CNNs that differ in learning rate alone, as one population on the same rows."""
     first, rng = settings[0], Rng(seed=seed)
     if first.head == "pixels":
         rows = _pixels(first.data, bench.device, 600 if bench.quick else None)
+        rows = some(rows, first.rows, seed) if first.rows else rows
         name = _case(first.data).network
     else:
         rows = normalised(bench.features(first.data), first.kind, first.data, rng)
         name = NETWORKS[first.head, rows.x.shape[1]]
-    count = len(rows.x)
+    count, shuffled = len(rows.x), sampler == "shuffled"
     batch = bench.batch(first.batch, count)
     rates = [setting.base_lr * batch / 512 for setting in settings]
     descent = Descent(
-        steps=3 if bench.quick else first.epochs * (count // batch),
-        sampler=Poisson(rate=batch / count),
+        steps=3 if bench.quick else first.steps or first.epochs * (count // batch),
+        sampler=Shuffled(batch, count, seed) if shuffled else Poisson(rate=batch / count),
         clip=flat(NORM),
         update=momentum(rates[0], 0.9),
         precision="tf32",
         physical=4000 if name == NETWORKS["cnn", 243] else None,
-        overflow=1e-10,
+        overflow=0.0 if shuffled else 1e-10,
     )
+    network = models.build(models.named()[name].description, np.random.default_rng(seed))
     made = descent.run_population(
-        [models.build(models.named()[name].description, np.random.default_rng(seed))]
-        * len(settings),
+        [network] * len(settings),
         rows.x,
         rows.y,
         noise=[noise_of(setting) for setting in settings],

@@ -70,7 +70,7 @@ def found(data: str, what: str = "found", seeds: range = range(SEEDS), of: str =
         needs = set()
     elif what.startswith("sgd"):
         needs |= {f"search/{data}/sgd"}
-    return [Job(f"train/{data}/{what}/{seed}", tuple(needs)) for seed in seeds]
+    return [Job(f"train/{data}/{what}/{seed}", tuple(sorted(needs))) for seed in seeds]
 
 
 def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
@@ -218,6 +218,8 @@ def run(given: argparse.Namespace) -> None:
         if held is None:
             names = {job.name for job in todo}
             if gone > given.limit or not any(names.intersection(job.needs) for job in todo):
+                for job in todo:
+                    print(f"{job.name} is left: it needs {' and '.join(job.needs) or 'nothing'}")
                 return
             time.sleep(1)  # another process has what the rest waits for
             continue

@@ -167,9 +167,6 @@ def main() -> None:
     made.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     made.add_argument("--only", nargs="*", default=[""], help="beginnings of cells' names")
     made.add_argument("--most", type=int, default=10**6, help="at most so many cells")
-    made.add_argument(
-        "--share", type=int, nargs=2, default=(0, 1), help="K N: of every N wanted cells the K-th"
-    )
     made.add_argument("--quick", action="store_true")
     made.add_argument(
         "--page", type=Path, help="write docs/results from a folder of finished cells"
@@ -185,10 +182,9 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     lines = store.read_text().splitlines() if store.exists() else []
     done = {json.loads(line)["cell"] for line in lines}
-    wanted = [both for both in cells(bench, done) if both[0].startswith(tuple(given.only))]
-    first, each = given.share
-    for key, run in wanted[first::each]:
-        if key in done or given.most <= 0:
+    for key, run in cells(bench, done):
+        wanted = key not in done and key.startswith(tuple(given.only))
+        if not wanted or given.most <= 0:
             continue
         start = time.perf_counter()
         if start - began > given.limit:

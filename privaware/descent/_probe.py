@@ -84,11 +84,7 @@ def _proven(
     probe = copy.deepcopy(module).to(device)
     for parameter in probe.parameters():  # a start that diverged would overflow; structure is tried
         parameter.data.nan_to_num_(0.0).clamp_(-1, 1)
-    draws = [
-        tuple(made_up(item, at, ROWS) for at, item in enumerate(inputs, draw * len(inputs)))
-        for draw in range(TRIES)
-    ]
-    rows = draws[0]
+    rows = _drawn(inputs, 0)
     goal = targets.new_zeros((ROWS, *targets.shape[1:]))
     _isolated(probe, loss, rows, goal)
     expected = _by_autograd(probe.eval(), loss, rows, goal)
@@ -99,7 +95,8 @@ def _proven(
             found = all(_agrees(probe, loss, rows, goal, expected, whole, many) for many in counts)
             if found and short:
                 found = any(
-                    _agrees_short(probe, loss, draw, goal, whole, counts[-1]) for draw in draws
+                    _agrees_short(probe, loss, _drawn(inputs, draw), goal, whole, counts[-1])
+                    for draw in range(TRIES)
                 )
             if found:
                 return whole
@@ -154,6 +151,11 @@ def made_up(like: Tensor, at: int, rows: int) -> Tensor:
     if like.is_floating_point():
         return torch.rand(shape, generator=generator, dtype=torch.float64).to(like)
     return torch.randint(2, shape, generator=generator).to(like)
+
+
+def _drawn(inputs: Sequence[Tensor], draw: int) -> tuple[Tensor, ...]:
+    """The made-up rows of one try."""
+    return tuple(made_up(item, at, ROWS) for at, item in enumerate(inputs, draw * len(inputs)))
 
 
 def _losses(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from privaware import _cell_kernels, _kernels, models
 from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, momentum
 from privaware.descent._gradient import accumulate
 from privaware.descent._probe import SHORT, mantissas
+from privaware.descent._shares import Rows
 from privaware.descent._stack import Stack
 from privaware.models import _cell
 from privaware.models.dpnas import OPERATIONS
@@ -333,3 +334,33 @@ def test_a_captured_step_is_the_eager_step(many: int) -> None:
         pairs = zip(one.parameters(), other.parameters(), strict=True)
         for a, b in pairs:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = network(drawn(3), inputs=[1, 16, 16])
+    x, y = torch.rand(4, 1, 16, 16, generator=torch.Generator().manual_seed(4)), torch.arange(4) % 3
+    monkeypatch.setattr(_cell, "kernels", Standing())
+
+    def largest() -> float:
+        """The longest clipped gradient of a row, as a part of the bound."""
+        found = []
+        for row, goal in zip(x.split(1), y.split(1), strict=True):
+            stack = Stack([net])
+            total = torch.zeros_like(stack.theta)
+            given: Any = {"rows": 1, "clip": flat(0.1), "norm": 0.1, "total": total}
+            with mantissas("tf32"):
+                accumulate(stack, cross_entropy, (row,), goal, **given)
+            found.append(float(total.double().norm()) / 0.1)
+        return max(found)
+
+    assert 0.99 < largest() <= 1
+    stored = Rows.squares  # a planted bug: norms of what bf16 would have left of the gradients
+    cut = torch.tensor(-(2**16), dtype=torch.int32)
+    monkeypatch.setattr(Rows, "squares", lambda self: stored(Rows(shorter(self.gradients, cut))))
+    assert largest() > 1.0001
+
+
+def shorter(values: Tensor, mask: Tensor) -> Tensor:
+    return (values.contiguous().view(torch.int32) & mask).view(torch.float32)

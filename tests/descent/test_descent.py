@@ -160,7 +160,7 @@ def test_p2_poisson_rows_are_independent():
     drawn = np.zeros((4000, 30))
     for at in range(4000):
         drawn[at, sampler.draw(rng, 30)] = 1
-    _is_bernoulli(drawn, 0.2)
+    assert_bernoulli(drawn, 0.2)
 
 
 def test_p2_gaps_on_a_device_follow_the_same_law():
@@ -169,10 +169,10 @@ def test_p2_gaps_on_a_device_follow_the_same_law():
     places, inside = gaps_to_places(draws, 0.2, 30)
     drawn = torch.zeros(4000, 31).scatter_(1, torch.where(inside, places, 30), 1.0)[:, :30]
     assert torch.equal(inside.sum(1), drawn.sum(1).long())
-    _is_bernoulli(drawn.numpy(), 0.2)
+    assert_bernoulli(drawn.numpy(), 0.2)
 
 
-def _is_bernoulli(drawn, rate):
+def assert_bernoulli(drawn, rate):
     trials, columns = drawn.shape
     spread = math.sqrt(rate * (1 - rate) / trials)
     assert np.abs(drawn.mean(0) - rate).max() < 5 * spread
