@@ -121,7 +121,7 @@ def test_a_norm_beyond_the_largest_number_is_never_taken_for_a_small_one():
 
 
 @pytest.mark.parametrize("places", [2, 7])
-def test_a_sum_made_afresh_sees_the_inputs_that_the_norm_saw(places, monkeypatch):
+def test_a_sum_made_afresh_sees_the_factors_that_the_norm_saw(places, monkeypatch):
     for module in ("_shares", "_convolution"):
         monkeypatch.setattr(f"privaware.descent.{module}.room", lambda device: 0)
     made = torch.Generator().manual_seed(0)
@@ -134,6 +134,7 @@ def test_a_sum_made_afresh_sees_the_inputs_that_the_norm_saw(places, monkeypatch
             squares = share.squares()
             assert share.kept is None
             assert torch.equal(cut(share.inputs), rounded(share.inputs))
+            assert torch.equal(cut(share.gradients), rounded(share.gradients))
             torch.testing.assert_close(squares, square_sums(share.rows()), rtol=1e-5, atol=0)
 
 
