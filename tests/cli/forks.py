@@ -55,6 +55,8 @@ def _child(number: int, run: dict[str, Any]) -> None:
     from privaware.cli import main
 
     code = 1
+    # Who starts the tests in the background may have them ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         os.chdir(run["cwd"])
         for stream, name in ((1, "out"), (2, "err")):
