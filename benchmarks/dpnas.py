@@ -9,7 +9,7 @@ Every job is one line of the store, written when it is done; the same command go
 goes on from its last saved epoch (a file beside the store). The most important and cheapest come first; `--only` takes
 beginnings of names such as `search/mnist` or `train/cifar10/found`. With `--limit` no job is begun that would end past
 so many seconds, judged by jobs of its kind that are in the store, or by a guess. Several processes may share a store:
-each takes what no other has taken.
+each takes what no other has taken. A job that fails prints its error, and the next goes on.
 
 Searches run on benchmark rows as public ones: steps clipped at 0.1 with noise 0.8, exact scores, nothing charged, as in
 the paper. Networks are trained from scratch on all training rows with the authors' evaluation settings (clipping norm
@@ -25,6 +25,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ GUESS = {
     "cifar10": 55.0,
 }
 SEEDS = 5
+SMALL = ("small", "sgd", "random", "dp")
+"""Networks in the small form."""
 
 Store = dict[str, dict[str, Any]]
 
@@ -58,7 +61,7 @@ class Job:
         """Jobs that take about equally long."""
         words = self.name.split("/")
         if words[0] == "train":
-            form = {"small": "small", "sgd": "small", "random": "small", "cnn": "cnn"}
+            form = dict.fromkeys(SMALL, "small") | {"cnn": "cnn", "mirrored": "mirrored"}
             words[2] = form.get(words[2].partition("_")[0], "whole")
         return "/".join(words[:3])
 
@@ -75,6 +78,8 @@ def found(data: str, what: str = "found", seeds: range = range(SEEDS), of: str =
 
 def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
     """Everything, in the order of what it is worth for its time."""
+    from benchmarks import _dpnas
+
     if chosen == ("digits",):
         yield from quick()
         return
@@ -84,6 +89,8 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
     for data in chosen:
         yield Job(f"derive/{data}", (f"search/{data}/dp",))
         yield from found(data)
+        if _dpnas.CASES[data].mirrored:
+            yield from found(data, "mirrored")
     last = chosen[-1]
     yield from hand_made(chosen, range(1))
     for data in chosen:
@@ -93,9 +100,9 @@ def jobs(chosen: tuple[str, ...]) -> Iterator[Job]:
     for name in (*ACTIVATIONS, "average_pool"):
         yield from found(last, f"cnn_{name}", range(1))
     yield Job(f"search/{last}/sgd")
-    for at in range(20):
-        yield from found(last, f"sgd_{at:02d}", range(1))
-        yield from found(last, f"random_{at:02d}", range(1))
+    for variant in ("sgd", "random", "dp"):
+        for at in range(20):
+            yield from found(last, f"{variant}_{at:02d}", range(1))
     yield from hand_made(chosen, range(1, SEEDS))
     for data in chosen:
         yield from found(data, "paper", range(1))
@@ -143,7 +150,9 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
         found = store[f"search/{words[1]}/dp"]
         return _dpnas.derive(words[1], found, given.device, given.precision)
     description, lr = network(words[1], words[2], store)
-    return _dpnas.train(words[1], description, int(words[3]), given.device, given.precision, lr)
+    seed, mirrored = int(words[3]), words[2] == "mirrored"
+    at = (given.device, given.precision)
+    return _dpnas.train(words[1], description, seed, *at, lr, mirrored=mirrored)
 
 
 def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
@@ -162,11 +171,11 @@ def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
         import numpy as np
 
         cell = list(uniform(20, 5, np.random.default_rng(7))[int(rest)])
-    elif kind == "sgd":
-        cell = store[f"search/{data}/sgd"]["cells"][int(rest)]
+    elif kind in ("sgd", "dp"):
+        cell = store[f"search/{data}/{kind}"]["cells"][int(rest)]
     else:
         cell = store[f"derive/{rest if kind == 'from' else data}"]["cell"]
-    small = case.small if kind in ("small", "sgd", "random") else {}
+    small = case.small if kind in SMALL else {}
     lr = _dpnas.long_rate(data, store[f"derive/{data}"]["lr"])
     return _dpnas.described(data, cell, **small), lr
 
@@ -208,10 +217,10 @@ def expected(job: Job, known: Store) -> float:
 
 
 def run(given: argparse.Namespace) -> None:
-    began = time.monotonic()
+    began, failed = time.monotonic(), set[str]()
     while True:
         store = read(given.store)
-        todo = [job for job in listed(given) if job.name not in store]
+        todo = [job for job in listed(given) if job.name not in store and job.name not in failed]
         ready = [job for job in todo if all(need in store for need in job.needs)]
         held = next((both for both in ((job, claim(given, job)) for job in ready) if both[1]), None)
         gone = time.monotonic() - began
@@ -220,19 +229,28 @@ def run(given: argparse.Namespace) -> None:
             if gone > given.limit or not any(names.intersection(job.needs) for job in todo):
                 for job in todo:
                     print(f"{job.name} is left: it needs {' and '.join(job.needs) or 'nothing'}")
-                return
+                break
             time.sleep(1)  # another process has what the rest waits for
             continue
         job, file = held
         if gone + 1.15 * expected(job, store) > given.limit:
             print(f"{job.name} would pass the limit of {given.limit:.0f} s: {len(todo)} are left")
-            return
+            break
         start = time.monotonic()
-        record = {"job": job.name, **done(job, store, given)}
+        try:
+            record = {"job": job.name, **done(job, store, given)}
+        except Exception:
+            traceback.print_exc()
+            print(f"{job.name} failed", flush=True)
+            failed.add(job.name)
+            file.close()
+            continue
         record |= {"wall": round(time.monotonic() - start, 1), "device": given.device}
         keep(given.store, record)
         file.close()
         print(f"[{gone:.0f} s, {len(todo) - 1} left] {told(record)}", flush=True)
+    if failed:
+        raise SystemExit(f"failed: {' '.join(sorted(failed))}")
 
 
 def claim(given: argparse.Namespace, job: Job) -> IO[str] | None:
