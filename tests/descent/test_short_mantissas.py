@@ -188,9 +188,9 @@ def test_rounding_that_switches_a_unit_is_not_taken_for_a_wrong_rule(monkeypatch
     """`wrong` draws of made-up rows fail with short mantissas; the same ones for the general way."""
     plain, seen = _probe._agrees, []
 
-    def agrees(module, loss, rows, *rest):
+    def agrees(module, loss, rows, *rest, **more):
         if not torch.backends.cuda.matmul.allow_tf32:
-            return plain(module, loss, rows, *rest)
+            return plain(module, loss, rows, *rest, **more)
         if not any(torch.equal(rows[0], other) for other in seen):
             seen.append(rows[0])
         return not any(torch.equal(rows[0], other) for other in seen[:wrong])
