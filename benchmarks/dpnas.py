@@ -221,9 +221,13 @@ def run(given: argparse.Namespace) -> None:
     while True:
         store = read(given.store)
         todo = [job for job in listed(given) if job.name not in store and job.name not in failed]
-        ready = [job for job in todo if all(need in store for need in job.needs)]
-        held = next((both for both in ((job, claim(given, job)) for job in ready) if both[1]), None)
         gone = time.monotonic() - began
+        ready = [job for job in todo if all(need in store for need in job.needs)]
+        short = [job for job in ready if gone + 1.15 * expected(job, store) <= given.limit]
+        if ready and not short:
+            print(f"none of {len(ready)} ends within {given.limit:.0f} s: {len(todo)} are left")
+            break
+        held = next((both for both in ((job, claim(given, job)) for job in short) if both[1]), None)
         if held is None:
             names = {job.name for job in todo}
             if gone > given.limit or not any(names.intersection(job.needs) for job in todo):
@@ -233,9 +237,6 @@ def run(given: argparse.Namespace) -> None:
             time.sleep(1)  # another process has what the rest waits for
             continue
         job, file = held
-        if gone + 1.15 * expected(job, store) > given.limit:
-            print(f"{job.name} would pass the limit of {given.limit:.0f} s: {len(todo)} are left")
-            break
         start = time.monotonic()
         try:
             record = {"job": job.name, **done(job, store, given)}
