@@ -251,7 +251,7 @@ def sgd_rate(made: DpNas, on: tuple[Data, Data], seed: int, device: str) -> dict
 
     What is clipped can bear a rate of 2; without clipping the shared weights run away at 0.1.
     """
-    short = replace(made, epochs=6, warm_up=6, policy="uniform")
+    short = replace(made, epochs=12, warm_up=12, policy="uniform")
     found = {
         lr: replace(short, lr=lr).search(*on, 0.0, Rng(seed=seed), device=device, public=True)
         for lr in SGD_RATES

@@ -42,6 +42,11 @@ NAMES = {
     "paper": "the paper's cell",
 }
 EPSILONS = (1, 2, 3)
+SOURCES = {
+    "dp": "20 cells, private search",
+    "sgd": "20 cells, search with SGD training",
+    "random": "20 cells at random",
+}
 
 
 def page(store: Store, plots: Path | None) -> str:
@@ -172,15 +177,38 @@ def table_4(store: Store) -> Iterator[str]:
 def figure_3(store: Store) -> Iterator[str]:
     yield "### Figure 3 (b): cells of other searches on CIFAR-10, all in the small form, epsilon 3\n"
     rows = [["the cell derived", mean(scores(store, "cifar10", "small")), ""]]
-    for what, words in (
-        ("dp", "20 cells, private search"),
-        ("sgd", "20 cells, search with SGD training"),
-        ("random", "20 cells at random"),
-    ):
-        all_ = [score for at in range(20) for score in scores(store, "cifar10", f"{what}_{at:02d}")]
-        best = f"{max(all_):.2f}" if all_ else ""
-        rows.append([words, mean(all_), best])
+    for what, words in SOURCES.items():
+        made = list(twenty(store, what).values())
+        rows.append([words, mean(made), f"{max(made):.2f}" if made else ""])
     yield from table(["cells", "mean ± deviation (number)", "best"], rows)
+    yield from ranks(store)
+
+
+def twenty(store: Store, what: str) -> dict[int, float]:
+    """Accuracies of Figure 3's cells from one source, by their number."""
+    each = {at: scores(store, "cifar10", f"{what}_{at:02d}") for at in range(20)}
+    return {at: made[0] for at, made in each.items() if made}
+
+
+def ranks(store: Store) -> Iterator[str]:
+    """Whether scores with shared weights, and short trainings, order cells as trainings from scratch do."""
+    from scipy.stats import spearmanr
+
+    made = twenty(store, "dp")
+    derived, search = store.get("derive/cifar10"), store.get("search/cifar10/dp")
+    if len(made) < 20 or derived is None or search is None:
+        return
+    rate = derived["tried"][0]["lr"]
+    short = {tuple(one["cell"]): one["score"] for one in derived["tried"] if one["lr"] == rate}
+    tried = [short.get(tuple(cell)) for cell in search["cells"]]
+    for words, values in (
+        ("scores with shared weights", search["scores"]),
+        ("short trainings", tried),
+    ):
+        if None not in values:
+            found = spearmanr(values, list(made.values()))
+            told = f"{found.statistic:.2f} (p = {found.pvalue:.1g})"
+            yield f"\nOf the proposed cells, {words} and these accuracies have a rank correlation of {told}."
 
 
 def frequencies(store: Store) -> Iterator[str]:
@@ -226,11 +254,19 @@ def digits(store: Store) -> Iterator[str]:
 
 
 def figures(store: Store, folder: Path) -> None:
-    """The curves of Figure 3 (c) and the bars of Figure 5 (a) and (b)."""
+    """The points of Figure 3 (b), the curves of Figure 3 (c) and the bars of Figure 5 (a) and (b)."""
     import altair as alt
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
+    points = [{"cells": words, "accuracy": score / 100}
+              for what, words in SOURCES.items() for score in twenty(store, what).values()]  # fmt: skip
+    if points:
+        across = alt.X("accuracy:Q", scale=alt.Scale(zero=False), axis=alt.Axis(format="%"))
+        strip = alt.Chart(pd.DataFrame(points), width=240).mark_tick(thickness=2)
+        strip.encode(x=across, y=alt.Y("cells:N", title=None, axis=alt.Axis(labelLimit=0))).save(
+            str(folder / "cifar10_figure3b.svg")
+        )
     kept = {name: line for name, line in store.items() if name.startswith("search/")}
     for name, line in kept.items():
         file = name.removeprefix("search/").replace("/", "_")
