@@ -25,6 +25,7 @@ from privaware.descent import (
     flat,
     momentum,
 )
+from privaware.learn import _networks
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.search._cells import Cell, named, shares, uniform
@@ -140,12 +141,6 @@ class Marks(Checkpoint):
                 scores.append(accuracy(network, self.tested, self.truth))
 
 
-def mirror(images: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    """Every second image mirrored: of two copies of a row, one is as it was."""
-    pairs = images.unflatten(0, (-1, 2))
-    return torch.stack((pairs[:, 0], pairs[:, 1].flip(-1)), 1).flatten(0, 1)
-
-
 @torch.no_grad()
 def accuracy(network: Any, inputs: torch.Tensor, truth: torch.Tensor) -> float:
     right = [network(x).argmax(1) == y for x, y in zip(inputs.split(2000), truth.split(2000))]
@@ -177,7 +172,7 @@ def train(
         update=momentum(lr, 0.9),
         average=ema(),
         copies=2 if mirrored else 1,
-        augment=mirror if mirrored else None,
+        augment=_networks.mirrored if mirrored else None,
         precision=precision,
         # A whole sample at once, almost always.
         physical=2208 if device.startswith("cuda") else None,

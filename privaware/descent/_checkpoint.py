@@ -94,7 +94,8 @@ def fingerprint(run: Run) -> str:
     fields = (descent.steps, descent.sampler, descent.clip, descent.update, descent.average)
     more = (descent.lr_schedule, descent.noise_schedule, descent.copies, descent.precision)
     facts: list[Any] = [repr(item) for item in (*fields, *more)]
-    facts += [getattr(descent.loss, "__qualname__", repr(descent.loss))]
+    functions = (descent.loss, descent.augment)
+    facts += [getattr(item, "__qualname__", repr(item)) for item in functions]
     facts += [run.noise, run.lr, run.norm, run.rows, repr(run.stack.slots), run.models]
     if run.mask is not None:
         facts += [hashlib.sha256(run.mask.cpu().numpy().tobytes()).hexdigest()]

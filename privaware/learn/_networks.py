@@ -36,10 +36,11 @@ class Network:
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
     chosen from the schema. `batch` is the expected size of a sample (left out: from the declared rows), `steps` count
     samples (left out: `epochs` times rows / batch). `average` is the share of last steps whose mean is released.
-    Each row may be seen as several shifted `copies`. `features` are descriptions of `privaware.features` that a row
-    goes through first (left out: what suits the schema). `trainable` says of each layer with parameters whether it is
-    trained or stays as it was drawn. `start` is a model to go on from, of the same architecture. `device` and
-    `progress` change nothing that is released.
+    Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
+    letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
+    descriptions of `privaware.features` that a row goes through first (left out: what suits the schema). `trainable`
+    says of each layer with parameters whether it is trained or stays as it was drawn. `start` is a model to go on
+    from, of the same architecture. `device` and `progress` change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -53,6 +54,7 @@ class Network:
     clip: str = "flat"
     average: float = 0.25
     copies: int = 1
+    mirror: bool = False
     features: list[dict[str, Any]] | None = None
     trainable: list[bool] | None = None
     start: Model | None = field(default=None, repr=False, compare=False)
@@ -76,6 +78,10 @@ class Network:
         if self.architecture is not None and not isinstance(self.architecture, dict):
             raise WrongInput(
                 f"{name}: expected architecture as a table, got {self.architecture!r:.80}"
+            )
+        if self.mirror and self.copies == 1:
+            raise WrongInput(
+                f"{name}: expected copies from 2 on with mirror, got 1; try copies = 2"
             )
         if not 0 <= self.average <= 1:
             raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
@@ -155,7 +161,7 @@ class Network:
             average=descent.tail(self.average) if self.average else None,
             loss=descent.cross_entropy if schema.classes else descent.squared,
             copies=self.copies,
-            augment=shifted if self.copies > 1 else None,
+            augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
         )
 
     def _clip(self, noise: float) -> Any:
@@ -311,3 +317,15 @@ def shifted(images: Any, generator: Any) -> Any:
     down, across = moved
     images = images.gather(2, down[:, None, :, None].expand_as(images))
     return images.gather(3, across[:, None, None, :].expand_as(images))
+
+
+def mirrored(images: Any, _: Any) -> Any:
+    """Every second image mirrored: of two copies of a row, one is as it was."""
+    made = images.clone()
+    made[1::2] = images[1::2].flip(-1)
+    return made
+
+
+def shifted_mirrored(images: Any, generator: Any) -> Any:
+    """Shifted, and every second one mirrored."""
+    return mirrored(shifted(images, generator), generator)

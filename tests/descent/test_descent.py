@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -740,6 +741,8 @@ def test_p33_a_stopped_run_goes_on_bit_for_bit(tmp_path, clip, update):
     assert torch.equal(flat_of(resumed), flat_of(expected))
     with pytest.raises(WrongInput, match="same ones"):
         train(descent, module=module, noise=2.0, checkpoint=path)
+    with pytest.raises(WrongInput, match="same ones"):
+        train(replace(descent, augment=lambda x, _: -x), module=module, checkpoint=path)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import torch
 from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.learn._networks import architecture, feature_of, run_many, shifted
+from privaware.learn._networks import architecture, feature_of, mirrored, run_many, shifted
 from privaware.learn.dp_adam import DpAdam
 from privaware.learn.dpsgd import DpSgd
 from privaware.learn.frozen import Frozen
@@ -98,6 +98,20 @@ def test_shifted_copies_keep_what_is_seen_and_move_it() -> None:
     moved = shifted(images, torch.Generator().manual_seed(1))
     assert set(moved.flatten().tolist()) <= set(images.flatten().tolist())
     assert not torch.equal(moved[0], moved[1]) or not torch.equal(moved[0], moved[2])
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_every_second_copy_is_mirrored(copies: int) -> None:
+    images = torch.arange(5.0 * 12).view(5, 1, 3, 4).repeat_interleave(copies, 0)
+    seen = mirrored(images, torch.Generator())
+    assert torch.equal(seen[0::2], images[0::2])
+    assert torch.equal(seen[1::2], images[1::2].flip(-1))
+    with pytest.raises(WrongInput, match="try copies = 2"):
+        DpSgd(mirror=True)
+    schema = Schema(form="image", shape=(1, 6, 6), classes=("n", "y"), rows=40)
+    rows = rows_for(schema, 12)
+    nets = [DpSgd(steps=2, copies=copies, mirror=way).run(rows, 1.0, Rng(seed=0)) for way in (True, False)]  # fmt: skip
+    assert not np.allclose(*(net.outputs(rows.x) for net in nets))
 
 
 def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
