@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from privaware.descent._clip import SHORT as MARGIN
 from privaware.descent._clip import flat
 from privaware.descent._losses import row_losses
 from privaware.descent._stack import Stack
@@ -218,10 +219,28 @@ def _agrees_short(
     whole: bool,
     models: int,
 ) -> bool:
-    """The engine with shortened mantissas against autograd with whole ones."""
+    """The engine with shortened mantissas against autograd with whole ones, and each row alone against its bound."""
     expected = _by_autograd(module, loss, rows, goal)
     with mantissas("tf32"):
-        return _agrees(module, loss, rows, goal, expected, whole, models, short=True)
+        near = _agrees(module, loss, rows, goal, expected, whole, models, short=True)
+        return near and _bounded(module, loss, rows, goal, whole, models)
+
+
+def _bounded(
+    module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor, whole: bool, models: int
+) -> bool:
+    """Whether each row's clipped gradient alone keeps its bound as it is rounded, up to the margin of a run."""
+    from privaware.descent._gradient import accumulate
+
+    stack, norm = Stack([module] * models, device=goal.device, whole=whole), 1e-3
+    longest = 0.0
+    for at in range(ROWS):
+        own, *given = (torch.cat([item[at : at + 1]] * models) for item in (goal, *rows))
+        total = torch.zeros_like(stack.theta)
+        clip: Any = {"clip": flat(norm), "norm": norm, "total": total}
+        accumulate(stack, loss, tuple(given), own, rows=models, **clip)
+        longest = max(longest, float(total.norm(dim=1).max()))
+    return longest <= norm / (1 - MARGIN)
 
 
 def _agrees(

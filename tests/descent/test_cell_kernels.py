@@ -385,5 +385,23 @@ def test_a_cell_in_bf16_is_tried_as_it_will_run(
         assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
 
 
+@pytest.mark.parametrize("part", [1.0, 0.96])
+def test_norms_that_come_out_too_small_in_bf16_are_refused(
+    part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted bug that the comparison with autograd lets pass: it is within what rounding may do."""
+    net = network(drawn(3), inputs=[1, 16, 16])
+    x, y = torch.zeros(3, 1, 16, 16), torch.zeros(3, dtype=torch.long)
+    whole = Rows.squares
+
+    def squares(self: Rows) -> Tensor:
+        return whole(self) * (part if torch.backends.cuda.matmul.allow_tf32 else 1.0)
+
+    monkeypatch.setattr(Rows, "squares", squares)
+    monkeypatch.setattr(_cell, "kernels", Standing())
+    with mantissas("tf32"), contextlib.nullcontext() if part == 1 else pytest.raises(Refused):
+        assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
+
+
 def shorter(values: Tensor, mask: Tensor) -> Tensor:
     return (values.contiguous().view(torch.int32) & mask).view(torch.float32)
