@@ -1,4 +1,4 @@
-"""Tramer and Boneh's Figures 3, 6, 7, 8 and 11: epsilon 3, delta 1e-5, counted as they do (classic conversion)."""
+"""Tramer and Boneh's Figures 3, 6, 7 and 11: epsilon 3, delta 1e-5, counted as they do (classic conversion)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from benchmarks._studies import (
 from privaware import datasets
 from privaware.study._result import Point
 from privaware.study._trials import Rows, Setting, Trial
-from privaware.study.batch_noise import by_setting
 from privaware.study.convergence import by_epoch
 
 CHANNELS = {"cifar10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
@@ -136,43 +135,6 @@ def figure7(bench: Bench, name: str) -> dict[str, Any]:
             f"The batches end {100 * apart:.2f} points apart (paper: nearly identical curves)."
         ],
     }
-
-
-def figure8(bench: Bench, name: str) -> dict[str, Any]:
-    """Median and best over their Table 12 when one setting is fixed: linear on scattering, and the CNN."""
-    times = (15, 25, 40) if name != "cifar10" else (30, 60)
-    bases = (0.25, 0.5, 1.0, 2.0) if name != "cifar10" else (0.125, 0.25, 0.5, 1.0)
-    sizes = (1024, 4096) if bench.quick else (512, 1024, 2048, 4096, 8192, 16384)
-    tables = []
-    for kind in ("linear on scattering", "CNN"):
-        linear = kind != "CNN"
-        rows = (
-            STUB.test
-            if bench.dry
-            else scattered(name, True, bench.device)
-            if linear
-            else pixels(name)
-        )
-        width = {"mnist": 3969, "fashion_mnist": 3969, "cifar10": 15552}[name]
-        net = {"name": "linear", "inputs": width, "outputs": 10} if linear else network(CNN[name])
-        trials = [
-            Trial(curve=kind, x=0, seed=0, setting=setting(bench, name, net, batch, epochs, base))
-            for batch in sizes for epochs in times for base in bases
-        ]  # fmt: skip
-        outcomes = bench.sweep(trials, rows)
-        count = ROWS[name]
-        told = by_setting(outcomes, {
-            "batch": lambda s: s.batch, "epochs": lambda s, n=count: s.steps // (n // s.batch),
-            "base rate": lambda s: s.lr * 512 / s.batch,
-        })  # fmt: skip
-        lines = [
-            [what, f"{value:g}", f"{100 * them['median']:.2f}", f"{100 * them['maximum']:.2f}"]
-            for what, values in told.items() for value, them in values.items()
-        ]  # fmt: skip
-        tables.append(
-            table(f"{name}, {kind}: one seed a point", ["fixed", "at", "median", "maximum"], lines)
-        )
-    return {"tables": tables}
 
 
 def convergence(bench: Bench, name: str) -> dict[str, Any]:

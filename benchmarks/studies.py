@@ -72,11 +72,8 @@ CELLS: dict[str, tuple[str, Cell]] = {
     "tb_convergence_fashion_mnist": (f"{TB}, Figure 11: {FASHION}", partial(boneh.convergence, name=FASHION)),
     "tb_figure7_mnist": (f"{TB}, Figure 7: mnist", partial(boneh.figure7, name="mnist")),
     "tb_figure7_fashion_mnist": (f"{TB}, Figure 7: {FASHION}", partial(boneh.figure7, name=FASHION)),
-    "tb_figure8_mnist": (f"{TB}, Figure 8: mnist", partial(boneh.figure8, name="mnist")),
-    "tb_figure8_fashion_mnist": (f"{TB}, Figure 8: {FASHION}", partial(boneh.figure8, name=FASHION)),
     "tb_convergence_cifar10": (f"{TB}, Figure 3: cifar10", partial(boneh.convergence, name="cifar10")),
     "tb_figure7_cifar10": (f"{TB}, Figure 7: cifar10", partial(boneh.figure7, name="cifar10")),
-    "tb_figure8_cifar10": (f"{TB}, Figure 8: cifar10", partial(boneh.figure8, name="cifar10")),
 }  # fmt: skip
 
 
