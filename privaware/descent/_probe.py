@@ -2,7 +2,7 @@
 
 Before training, the module is tried on three made-up rows (public: only shapes and types of the inputs are used). Rows
 must not influence each other, buffers must not change, and the engine must agree with autograd; else it is refused.
-A run with short mantissas is tried with them too: then rounding may turn a sum, but no row may be longer than its bound.
+A run with short mantissas is tried with them too: rounding may turn a sum, but no row may be longer than its bound.
 """
 
 from __future__ import annotations
