@@ -42,7 +42,8 @@ class Descent:
     post-processing. Sums are divided by rate x declared rows, never by the realised batch size.
     Dropout masks are drawn for each row without looking at any and are never released: neighbours may be given the
     same masks on their common rows, so under each choice of masks the sums differ by one clipped gradient, and a
-    mixture of releases of one price is no dearer than each.
+    mixture of releases of one price is no dearer than each. The same holds for what `augment` draws; it must not change
+    an image by others or by the place at which the image stands.
 
     >>> from privaware.descent import Descent, Poisson, flat, sgd
     >>> descent = Descent(steps=100, sampler=Poisson(rate=0.01), clip=flat(1.0), update=sgd(0.1))

@@ -79,9 +79,9 @@ class Network:
             raise WrongInput(
                 f"{name}: expected architecture as a table, got {self.architecture!r:.80}"
             )
-        if self.mirror and self.copies == 1:
+        if self.mirror and self.copies % 2:
             raise WrongInput(
-                f"{name}: expected copies from 2 on with mirror, got 1; try copies = 2"
+                f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"
             )
         if not 0 <= self.average <= 1:
             raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
@@ -320,7 +320,11 @@ def shifted(images: Any, generator: Any) -> Any:
 
 
 def mirrored(images: Any, _: Any) -> Any:
-    """Every second image mirrored: of two copies of a row, one is as it was."""
+    """Every second image mirrored: of two copies of a row, one is as it was.
+
+    Rows must have an even number of copies: else a row's place would decide which are mirrored, and one row more would
+    change the gradients of all that come after it.
+    """
     made = images.clone()
     made[1::2] = images[1::2].flip(-1)
     return made

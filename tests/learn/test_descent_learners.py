@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.learn import _networks
 from privaware.learn._networks import architecture, feature_of, mirrored, run_many, shifted
 from privaware.learn.dp_adam import DpAdam
 from privaware.learn.dpsgd import DpSgd
@@ -19,7 +21,7 @@ from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.plan import plan
 from privaware.schema import Column, Schema
-from privaware.testing import BrokenPromise, Recorder, extremes, replay, rows_for
+from privaware.testing import BrokenPromise, Recorder, check_mechanism, extremes, replay, rows_for
 from privaware.testing._price import spent
 from privaware.testing._rows import joined
 
@@ -100,18 +102,40 @@ def test_shifted_copies_keep_what_is_seen_and_move_it() -> None:
     assert not torch.equal(moved[0], moved[1]) or not torch.equal(moved[0], moved[2])
 
 
-@pytest.mark.parametrize("copies", [2, 3])
-def test_every_second_copy_is_mirrored(copies: int) -> None:
-    images = torch.arange(5.0 * 12).view(5, 1, 3, 4).repeat_interleave(copies, 0)
+def test_every_second_copy_is_mirrored() -> None:
+    images = torch.arange(5.0 * 12).view(5, 1, 3, 4).repeat_interleave(2, 0)
     seen = mirrored(images, torch.Generator())
     assert torch.equal(seen[0::2], images[0::2])
     assert torch.equal(seen[1::2], images[1::2].flip(-1))
-    with pytest.raises(WrongInput, match="try copies = 2"):
-        DpSgd(mirror=True)
+    for copies in (1, 3):
+        with pytest.raises(WrongInput, match="try copies = 2"):
+            DpSgd(mirror=True, copies=copies)
     schema = Schema(form="image", shape=(1, 6, 6), classes=("n", "y"), rows=40)
     rows = rows_for(schema, 12)
-    nets = [DpSgd(steps=2, copies=copies, mirror=way).run(rows, 1.0, Rng(seed=0)) for way in (True, False)]  # fmt: skip
+    learners = (DpSgd(steps=2, copies=2, mirror=way) for way in (True, False))
+    nets = [learner.run(rows, 1.0, Rng(seed=0)) for learner in learners]
     assert not np.allclose(*(net.outputs(rows.x) for net in nets))
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shifts go with the place of a row, which replay moves, so nothing is shifted here.
+
+    Every third of two copies is a planted bug: a row's place decides what of it is mirrored, so later rows change too.
+    """
+
+    def flipped(images: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        made = images.clone()
+        made[1::every] = images[1::every].flip(-1)
+        return made
+
+    monkeypatch.setattr(_networks, "shifted", lambda images, _: images)
+    if every != 2:
+        monkeypatch.setattr(_networks, "mirrored", flipped)
+    schema = Schema(form="image", shape=(1, 3, 3), classes=("n", "y"), rows=40)
+    right = every == 2
+    with contextlib.nullcontext() if right else pytest.raises(BrokenPromise, match="sensitivity"):
+        check_mechanism(DpSgd(steps=2, copies=2, mirror=True), schema=schema, games=0)
 
 
 def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
