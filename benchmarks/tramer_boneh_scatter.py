@@ -4,11 +4,12 @@
     python -m benchmarks.tramer_boneh_scatter --page FOLDER
 
 Every finished cell is a line of FOLDER/cells.jsonl and is not run again; the most important cells come
-first, and none is begun after `--limit` seconds. Noise comes from `tramer_boneh_prices.json` (made by
-`benchmarks.tramer_boneh_prices`), so no accountant is needed here. Settings are those of the paper's
-Tables 10, 12, 13, 15 and 16: clipping norm 0.1, momentum 0.9, learning rate base x B / 512, floor(N / B)
-steps an epoch. Pixels of CIFAR-10 are standardised by the usual constants before scattering, as in the
-authors' code. `--quick` is a look at every kind of cell on a few rows. Data come from $PRIVAWARE_DATA.
+first, and none is begun after `--limit` seconds. A cell that fails is told and the others go on. Noise
+comes from `tramer_boneh_prices.json` (made by `benchmarks.tramer_boneh_prices`), so no accountant is
+needed here. Settings are those of the paper's Tables 10, 12, 13, 15 and 16: clipping norm 0.1, momentum
+0.9, learning rate base x B / 512, floor(N / B) steps an epoch. Pixels of CIFAR-10 are standardised by
+the usual constants before scattering, as in the authors' code. `--quick` is a look at every kind of
+cell on a few rows. Data come from $PRIVAWARE_DATA.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import gc
 import json
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -182,6 +184,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     lines = store.read_text().splitlines() if store.exists() else []
     done = {json.loads(line)["cell"] for line in lines}
+    failed = []
     for key, run in cells(bench, done):
         wanted = key not in done and key.startswith(tuple(given.only))
         if not wanted or given.most <= 0:
@@ -190,8 +193,13 @@ def main() -> None:
         if start - began > given.limit:
             print(f"stopped at {start - began:.0f} s before {key}", flush=True)
             break
-        found = run()
         given.most -= 1
+        try:
+            found = run()
+        except Exception:
+            traceback.print_exc()
+            failed.append(key)
+            continue
         gc.collect()  # a stack and its graph refer to each other, and hold memory until they are found
         if given.device.startswith("cuda"):
             torch.cuda.empty_cache()
@@ -201,6 +209,8 @@ def main() -> None:
                 line = {"cell": name, "seconds": seconds, "device": given.device, **one}
                 file.write(json.dumps(line) + "\n")
         print(f"{start - began:6.1f} s + {seconds:5.1f}: {key}: {told(found)}", flush=True)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def told(found: dict[str, Any]) -> str:
