@@ -2,7 +2,13 @@
 
 One program does a tile of one row's (filters, kernel x channels) matrix: the product of the row's output gradients and
 of what the filters saw, gathered straight from the unpadded input, summed over the places of all copies of the row. It
-adds up what norms need while the tile is in registers, and writes the tile only where it is to be kept.
+adds up what norms need while the tile is in registers, and writes the tile only where it is to be kept. A weighted sum
+of rows is the same product row after row, each multiplied by its weight before it is added: no factor is rounded that
+the norm has not seen.
+
+Where there are few places norms need no such product: what two places of the output saw overlaps like two places of
+the input, moved by each spot of the kernel, so that products of places of the input alone, nine times fewer for a
+kernel of 3 x 3, say what products of columns would.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -20,7 +26,7 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["Slide", "Tile", "fits", "row_gradients", "summed"]
+__all__ = ["Slide", "Tile", "fits", "overlaps", "row_gradients", "summed"]
 
 MOST_PLACES = 2**20
 """Places are told apart by a division in single precision, exact up to here."""
@@ -28,8 +34,8 @@ MOST_PLACES = 2**20
 LARGEST = 2**30
 """The numbers of a row that an offset of 32 bits reaches."""
 
-PROGRAMS = 1024
-"""Programs that fill a GPU."""
+PROGRAMS = 2048
+"""Programs that fill a GPU several times, so that the last ones do not keep it waiting."""
 
 
 class Slide(NamedTuple):
@@ -55,29 +61,33 @@ if triton is not None:
 
     @triton.jit(
         do_not_specialize=[
-            "rows", "each", "count", "places", "wide", "channels", "filters", "height", "width",
+            "rows", "each", "parts", "many", "count", "places", "wide", "channels", "filters", "height", "width",
             "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w", "far_h", "far_w", "columns", "broad",
         ]
     )  # fmt: skip
     def _row_gradients(
-        x, g, centred, kept, sums, rows, each, count, places, wide, channels, filters, height, width,
-        kernel_w, stride_h, stride_w, pad_h, pad_w, far_h, far_w, columns, broad, per_place, per_line,
-        WHOLE: tl.constexpr, KEEP: tl.constexpr, ALONG: tl.constexpr, PRECISION: tl.constexpr,
-        FILTERS: tl.constexpr, COLUMNS: tl.constexpr, PLACES: tl.constexpr,
+        x, g, centred, weights, kept, sums, rows, each, parts, many, count, places, wide, channels, filters,
+        height, width, kernel_w, stride_h, stride_w, pad_h, pad_w, far_h, far_w, columns, broad, per_place,
+        per_line, WHOLE: tl.constexpr, KEEP: tl.constexpr, ALONG: tl.constexpr, SUM: tl.constexpr,
+        PRECISION: tl.constexpr, FILTERS: tl.constexpr, COLUMNS: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
         tall = tl.cdiv(filters, FILTERS)
-        row, tile = (
-            (tl.program_id(0) // (tall * broad)).to(tl.int64),
-            tl.program_id(0) % (tall * broad),
-        )
+        part, tile = tl.program_id(0) // (tall * broad), tl.program_id(0) % (tall * broad)
+        if SUM:  # one after the other `many` of the `each` rows of a model, or what is left of them
+            model = part // parts
+            first = model * each + (part - model * parts) * many
+            steps = tl.minimum(many, (model + 1) * each - first) * tl.cdiv(count, PLACES)
+        else:
+            first, steps = part, tl.cdiv(count, PLACES)
+        row = first.to(tl.int64)
         filter_at = (tile % tall) * FILTERS + tl.arange(0, FILTERS)
         present = filter_at < filters
         # Beyond the edge the last one is done again, and left out at the end: no mask in the loop.
         filter_at = tl.minimum(filter_at, filters - 1)
         if WHOLE:  # all columns of the tile are of one spot of the kernel: what is outside is told once for all
-            parts = tl.cdiv(channels, COLUMNS)
-            spot = tile // tall // parts
-            channel = (tile // tall % parts) * COLUMNS + tl.arange(0, COLUMNS)
+            strips = tl.cdiv(channels, COLUMNS)
+            spot = tile // tall // strips
+            channel = (tile // tall % strips) * COLUMNS + tl.arange(0, COLUMNS)
             used = channel < channels
             channel = tl.minimum(channel, channels - 1)
             column = spot * channels + channel
@@ -92,8 +102,11 @@ if triton is not None:
         values = x + row * (count // places) * channels * image
         values += channel[:, None] * image + down * width + across
         total = tl.zeros((FILTERS, COLUMNS), tl.float32)
-        for start in range(0, count, PLACES):
-            at = start + tl.arange(0, PLACES)
+        for step in range(steps):
+            at = step * PLACES + tl.arange(0, PLACES)
+            if SUM:
+                after = step // tl.cdiv(count, PLACES)
+                at -= after * tl.cdiv(count, PLACES) * PLACES
             # Divisions as products: in these ranges they are exact, and much cheaper.
             copy = ((at.to(tl.float32) + 0.5) * per_place).to(tl.int32)
             place = at - copy * places
@@ -101,19 +114,29 @@ if triton is not None:
             top, left = line * stride_h, (place - line * wide) * stride_w
             # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp read
             # along places. Nothing says how these lie to multiples of 16 bytes, so each thread reads one number.
-            to_g = tl.max_contiguous(copy * filters * places + place, PLACES)[None, :]
-            to_x = tl.max_contiguous(copy * channels * image + top * width + left, PLACES)[None, :]
+            to_g = copy * filters * places + place
+            to_x = copy * channels * image + top * width + left
+            if SUM:
+                to_g += after * count * filters
+                to_x += after * (count // places) * channels * image
+            to_g = tl.max_contiguous(to_g, PLACES)[None, :]
+            to_x = tl.max_contiguous(to_x, PLACES)[None, :]
             inside, top, left = (at < count)[None, :], top[None, :], left[None, :]
             seen = inside & (top + down >= 0) & (top + down < height)
             seen = seen & (left + across >= 0) & (left + across < width)
             slope = tl.load(slopes + to_g, mask=inside, other=0.0)
             value = tl.load(values + to_x, mask=seen, other=0.0)
-            total = tl.dot(slope, tl.trans(value), total, input_precision=PRECISION)
+            if SUM:  # a row whose weight is zero may have no numbers
+                made = tl.dot(slope, tl.trans(value), input_precision=PRECISION)
+                weight = tl.load(weights + row + after)
+                total = tl.where(weight != 0, total + weight * made, total)
+            else:
+                total = tl.dot(slope, tl.trans(value), total, input_precision=PRECISION)
         flat = filter_at[:, None] * columns + column[None, :]
         inside = present[:, None] & used[None, :]
         total = tl.where(inside, total, 0.0)
         if KEEP:
-            tl.store(kept + row * filters * columns + flat, total, mask=inside)
+            tl.store(kept + part.to(tl.int64) * filters * columns + flat, total, mask=inside)
         if ALONG:
             weight = tl.load(
                 centred + (row // each) * filters * columns + flat, mask=inside, other=0.0
@@ -122,8 +145,54 @@ if triton is not None:
             tl.store(out, tl.sum(total * total, 1), mask=here)
             tl.store(out + rows * filters, tl.sum(total * weight, 1), mask=here)
             tl.store(out + 2 * rows * filters, tl.sum(total, 1), mask=here)
-        else:
+        elif not SUM:
             tl.store(sums + tl.program_id(0), tl.sum(tl.sum(total * total, 1), 0))
+
+    @triton.jit(
+        do_not_specialize=[
+            "places", "seen", "height", "width", "image", "wide", "kernel_h", "kernel_w",
+            "stride_h", "stride_w", "pad_h", "pad_w", "far_h", "far_w", "blocks",
+        ]
+    )  # fmt: skip
+    def _overlaps(
+        left, right, sums, places, seen, height, width, image, wide, kernel_h, kernel_w, stride_h,
+        stride_w, pad_h, pad_w, far_h, far_w, blocks, SIZE: tl.constexpr,
+    ):  # fmt: skip
+        row = (tl.program_id(0) // blocks).to(tl.int64)
+        p = (tl.program_id(0) % blocks) * SIZE + tl.arange(0, SIZE)
+        left += row * seen * seen
+        right += row * places * places
+        p_from = p // image * height * width
+        p_top, p_left = p % image // wide * stride_h - pad_h, p % image % wide * stride_w - pad_w
+        norm = tl.zeros((SIZE,), tl.float32)
+        saw = tl.zeros((SIZE,), tl.float32)
+        sent = tl.zeros((SIZE,), tl.float32)
+        for start in range(0, places, SIZE):
+            q = start + tl.arange(0, SIZE)
+            q_from = q // image * height * width
+            q_top, q_left = (
+                q % image // wide * stride_h - pad_h,
+                q % image % wide * stride_w - pad_w,
+            )
+            common = tl.zeros((SIZE, SIZE), tl.float32)
+            for spot in range(kernel_h * kernel_w):
+                down, across = spot // kernel_w * far_h, spot % kernel_w * far_w
+                p_y, p_x, q_y, q_x = p_top + down, p_left + across, q_top + down, q_left + across
+                p_in = (p < places) & (p_y >= 0) & (p_y < height) & (p_x >= 0) & (p_x < width)
+                q_in = (q < places) & (q_y >= 0) & (q_y < height) & (q_x >= 0) & (q_x < width)
+                at = (p_from + p_y * width + p_x)[:, None] * seen
+                at += (q_from + q_y * width + q_x)[None, :]
+                common += tl.load(left + at, mask=p_in[:, None] & q_in[None, :], other=0.0)
+            inside = (p < places)[:, None] & (q < places)[None, :]
+            slopes = tl.load(right + p[:, None] * places + q[None, :], mask=inside, other=0.0)
+            same = p[:, None] == q[None, :]
+            norm += tl.sum(common * slopes, 1)
+            saw += tl.sum(tl.where(same, common, 0.0), 1)
+            sent += tl.sum(tl.where(same, slopes, 0.0), 1)
+        out = sums + tl.program_id(0).to(tl.int64) * 3
+        tl.store(out, tl.sum(norm, 0))
+        tl.store(out + 1, tl.sum(saw, 0))
+        tl.store(out + 2, tl.sum(sent, 0))
 
 
 def fits(x: Any, g: Any, copies: int) -> bool:
@@ -149,63 +218,102 @@ def row_gradients(
     keep: bool,
     centred: Any = None,
     tile: Tile | None = None,
-    whole: bool = False,
 ) -> tuple[Any, Any]:
     """Each row's gradient (rows, filters, kernel x channels), where it is to be kept, and sums of it.
 
     The sums are the (rows,) squares of its norm; or, with `centred` filters (models, filters, kernel x channels), for
-    each filter its square, its product with the filter and its own sum: (3, rows, filters). `whole` mantissas are
-    multiplied in parts where products shorten them.
+    each filter its square, its product with the filter and its own sum: (3, rows, filters).
     """
+    tile = tile or _tile_of(x, g, slide, rows)
+    tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
+    kept = g.new_empty(rows, g.shape[1], _columns(x, slide)) if keep else None
+    sums = g.new_empty((broad, 3, rows, g.shape[1]) if centred is not None else (rows, tiles))
+    each = rows // (1 if centred is None else len(centred))
+    _launched(x, g, slide, rows, tile, kept=kept, sums=sums, centred=centred, each=each)
+    return kept, sums.sum(0 if centred is not None else 1)
+
+
+def summed(
+    x: Any, g: Any, weights: Any, slide: Slide, models: int, tile: Tile | None = None
+) -> Any:
+    """The weighted sum of each model's rows' gradients, (models, filters, kernel x channels), from (rows,) weights.
+
+    Rows of weight zero add nothing, even where they are not finite.
+    """
+    rows = len(weights)
+    tile = tile or _tile_of(x, g, slide, rows)
+    tiles, _, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
+    each = rows // models
+    many = -(-each // max(1, PROGRAMS // (tiles * models)))
+    many = max(1, min(many, LARGEST // (max(x.numel(), g.numel()) // rows)))
+    parts = -(-each // many)
+    kept = g.new_empty(models * parts, g.shape[1], _columns(x, slide))
+    given = {"weights": weights, "each": each, "parts": parts, "many": many}
+    _launched(x, g, slide, rows, tile, kept=kept, **given)
+    return kept.view(models, parts, *kept.shape[1:]).sum(1)
+
+
+def _launched(
+    x: Any,
+    g: Any,
+    slide: Slide,
+    rows: int,
+    tile: Tile,
+    *,
+    kept: Any = None,
+    sums: Any = None,
+    centred: Any = None,
+    weights: Any = None,
+    each: int,
+    parts: int = 1,
+    many: int = 1,
+) -> None:
     import torch
 
     x, g = x.contiguous(), g.contiguous()
     (channels, height, width), (filters, high, wide) = x.shape[1:], g.shape[1:]
-    columns, places = slide.kernel[0] * slide.kernel[1] * channels, high * wide
-    count = places * (len(g) // rows)
-    tile = tile or _tile(filters, channels, columns, count)
+    columns, places = _columns(x, slide), high * wide
     tiles, broad, spotted = _tiles(tile, filters, channels, columns)
-    short = "tf32x3" if whole else "tf32"
-    kept = g.new_empty(rows, filters, columns) if keep else None
-    sums = g.new_empty((broad, 3, rows, filters) if centred is not None else (rows, tiles))
-    each = rows // (1 if centred is None else len(centred))
-    _row_gradients[(rows * tiles,)](
-        x, g, g if centred is None else centred, kept if keep else g, sums, rows, each, count, places,
-        wide, channels, filters, height, width, slide.kernel[1], *slide.stride, *slide.padding,
-        *slide.dilation, columns, broad, 1 / places, 1 / wide, WHOLE=spotted, KEEP=keep,
-        ALONG=centred is not None, PRECISION=short if torch.backends.cuda.matmul.allow_tf32 else "ieee",
+    grid = (tiles * (rows if weights is None else len(kept)),)
+    absent = g
+    _row_gradients[grid](
+        x, g, absent if centred is None else centred, absent if weights is None else weights,
+        absent if kept is None else kept, absent if sums is None else sums, rows, each, parts, many,
+        places * (len(g) // rows), places, wide, channels, filters, height, width, slide.kernel[1],
+        *slide.stride, *slide.padding, *slide.dilation, columns, broad, 1 / places, 1 / wide,
+        WHOLE=spotted, KEEP=kept is not None, ALONG=centred is not None, SUM=weights is not None,
+        PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         FILTERS=tile.filters, COLUMNS=tile.columns, PLACES=tile.places,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
-    return kept, sums.sum(0 if centred is not None else 1)
 
 
-def summed(x: Any, g: Any, slide: Slide, models: int) -> Any:
-    """The sum of each model's rows' gradients, (models, filters, kernel x channels); nothing where that is slow.
+def overlaps(left: Any, right: Any, slide: Slide, seen: Any, sent: Any) -> Any:
+    """(rows, 3): the squared norm of each row's gradient, and the squared norms of what its places saw and sent.
 
-    Parts of a model's rows are summed like copies of one row. Mantissas stay whole.
+    `left` (rows, places, places) are products of places of the input, summed over channels, `right` of places of the
+    output gradient, summed over filters; several copies of a row are further places. `seen` and `sent` are the sizes
+    (height, width) of both images.
     """
-    many = _parts(x, g, slide, models)
-    if many is None:
-        return None
-    tile = _tile_of(x, g, slide, models)
-    kept, _ = row_gradients(x, g, slide, models * many, keep=True, tile=tile, whole=True)
-    return kept.view(models, many, *kept.shape[1:]).sum(1)
+    rows, places = len(right), right.shape[1]
+    size = 32 if places > 16 else 16
+    blocks = -(-places // size)
+    sums = right.new_empty(rows, blocks, 3)
+    _overlaps[(rows * blocks,)](
+        left.contiguous(), right.contiguous(), sums, places, left.shape[1], *seen, sent[0] * sent[1], sent[1],
+        *slide.kernel, *slide.stride, *slide.padding, *slide.dilation, blocks, SIZE=size,
+        num_warps=4 if size > 16 else 1,
+    )  # fmt: skip
+    return sums.sum(1)
 
 
-def _parts(x: Any, g: Any, slide: Slide, models: int) -> int | None:
-    """Into how many parts `summed` cuts a model's rows, so that a GPU has enough to do; None where it cannot."""
-    each, channels, filters = len(x) // models, x.shape[1], g.shape[1]
-    columns = slide.kernel[0] * slide.kernel[1] * channels
-    tiles, _, _ = _tiles(_tile_of(x, g, slide, models), filters, channels, columns)
-    wanted = max(1, PROGRAMS // (tiles * models))
-    many = max(part for part in range(1, wanted + 1) if each % part == 0)
-    return None if many * 4 < wanted or not fits(x, g, each // many) else many
+def _columns(x: Any, slide: Slide) -> int:
+    return slide.kernel[0] * slide.kernel[1] * int(x.shape[1])
 
 
-def _tile_of(x: Any, g: Any, slide: Slide, models: int) -> Tile:
-    columns = slide.kernel[0] * slide.kernel[1] * x.shape[1]
-    return _tile(g.shape[1], x.shape[1], columns, len(x) // models)
+def _tile_of(x: Any, g: Any, slide: Slide, rows: int) -> Tile:
+    count = g.shape[2:].numel() * (len(g) // rows)
+    return _tile(g.shape[1], x.shape[1], _columns(x, slide), count)
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:

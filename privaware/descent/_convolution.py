@@ -31,6 +31,9 @@ __all__ = ["Convolved", "Geometry", "convolution", "convolve", "sum_copies"]
 WORK = 64
 """Multiply-adds that take tensor cores as long as reading or writing one number takes memory."""
 
+PLAIN = 8
+"""The same for additions without tensor cores."""
+
 
 class Convolved:
     """What sliding a kernel adds.
@@ -38,8 +41,8 @@ class Convolved:
     By counted operations the cheaper of materialised and Gram norms. On a GPU, where passes over memory count and not
     products, each row's gradient is made by one kernel that reads the input and the output gradient and writes nothing
     but norms: columns alone would be nine times the input. It also writes the gradients where writing and reading them
-    moves fewer numbers than making their weighted sum afresh. Gram matrices are left to many filters and few
-    places.
+    moves fewer numbers than making their weighted sum afresh. Where places are few, norms come from products of
+    places of the input and of the output gradient; where they are fewer still, from Gram matrices of columns.
     """
 
     at = None
@@ -74,7 +77,7 @@ class Convolved:
         groups = self.geometry.groups
         ghost = (places + passes) * (height + size // height) * groups < size
         if slide is not None and not ghost:
-            return self.by_kernel(slide)
+            return self._from_overlaps(slide) if self._overlaps_pay() else self.by_kernel(slide)
         if not ghost and self.count * size <= room(self.inputs.device):
             self.kept = self.rows()
             return square_sums(self.kept)
@@ -96,12 +99,54 @@ class Convolved:
         )
         return sums
 
+    def _afresh(self) -> int:
+        """What making the weighted sum afresh costs, in numbers moved."""
+        product = self.gradients.numel() * self.weight[0, 0].numel() // WORK
+        return self.inputs.numel() + self.gradients.numel() + product
+
     def _worth_keeping(self) -> bool:
         """Whether writing and reading the gradients moves fewer numbers than making their weighted sum afresh."""
         kept = self.count * self.weight[0].numel()
-        seen, sent = self.inputs.numel(), self.gradients.numel()
-        again = seen + 3 * sent + sent * self.weight[0, 0].numel() // WORK
-        return kept <= room(self.inputs.device) and 2 * kept < again
+        return kept <= room(self.inputs.device) and 2 * kept < self._afresh()
+
+    def _overlaps_pay(self) -> bool:
+        """Whether products of places and a sum afresh cost less than each row's gradient, kept or not."""
+        size, height = self.weight[0].numel(), self.weight.shape[1]
+        seen, sent = (t.shape[2:].numel() * self.copies for t in (self.inputs, self.gradients))
+        spots = self.weight[0, 0, 0].numel()
+        products = (seen**2 * self.weight.shape[2] + sent**2 * height) // WORK
+        moved = 2 * (seen**2 + sent**2) + spots * sent**2 // PLAIN
+        direct = self.count * (size * sent // WORK + 2 * size)
+        direct = (
+            direct if self._worth_keeping() else direct - 2 * self.count * size + self._afresh()
+        )
+        return self.count * (products + moved) + self._afresh() < direct
+
+    def _from_overlaps(self, slide: Slide) -> Tensor:
+        """Norms from products of places; raised by their rounding, so that none is taken for smaller than it is.
+
+        Products add eight terms at a time and cut the sum off, each time by less than eps of what the places' norms
+        allow. What two places saw is a sum of such products, as wrong as they are together.
+        """
+        self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
+        x, g = _flat(self.inputs), _flat(self.gradients)
+        out = []
+        most = sum((t.shape[2:].numel() * self.copies) ** 2 for t in (x, g))
+        each = max(1, room(x.device) // most) * self.copies
+        for some in zip(x.split(each), g.split(each), strict=True):
+            left, right = (torch.bmm(t.transpose(1, 2), t) for t in map(self._places, some))
+            sums = _convolution_kernels.overlaps(left, right, slide, x.shape[2:], g.shape[2:])
+            norms, saw, sent = sums.unbind(1)
+            slack = (x.shape[1] + g.shape[1]) / 8 + 4
+            out.append((norms + slack * torch.finfo(x.dtype).eps * saw * sent).clamp_min_(0))
+        return torch.cat(out)
+
+    def _places(self, values: Tensor) -> Tensor:
+        """(rows, channels, places of all copies)."""
+        values = values.flatten(2)
+        if self.copies == 1:
+            return values
+        return values.unflatten(0, (-1, self.copies)).transpose(1, 2).flatten(2)
 
     def part(self, start: int, stop: int) -> Convolved:
         """The same for some of the rows."""
@@ -174,16 +219,14 @@ class Convolved:
             add_weighted(weights, self.kept, out)
 
     def _add_again(self, weights: Tensor, out: Tensor) -> None:
-        """The gradient of all rows together, from weighted output gradients."""
-        spread = weights.repeat_interleave(self.copies) if self.copies > 1 else weights
-        scaled = weighted(self.gradients.flatten(1), spread).view(self.gradients.shape)
+        """The weighted sum of all rows' gradients, which are made once more."""
         models, slide = len(out), self.slide()
         if slide is not None:
-            given = (_flat(self.inputs), _flat(scaled), slide, models)
-            summed = _convolution_kernels.summed(*given)
-            if summed is not None:
-                out.add_(self._as_weight(summed))
-                return
+            given = (_flat(self.inputs), _flat(self.gradients), weights, slide, models)
+            out.add_(self._as_weight(_convolution_kernels.summed(*given)))
+            return
+        spread = weights.repeat_interleave(self.copies) if self.copies > 1 else weights
+        scaled = weighted(self.gradients.flatten(1), spread).view(self.gradients.shape)
         for part in parted(scaled):
             pairs = zip(part.chunk(models), self.inputs.chunk(models), out, strict=True)
             for gradient, inputs, place in pairs:
@@ -192,6 +235,8 @@ class Convolved:
     def clean(self, good: Tensor) -> None:
         if self.kept is not None:
             self.kept = zero_own_rows(self.kept, good)
+            return
+        if self.slide() is not None:  # `summed` leaves such rows out by itself
             return
         spread = good.repeat_interleave(self.copies) if self.copies > 1 else good
         self.inputs = self.wash(self.inputs, spread)

@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from privaware import _convolution_kernels, _kernels
-from privaware._convolution_kernels import Slide, Tile, row_gradients, summed
+from privaware._convolution_kernels import Slide, Tile, overlaps, row_gradients, summed
 from privaware.descent import cross_entropy, flat
 from privaware.descent._convolution import Convolved
+from privaware.descent._geometry import Geometry
 from privaware.descent._gradient import accumulate
 from privaware.descent._probe import mantissas
 from privaware.descent._stack import Stack
@@ -86,29 +87,63 @@ def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, c
             torch.testing.assert_close(made.cpu(), want, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "models"), [(12, 1), (12, 3), (29, 1)])
-def test_sums_of_many_rows_agree_with_autograd(rows, models, monkeypatch):
+@pytest.mark.parametrize(("rows", "models", "copies"), [(12, 1, 1), (4, 3, 2), (29, 1, 1)])
+@pytest.mark.parametrize("at", range(len(SLIDES)))
+def test_weighted_sums_of_many_rows_agree_with_autograd(at, rows, models, copies, monkeypatch):
     monkeypatch.setattr(_convolution_kernels, "PROGRAMS", 24)
-    slide = SLIDES[0][3]
-    x, g = torch.randn(rows * models, 3, 5, 4), torch.randn(rows * models, 6, 5, 4)
-    found = summed(x.to(DEVICE), g.to(DEVICE), slide, models)
-    if rows == 29:  # no parts of equal size
-        assert found is None
-        return
-    want = by_autograd(x, g, slide, models)
+    channels, filters, size, slide = SLIDES[at]
+    x = torch.randn(rows * models * copies, channels, *size)
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    g, weights = torch.randn_like(like), torch.rand(rows * models)
+    weights[1::5] = 0
+    want = by_autograd(x, g, slide, rows * models) * weights[:, None, None]
+    x[copies] = float("nan")  # of the second row, which has no weight
+    given = (t.to(DEVICE) for t in (x, g, weights))
+    found = summed(*given, slide, models)
+    want = want.view(models, rows, *want.shape[1:]).sum(1)
     torch.testing.assert_close(found.cpu(), want, rtol=1e-5, atol=1e-4)
 
 
-def test_sums_keep_mantissas_whole_where_products_shorten_them(monkeypatch):
-    """Places of either sign nearly cancel: what a product cut off would be larger than what is left."""
-    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", 24)
+def test_sums_round_nothing_that_norms_have_not_seen():
+    """Places of either sign cancel up to their last bits: a weighted factor cut off would leave another number."""
     sign = torch.where(torch.arange(20).view(1, 1, 5, 4) % 2 == 0, 1.0, -1.0)
     x = sign.expand(12, 3, 5, 4).contiguous()
-    g = 0.7 * (1 + 3 * 2.0**-10 - (sign < 0) * 2.0**-10).expand(12, 6, 5, 4).contiguous()
+    g = (1 + 3 * 2.0**-10 - (sign < 0) * 2.0**-10).expand(12, 6, 5, 4).contiguous()
+    weights, slide = torch.full((12,), 0.7), Slide((1, 1), (1, 1), (0, 0), (1, 1))
     with mantissas("tf32"):
-        found = summed(x.to(DEVICE), g.to(DEVICE), Slide((1, 1), (1, 1), (0, 0), (1, 1)), 1)
-    want = torch.einsum("ncij,nfij->fc", x.double(), g.double())[None]
-    torch.testing.assert_close(found.cpu().double(), want, rtol=1e-2, atol=0)
+        found = summed(x.to(DEVICE), g.to(DEVICE), weights.to(DEVICE), slide, 1)
+    want = torch.einsum("n,ncij,nfij->fc", weights.double(), x.double(), g.double())[None]
+    torch.testing.assert_close(found.cpu().double(), want, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("channels", "filters", "size", "slide"), SLIDES)
+@pytest.mark.parametrize("copies", [1, 3])
+def test_norms_from_overlaps_agree_with_autograd(channels, filters, size, slide, copies):
+    rows = 3
+    x = torch.randn(rows * copies, channels, *size)
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    g = torch.randn_like(like)
+    seen, sent = (t.unflatten(0, (rows, copies)).transpose(1, 2).flatten(2) for t in (x, g))
+    left, right = (torch.bmm(t.transpose(1, 2), t).to(DEVICE) for t in (seen, sent))
+    found = overlaps(left, right, slide, x.shape[2:], g.shape[2:]).cpu()
+    want = by_autograd(x, g, slide, rows).square().sum((1, 2))
+    torch.testing.assert_close(found[:, 0], want, rtol=1e-4, atol=1e-3)
+    columns = nn.functional.unfold(x, slide.kernel, slide.dilation, slide.padding, slide.stride)
+    for at, part in ((1, columns), (2, g)):
+        whole = part.square().flatten(1).sum(1).view(rows, copies).sum(1)
+        torch.testing.assert_close(found[:, at], whole, rtol=1e-4, atol=1e-3)
+
+
+def test_norms_from_overlaps_are_never_too_small():
+    """What cancels in a row's gradient cancels in sums of much larger products, and norms are raised by that."""
+    x, g = torch.ones(4, 64, 4, 4), torch.randn(4, 32, 4, 4)
+    g -= g.mean((2, 3), keepdim=True)  # a kernel of one place sees the sum over places: nothing
+    g[:, 0, 0, 0] += torch.tensor([0.0, 1e-6, 1e-4, 1e-2])
+    share = Convolved(
+        x.to(DEVICE), g.to(DEVICE), Geometry(nn.Conv2d(64, 32, 1)), torch.zeros(1, 32, 64, 1, 1), 4
+    )
+    want = torch.einsum("ncij,nfij->nfc", x.double(), g.double()).square().sum((1, 2))
+    assert (share._from_overlaps(share.slide()).cpu() >= want).all()
 
 
 def net(kind):
@@ -133,9 +168,11 @@ KINDS = ["plain", "line", "reflected", "few places", "standardised"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("models", "copies"), [(1, 1), (1, 2), (3, 1), (2, 2)])
-@pytest.mark.parametrize("keep", [False, True])
-def test_rules_agree_with_rows_one_by_one(kind, models, copies, keep, monkeypatch):
+@pytest.mark.parametrize("way", ["kept", "afresh", "overlaps"])
+def test_rules_agree_with_rows_one_by_one(kind, models, copies, way, monkeypatch):
+    keep = way == "kept"
     monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: keep)
+    monkeypatch.setattr(Convolved, "_overlaps_pay", lambda self: way == "overlaps")
     monkeypatch.setattr("privaware.descent._geometry.APART", 0 if keep else 2**26)
     nets = [net(kind) for _ in range(models)]
     for at, one in enumerate(nets):
@@ -177,9 +214,10 @@ def slow_sums_of_copies(module, x, y, copies):
 
 
 @pytest.mark.parametrize("kind", ["plain", "standardised"])
-@pytest.mark.parametrize("keep", [False, True])
-def test_a_row_that_is_not_finite_adds_nothing(kind, keep, monkeypatch):
-    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: keep)
+@pytest.mark.parametrize("way", ["kept", "afresh", "overlaps"])
+def test_a_row_that_is_not_finite_adds_nothing(kind, way, monkeypatch):
+    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: way == "kept")
+    monkeypatch.setattr(Convolved, "_overlaps_pay", lambda self: way == "overlaps")
     module, x, y = net(kind), torch.randn(4, 3, 6, 6), torch.arange(4) % 3
     found = []
     for bad in (False, True):
