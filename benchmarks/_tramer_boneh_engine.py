@@ -64,7 +64,6 @@ def trained(
         clip=flat(NORM),
         update=momentum(setting.base_lr * batch / 512, 0.9),
         precision="tf32" if cnn else "float32",
-        physical=4000 if cnn and features.x.shape[1] == 243 else None,
         overflow=1e-10,
     )
     curve: list[tuple[float, float]] = []
@@ -147,7 +146,6 @@ def together(
         clip=flat(NORM),
         update=momentum(rates[0], 0.9),
         precision="tf32",
-        physical=4000 if name == NETWORKS["cnn", 243] else None,
         overflow=0.0 if shuffled else 1e-10,
     )
     network = models.build(models.named()[name].description, np.random.default_rng(seed))

@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -134,19 +134,21 @@ def part_of_grid(
 ) -> Iterator[Cell]:
     """Points of Table 12 for a CNN in a fixed random order, the data sets in turn; the limit ends them.
 
-    The points that differ in learning rate alone and are not done are one population.
+    On the small images the points that differ in learning rate alone and are not done are one population; on CIFAR-10
+    one network fills a GPU.
     """
     orders = []
-    for name in RATES:
-        points = list(product(BATCHES, EPOCHS[name], kinds))
+    for name, rates in RATES.items():
+        sets = [(rate,) for rate in rates] if name == "cifar10" else [rates]
+        points = list(product(BATCHES, EPOCHS[name], kinds, sets))
         random.Random(f"grid {name}").shuffle(points)
         orders.append([(name, *point) for point in points])
-    for some in zip(*orders):
-        for name, batch, epochs, kind in some:
+    for some in zip_longest(*orders):
+        for name, batch, epochs, kind, rates in filter(None, some):
             whole = Setting(data=name, head=head, batch=batch, base_lr=0, epochs=epochs, kind=kind)
             each = {
                 f"{word} {name} {batch} {epochs} {lr:g} {kind}": replace(whole, base_lr=lr)
-                for lr in RATES[name]
+                for lr in rates
             }
             left = {key: setting for key, setting in each.items() if key not in done}
             if left:

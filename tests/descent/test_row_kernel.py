@@ -28,9 +28,13 @@ from slow_reference import slow_sum
 
 INTERPRETED = _convolution_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.skipif(
-    DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
+    ),
+    # said by the first product of a thread, by no fault of ours
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
+]
 
 SLIDES = [
     (3, 5, (7, 6), Slide((3, 3), (1, 1), (1, 1), (1, 1))),
