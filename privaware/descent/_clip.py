@@ -31,9 +31,10 @@ Such products cut each factor off (by up to 2^-10 of it) or round it (by up to 2
 are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. A product of one place alone may have
 been cut off in the norm and rounded up in the sum: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8). Products of many
 places may cancel, and then their roundings are as large as before they cancelled. So where a weighted sum over places
-is made afresh, norm and sum are made from factors that no product rounds (`shortened`), and weighted ones are added in
-two parts (`parted`), which leaves 2^-20 of what was there before it cancelled; the margin covers that where no more
-than 12 bits cancel. Single precision leaves 2^-24 for each place.
+is made afresh, norm and sum are made from factors that no product rounds (`shortened`). A convolution's kernel weighs
+each row's product after it is made; elsewhere weighted factors are added in two parts (`parted`), which leaves 2^-20 of
+what was there before it cancelled; the margin covers that where no more than 12 bits cancel. Single precision leaves
+2^-24 for each place.
 """
 
 
