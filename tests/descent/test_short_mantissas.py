@@ -183,13 +183,12 @@ def test_rounding_that_lines_up_over_places_that_cancel_does_not_pass_the_bound(
     assert furthest(kind) > 1.8
 
 
-@pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.TRIES, True)])
-def test_rounding_that_switches_a_unit_is_not_taken_for_a_wrong_rule(monkeypatch, wrong, refused):
-    """`wrong` draws of made-up rows fail with short mantissas; the same ones for the general way."""
+def failing(monkeypatch, wrong, short):
+    """`wrong` draws of made-up rows fail with `short` or with whole mantissas, for the general way too."""
     plain, seen = _probe._agrees, []
 
     def agrees(module, loss, rows, *rest, **more):
-        if not torch.backends.cuda.matmul.allow_tf32:
+        if torch.backends.cuda.matmul.allow_tf32 != short:
             return plain(module, loss, rows, *rest, **more)
         if not any(torch.equal(rows[0], other) for other in seen):
             seen.append(rows[0])
@@ -197,11 +196,27 @@ def test_rounding_that_switches_a_unit_is_not_taken_for_a_wrong_rule(monkeypatch
 
     monkeypatch.setattr(_probe, "_agrees", agrees)
     module, x, y = nn.Linear(4, 2), torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)
-    given = (module, cross_entropy, (x,), y, "cpu")
+    return seen, (module, cross_entropy, (x,), y, "cpu")
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.TRIES, True)])
+def test_rounding_that_switches_a_unit_is_not_taken_for_a_wrong_rule(monkeypatch, wrong, refused):
+    seen, given = failing(monkeypatch, wrong, short=True)
     with mantissas("tf32"):
         if refused:
-            with pytest.raises(Refused, match="cannot be had"):
+            with pytest.raises(Refused, match=r"short mantissas .* use precision='float32'"):
                 _probe.proven(*given)
         else:
             assert _probe.proven(*given) is False
     assert len(seen) == (_probe.TRIES if refused else 2)
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(0, False), (1, False), (2, True)])
+def test_with_whole_mantissas_all_other_rows_must_agree(monkeypatch, wrong, refused):
+    seen, given = failing(monkeypatch, wrong, short=False)
+    if refused:
+        with pytest.raises(Refused, match="cannot be had; build"):
+            _probe.proven(*given)
+    else:
+        assert _probe.proven(*given) is False
+    assert len(seen) == (_probe.TRIES if wrong == 1 else wrong + (not refused))
