@@ -16,7 +16,9 @@ from privaware.descent._shares import (
     Rows,
     Wash,
     add_weighted,
+    from_grams,
     keep_rows,
+    raised,
     room,
     square_sums,
     weighted,
@@ -116,18 +118,12 @@ class Convolved:
         spots = self.weight[0, 0, 0].numel()
         products = (seen**2 * self.weight.shape[2] + sent**2 * height) // WORK
         moved = 2 * (seen**2 + sent**2) + spots * sent**2 // PLAIN
-        direct = self.count * (size * sent // WORK + 2 * size)
-        direct = (
-            direct if self._worth_keeping() else direct - 2 * self.count * size + self._afresh()
-        )
+        then = 2 * self.count * size if self._worth_keeping() else self._afresh()
+        direct = self.count * size * sent // WORK + then
         return self.count * (products + moved) + self._afresh() < direct
 
     def _from_overlaps(self, slide: Slide) -> Tensor:
-        """Norms from products of places; raised by their rounding, so that none is taken for smaller than it is.
-
-        Products add eight terms at a time and cut the sum off, each time by less than eps of what the places' norms
-        allow. What two places saw is a sum of such products, as wrong as they are together.
-        """
+        """Norms from products of places, which are sums over channels, filters and spots of the kernel."""
         self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
         x, g = _flat(self.inputs), _flat(self.gradients)
         out = []
@@ -136,9 +132,9 @@ class Convolved:
         for some in zip(x.split(each), g.split(each), strict=True):
             left, right = (torch.bmm(t.transpose(1, 2), t) for t in map(self._places, some))
             sums = _convolution_kernels.overlaps(left, right, slide, x.shape[2:], g.shape[2:])
-            norms, saw, sent = sums.unbind(1)
-            slack = (x.shape[1] + g.shape[1]) / 8 + 4
-            out.append((norms + slack * torch.finfo(x.dtype).eps * saw * sent).clamp_min_(0))
+            terms = x.shape[1] + g.shape[1] + 8 * self.weight[0, 0, 0].numel()
+            squares, saw, sent = sums.unbind(1)
+            out.append(raised(squares, saw, sent, terms))
         return torch.cat(out)
 
     def _places(self, values: Tensor) -> Tensor:
@@ -178,11 +174,10 @@ class Convolved:
         return first, second
 
     def _from_grams(self) -> Tensor:
-        columns, gradients = self._pairs()
-        left = torch.bmm(columns.transpose(1, 2), columns)
-        right = torch.bmm(gradients.transpose(1, 2), gradients)
-        slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(left.dtype).eps
-        return ((left * right).sum((1, 2)) + slack).clamp_min_(0).view(self.count, -1).sum(1)
+        pairs = self._pairs()
+        left, right = (torch.bmm(t.transpose(1, 2), t) for t in pairs)
+        terms = sum(t.shape[1] for t in pairs)
+        return from_grams(left, right, terms).view(self.count, -1).sum(1)
 
     def rows(self) -> Tensor:
         if self.kept is not None:

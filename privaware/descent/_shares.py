@@ -114,13 +114,11 @@ class Outer:
         return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
 
     def _from_grams(self) -> Tensor:
-        """Raised by the rounding of the two products, so that a norm is never taken for smaller than it is."""
         out = []
         each = max(1, room(self.inputs.device) // self.inputs.shape[1] ** 2)
         for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
             left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
-            slack = (square_sums(left) * square_sums(right)).sqrt() * torch.finfo(a.dtype).eps
-            out.append(((left * right).sum((1, 2)) + slack).clamp_min_(0))
+            out.append(from_grams(left, right, a.shape[2] + g.shape[2]))
         return torch.cat(out)
 
     def rows(self) -> Tensor:
@@ -228,6 +226,23 @@ class Tokens:
 def square_sums(values: Tensor) -> Tensor:
     """The sum of squares of each row, in one pass."""
     return torch.linalg.vector_norm(values.reshape(len(values), -1), dim=1).square_()
+
+
+def from_grams(left: Tensor, right: Tensor, terms: int) -> Tensor:
+    """Squared norms from products of positions, (n, positions, positions), that are sums of `terms` in all."""
+    saw, sent = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
+    return raised((left * right).sum((1, 2)), saw, sent, terms)
+
+
+def raised(squares: Tensor, saw: Tensor, sent: Tensor, terms: int) -> Tensor:
+    """Squared norms raised by the rounding of the products they come from: none is taken for smaller than it is.
+
+    A matrix product adds about eight terms at a time and rounds or cuts off each sum, by at most eps of the product of
+    two positions' norms. All positions together are wrong by at most so many eps of the squared norms of all that
+    was seen and all that was sent. Sixteen more are for the sums over pairs of positions.
+    """
+    slack = torch.finfo(squares.dtype).eps * (terms / 8 + 16)
+    return (squares + slack * saw * sent).clamp_min_(0)
 
 
 def keep_rows(values: Tensor, good: Tensor) -> Tensor:

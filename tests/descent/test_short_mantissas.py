@@ -183,6 +183,34 @@ def test_rounding_that_lines_up_over_places_that_cancel_does_not_pass_the_bound(
     assert furthest(kind) > 1.8
 
 
+@pytest.mark.parametrize("kind", ["linear", "convolution"])
+def test_a_norm_that_cancels_is_not_taken_for_smaller_than_it_is(monkeypatch, kind):
+    """Products that cut off every sum of eight terms, all to one side, of positions whose signs cancel."""
+    plain, eps = torch.bmm, torch.finfo(torch.float32).eps
+
+    def cut_off(left, right):
+        sizes = left.norm(dim=2)[:, :, None] * right.norm(dim=1)[:, None, :]
+        return plain(left, right) - eps * left.shape[2] / 8 * sizes
+
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.tensor([1.0, -1.0]).repeat(8)
+    x = torch.randn(4, 1, 512, generator=generator) * signs[:, None]
+    g = torch.randn(4, 1, 64, generator=generator).repeat(1, 16, 1)
+    g[:, 0] += torch.tensor([0.0, 1e-4, 1e-3, 1e-2])[:, None]
+    want = torch.bmm(g.double().transpose(1, 2), x.double()).square().sum((1, 2))
+    if kind == "linear":
+        share = Outer(x, g)
+    else:
+        weight, geometry = torch.zeros(1, 64, 512, 1, 1), Geometry(nn.Conv2d(512, 64, 1))
+        images = (t.transpose(1, 2).reshape(4, -1, 4, 4).contiguous() for t in (x, g))
+        share = Convolved(*images, geometry, weight, 4)
+    monkeypatch.setattr(torch, "bmm", cut_off)
+    assert (share._from_grams() >= want).all()
+    # a planted bug: raised as if a product were one sum
+    monkeypatch.setattr(_shares, "raised", lambda squares, saw, sent, _: squares + eps * saw * sent)
+    assert not (share._from_grams() >= want).all()
+
+
 def failing(monkeypatch, wrong, short):
     """`wrong` draws of made-up rows fail with `short` or with whole mantissas, for the general way too."""
     plain, seen = _probe._agrees, []
