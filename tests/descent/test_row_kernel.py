@@ -193,10 +193,13 @@ def test_rules_agree_with_rows_one_by_one(kind, models, copies, way, monkeypatch
         own = slice(at * rows * copies, (at + 1) * rows * copies)
         expected, norms = slow_sums_of_copies(one, x[own], y[own], copies)
         found = squares[at * rows : (at + 1) * rows, 0].sqrt().cpu()
-        torch.testing.assert_close(found, norms, rtol=2e-5, atol=1e-6)
+        raised = 5e-4 if way == "overlaps" else 2e-5
+        torch.testing.assert_close(found, norms, rtol=raised, atol=1e-6)
+        assert (found >= norms * (1 - 2e-5)).all()
         for slot in stack.slots:
             made = stack.view(total, slot)[at].cpu()
-            torch.testing.assert_close(made, expected[slot.name], rtol=1e-4, atol=1e-5)
+            near = {"rtol": 1e-4, "atol": max(1e-5, 0.3 * raised * rows)}
+            torch.testing.assert_close(made, expected[slot.name], **near)
 
 
 def slow_sums_of_copies(module, x, y, copies):
