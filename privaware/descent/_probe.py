@@ -95,7 +95,7 @@ def _proven(
     given = (probe, loss, inputs, goal, (1,) if models == 1 else (1, 2))
     problem: Exception | str = ""
     for whole in (False, True):
-        exact, rounded = (partial(tried, *given, whole) for tried in (_agrees_on, _agrees_short))
+        exact, rounded = (partial(_agrees_on, *given, whole, cut) for cut in (False, True))
         try:
             if not exact(0) and not all(map(exact, range(1, TRIES))):
                 continue
@@ -221,29 +221,20 @@ def _agrees_on(
     goal: Tensor,
     counts: tuple[int, ...],
     whole: bool,
+    short: bool,
     draw: int,
 ) -> bool:
-    """The engine against autograd on the made-up rows of one try, for each count of models."""
-    rows = _drawn(inputs, draw)
-    expected = _by_autograd(module, loss, rows, goal)
-    return all(_agrees(module, loss, rows, goal, expected, whole, many) for many in counts)
+    """The engine against autograd on the made-up rows of one try.
 
-
-def _agrees_short(
-    module: nn.Module,
-    loss: Any,
-    inputs: Sequence[Tensor],
-    goal: Tensor,
-    counts: tuple[int, ...],
-    whole: bool,
-    draw: int,
-) -> bool:
-    """The engine with shortened mantissas against autograd with whole ones, and each row alone against its bound."""
-    rows, models = _drawn(inputs, draw), counts[-1]
-    expected = _by_autograd(module, loss, rows, goal)
+    With `short` mantissas autograd still has whole ones, and each row alone must keep its bound.
+    """
+    given = (module, loss, _drawn(inputs, draw), goal)
+    expected = _by_autograd(*given)
+    if not short:
+        return all(_agrees(*given, expected, whole, many) for many in counts)
     with mantissas("tf32"):
-        near = _agrees(module, loss, rows, goal, expected, whole, models, short=True)
-        return near and _bounded(module, loss, rows, goal, whole, models)
+        near = _agrees(*given, expected, whole, counts[-1], short=True)
+        return near and _bounded(*given, whole, counts[-1])
 
 
 def _bounded(
