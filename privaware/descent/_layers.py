@@ -15,6 +15,7 @@ from privaware.descent._cell import cell
 from privaware.descent._convolution import convolution
 from privaware.descent._general import general
 from privaware.descent._normalising import channels, embedding, features
+from privaware.descent._pooling import halves, pooling
 from privaware.descent._recurrent import one_bias, recurrent
 from privaware.descent._shares import Beside, Outer, Rows
 from privaware.descent._standardised import standardised
@@ -54,6 +55,8 @@ def install(stack: Stack, whole: bool) -> dict[str, str]:
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:
             module.inplace = False  # type: ignore[assignment]
+        if not whole and halves(module):
+            module.forward = pooling  # type: ignore[method-assign]
 
     def visit(module: nn.Module, name: str) -> None:
         if not _touched(stack, module):

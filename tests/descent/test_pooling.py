@@ -1,0 +1,84 @@
+"""Maxima of 2 x 2 blocks by a kernel are PyTorch's, there and back.
+
+The kernel runs on a GPU, or on a CPU in Triton's interpreter where Triton is installed: TRITON_INTERPRET=1 pytest ...
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from privaware import _kernels, _pool_kernels
+from privaware.descent import cross_entropy, flat
+from privaware.descent._gradient import accumulate
+from privaware.descent._pooling import halves, pooling
+from privaware.descent._stack import Stack
+
+INTERPRETED = _pool_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+kernel = pytest.mark.skipif(
+    DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
+)
+
+
+@kernel
+@pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 3, 7, 9), (1, 40, 6, 4), (2, 1, 2, 3)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_kernel_is_pytorchs_pooling(shape, ties, monkeypatch):
+    monkeypatch.setattr(_kernels, "fits", lambda *tensors: True)
+    x = torch.randint(3, shape).float() if ties else torch.randn(shape)
+    found, want = (x.to(DEVICE).requires_grad_(), x.clone().requires_grad_())
+    made, expected = pooling(found), F.max_pool2d(want, 2)
+    assert type(made.grad_fn).__name__ == "_HalvedBackward"
+    g = torch.randn_like(expected)
+    assert torch.equal(made.cpu(), expected)
+    back = torch.autograd.grad(made, found, g.to(DEVICE))[0]
+    assert torch.equal(back.cpu(), torch.autograd.grad(expected, want, g)[0])
+
+
+@kernel
+def test_a_network_with_pools_has_the_same_clipped_sums(monkeypatch):
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3)
+    )
+    x, y = torch.randn(5, 1, 8, 8), torch.arange(5) % 3
+    sums, plain = [], _kernels.fits
+    for there in (False, True):
+        if there:
+            monkeypatch.setattr(_kernels, "fits", lambda *t: plain(*t) or t[0].ndim == 4)
+        device = DEVICE if there else "cpu"
+        stack = Stack([net], device=device)
+        total = torch.zeros_like(stack.theta)
+        given = {"rows": 5, "clip": flat(0.3), "norm": 0.3, "total": total}
+        accumulate(stack, cross_entropy, (x.to(device),), y.to(device), **given)
+        sums.append(total.cpu())
+    torch.testing.assert_close(*sums, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "meant"),
+    [
+        (nn.MaxPool2d(2), True),
+        (nn.MaxPool2d((2, 2), stride=(2, 2)), True),
+        (nn.MaxPool2d(3), False),
+        (nn.MaxPool2d(2, stride=1), False),
+        (nn.MaxPool2d(2, padding=1), False),
+        (nn.MaxPool2d(2, dilation=2), False),
+        (nn.MaxPool2d(2, ceil_mode=True), False),
+        (nn.MaxPool2d(2, return_indices=True), False),
+        (nn.AvgPool2d(2), False),
+    ],
+)
+def test_only_maxima_of_blocks_side_by_side_are_meant(layer, meant):
+    assert halves(layer) == meant
+
+
+def test_where_no_kernel_is_pooling_is_pytorchs():
+    x = torch.randn(2, 3, 5, 4)
+    assert torch.equal(pooling(x), F.max_pool2d(x, 2))
+    assert torch.equal(pooling(x[0]), F.max_pool2d(x[0], 2))
