@@ -132,12 +132,13 @@ def lines(
     rows = [{"curve": p.curve, "x": p.x, "y": p.mean, "low": p.low, "high": p.high} for p in points]
     names = list(dict.fromkeys(p.curve for p in points))
     colours = [COLOURS[at % len(COLOURS)] for at in range(len(names))]
+    dashes = [[1, 0] if at < len(COLOURS) else [5, 3] for at in range(len(names))]
     scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
-    colour = alt.Color(
-        "curve:N",
-        scale=alt.Scale(domain=names, range=colours),
-        legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=260, symbolOpacity=1),
+    legend = alt.Legend(
+        title=None, orient="top", columns=2, labelLimit=260, symbolOpacity=1, symbolType="stroke"
     )
+    colour = alt.Color("curve:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    dash = alt.StrokeDash("curve:N", scale=alt.Scale(domain=names, range=dashes), legend=legend)
     axis = alt.Axis(format="~g", tickCount=8) if not log else alt.Axis(format="~g")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("x:Q", title=x, scale=scale, axis=axis), color=colour
@@ -145,8 +146,9 @@ def lines(
     band = base.mark_area(opacity=0.18).encode(
         y=alt.Y("low:Q", title=y, scale=alt.Scale(zero=False)), y2="high:Q"
     )
-    line = base.mark_line(strokeWidth=2.5, point=alt.OverlayMarkDef(size=30)).encode(y="y:Q")
-    made = (band + line).properties(width=WIDTH, height=HEIGHT)
+    line = base.mark_line(strokeWidth=2.5).encode(y="y:Q", strokeDash=dash)
+    dots = base.mark_point(size=30, filled=True, opacity=1).encode(y="y:Q")
+    made = (band + line + dots).properties(width=WIDTH, height=HEIGHT)
     return _styled(made.properties(title=title) if title else made)
 
 
