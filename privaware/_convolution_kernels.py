@@ -133,9 +133,8 @@ if triton is not None:
                 total = tl.where(weight != 0, total + weight * made, total)
             else:
                 total = tl.dot(slope, tl.trans(value), total, input_precision=PRECISION)
-        flat = (
-            filter_at[:, None] * columns + to[None, :]
-        )  # in order, so that threads write side by side
+        # Columns in order, also those left out: so the compiler sees that threads may write side by side.
+        flat = filter_at[:, None] * columns + to[None, :]
         inside = present[:, None] & used[None, :]
         total = tl.where(inside, total, 0.0)
         if KEEP:
@@ -178,9 +177,7 @@ if triton is not None:
                 q % image % wide * stride_w - pad_w,
             )
             common = tl.zeros((SIZE, SIZE), tl.float32)
-            for spot in tl.static_range(
-                HIGH * WIDE
-            ):  # unrolled: its loads do not wait for each other
+            for spot in tl.static_range(HIGH * WIDE):  # its loads do not wait for each other
                 down, across = spot // WIDE * far_h, spot % WIDE * far_w
                 p_y, p_x, q_y, q_x = p_top + down, p_left + across, q_top + down, q_left + across
                 p_in = (p < places) & (p_y >= 0) & (p_y < height) & (p_x >= 0) & (p_x < width)
