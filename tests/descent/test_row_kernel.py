@@ -91,10 +91,15 @@ def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, c
             torch.testing.assert_close(made.cpu(), want, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "models", "copies"), [(12, 1, 1), (4, 3, 2), (29, 1, 1)])
+@pytest.mark.parametrize(
+    ("rows", "models", "copies", "programs"),
+    [(12, 1, 1, 24), (4, 3, 2, 24), (29, 1, 1, 24), (5, 3, 1, 6)],  # the last: parts of 3 and 2
+)
 @pytest.mark.parametrize("at", range(len(SLIDES)))
-def test_weighted_sums_of_many_rows_agree_with_autograd(at, rows, models, copies, monkeypatch):
-    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", 24)
+def test_weighted_sums_of_many_rows_agree_with_autograd(
+    at, rows, models, copies, programs, monkeypatch
+):
+    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", programs)
     channels, filters, size, slide = SLIDES[at]
     x = torch.randn(rows * models * copies, channels, *size)
     like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
