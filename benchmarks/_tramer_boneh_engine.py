@@ -146,7 +146,6 @@ def together(
         clip=flat(NORM),
         update=momentum(rates[0], 0.9),
         precision="tf32",
-        overflow=0.0 if shuffled else 1e-10,
     )
     network = models.build(models.named()[name].description, np.random.default_rng(seed))
     made = descent.run_population(

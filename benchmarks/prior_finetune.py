@@ -58,7 +58,6 @@ def recipe(lr: float, copies: int, precision: str = "float32", steps: int = STEP
         copies=copies,
         augment=moved if copies > 1 else None,
         precision=precision,
-        overflow=1e-10,
     )
 
 

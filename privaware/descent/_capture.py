@@ -3,13 +3,16 @@
 Public numbers that change from step to step lie in tables on the device. Poisson samples are drawn as geometric
 gaps between the rows that are in, which is the same law, into batches of fixed shape. What does not fit would be lost,
 so the shape is chosen such that this practically never happens, and `Descent.overflow` pays for the chance. Without an
-overflow allowed, the host draws the samples and replays the graph of a batch as often as needed.
+overflow allowed, the host draws the samples, takes the narrower of two shapes if that holds them, and replays the graph
+of a batch as often as needed: nothing is lost, and less is padded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +32,9 @@ WARM = 3
 TRUST = 1e-9
 """Truncation costs (1 + e^epsilon) times its chance: the chance is kept below `overflow` times this."""
 
+OFTEN = (0.8, 0.999)
+"""How often the samples of all models fit each of the shapes that the host chooses from."""
+
 
 class Captured:
     """A run's step in graphs; `one_step` stands in for the run's own."""
@@ -40,13 +46,14 @@ class Captured:
         self.inside = isinstance(sampler, Poisson) and run.descent.overflow > 0
         self.at = torch.tensor([run.step], device=run.stack.device)
         self._make_tables()
-        self.width = self._width()
-        shape = (run.models, self.width)
-        self.places = torch.zeros(shape, dtype=torch.int64, device=run.stack.device)
-        self.valid = torch.zeros(shape, dtype=run.stack.dtype, device=run.stack.device)
         self.graphs: list[torch.cuda.CUDAGraph] = []
-        self.pinned: list[_Pinned] = []
-        bodies = [self._whole] if self.full or self.inside else [self._gather, self._finish]
+        self.laid: list[_Laid] = []
+        bodies = [self._whole]
+        if self.full or self.inside:
+            self.width = self._width()
+        else:
+            self.laid = [_Laid(run, width) for width in self._widths()]
+            bodies = [*(partial(self._gather, laid) for laid in self.laid), self._finish]
         self._capture(bodies)
 
     def _make_tables(self) -> None:
@@ -69,12 +76,17 @@ class Captured:
         available = len(run.inputs[0])
         if self.full:
             return available
-        if self.inside:
-            chance = descent.overflow * TRUST / (descent.steps * run.models)
-            return capacity(available, descent.sampler.rate, chance)
-        mean = descent.sampler.rate * available
-        usual = mean + 3 * math.sqrt(mean) + ROUND
-        return max(1, min(available, run.physical, -(-int(usual) // ROUND) * ROUND))
+        chance = descent.overflow * TRUST / (descent.steps * run.models)
+        return capacity(available, descent.sampler.rate, chance)
+
+    def _widths(self) -> list[int]:
+        """The shapes that the host chooses from, the narrowest first."""
+        run = self.run
+        available, rate = len(run.inputs[0]), run.descent.sampler.rate
+        mean, spread = rate * available, math.sqrt(rate * (1 - rate) * available)
+        beyond = (NormalDist().inv_cdf(often ** (1 / run.models)) for often in OFTEN)
+        usual = (math.ceil((mean + z * spread) / ROUND) * ROUND for z in beyond)
+        return sorted({max(1, min(available, run.physical, width)) for width in usual})
 
     def now(self) -> Now:
         """The public numbers of the step that the device's own counter points at."""
@@ -86,8 +98,8 @@ class Captured:
         self.run.body(self.now(), self._batches(), branch=False)
         self.at += 1
 
-    def _gather(self) -> None:
-        self.run.gather(self.now(), [(self.places.flatten(), self.valid.flatten())], branch=False)
+    def _gather(self, laid: _Laid) -> None:
+        self.run.gather(self.now(), [(laid.places.flatten(), laid.valid.flatten())], branch=False)
 
     def _finish(self) -> None:
         now = self.now()
@@ -101,14 +113,14 @@ class Captured:
         if self.full:
             if run.models == 1 and run.physical >= self.width:
                 return [(slice(None), None)]
-            places = torch.arange(self.width, device=self.places.device).expand(run.models, -1)
+            places = torch.arange(self.width, device=run.stack.device).expand(run.models, -1)
             valid = torch.ones_like(places, dtype=run.stack.dtype)
         else:
             generator = run.rng.torch("sampling", str(run.stack.device))
             draws = torch.rand(
-                self.places.shape,
+                (run.models, self.width),
                 generator=generator,
-                device=self.places.device,
+                device=run.stack.device,
                 dtype=torch.float64,
             )
             places, inside = gaps_to_places(draws, run.descent.sampler.rate, len(run.inputs[0]))
@@ -137,11 +149,12 @@ class Captured:
         for generator, state in kept:
             generator.set_state(state)
         torch.cuda.set_rng_state(torch_state, device)
+        pool = torch.cuda.graph_pool_handle()  # what a graph computes with is of no use to the next
         for body in bodies:
             graph = torch.cuda.CUDAGraph()
             for generator in generators:
                 graph.register_generator_state(generator)
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=pool):
                 body()
             self.graphs.append(graph)
         for part, value in zip(parts, saved, strict=True):
@@ -167,12 +180,17 @@ class Captured:
         self.run.step += 1
 
     def _from_host(self) -> None:
-        """Draws on the host and replays the batch's graph until all rows are in: nothing is cut off."""
+        """Draws on the host and replays a batch's graph until all rows are in: nothing is cut off."""
         places, inside = self._drawn(len(self.run.inputs[0]))
-        for start in range(0, places.shape[1], self.width):
-            self._lay(places[:, start : start + self.width], inside[:, start : start + self.width])
-            self.graphs[0].replay()
-        self.graphs[1].replay()
+        start, longest = 0, places.shape[1]
+        while start < longest:
+            wide = (at for at, laid in enumerate(self.laid) if laid.width >= longest - start)
+            at = next(wide, len(self.laid) - 1)
+            stop = start + self.laid[at].width
+            self.laid[at].send(places[:, start:stop], inside[:, start:stop])
+            self.graphs[at].replay()
+            start = stop
+        self.graphs[-1].replay()
 
     def _drawn(self, available: int) -> tuple[np.ndarray, np.ndarray]:
         """(models, longest) row positions, and which of them count."""
@@ -187,10 +205,17 @@ class Captured:
             places[at, : len(part)], inside[at, : len(part)] = part, 1
         return places, inside
 
-    def _lay(self, places: np.ndarray, inside: np.ndarray) -> None:
-        """One batch on its way to the device while earlier steps still run: two pinned buffers take turns."""
-        if not self.pinned:
-            self.pinned = [_Pinned(self.places, self.valid) for _ in range(2)]
+
+class _Laid:
+    """A batch of one shape on the device, filled while earlier steps still run: two pinned buffers take turns."""
+
+    def __init__(self, run: Run, width: int) -> None:
+        device, shape, self.width = run.stack.device, (run.models, width), width
+        self.places = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.valid = torch.zeros(shape, dtype=run.stack.dtype, device=device)
+        self.pinned = [_Pinned(self.places, self.valid) for _ in range(2)]
+
+    def send(self, places: np.ndarray, inside: np.ndarray) -> None:
         self.pinned.reverse()
         self.pinned[0].send(places, inside, self.places, self.valid)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ from privaware.descent import (
     tail,
     warm_up,
 )
-from privaware.descent._capture import capacity, gaps_to_places
+from privaware.descent._capture import Captured, capacity, gaps_to_places
 from privaware.descent._convolution import Convolved
 from privaware.descent._loop import _Settings
 from privaware.descent._probe import mantissas
@@ -192,6 +193,55 @@ def test_overflow_of_a_fixed_shape_is_rarer_than_promised():
     for count, rate, chance in ((60_000, 256 / 60_000, 1e-12), (500, 0.3, 1e-6), (40, 0.9, 1e-3)):
         cap = capacity(count, rate, chance)
         assert cap == count or binom.sf(cap, count, rate) <= chance
+
+
+class Told:
+    """What a shape on a device would be sent, and when its graph would be replayed."""
+
+    def __init__(self, width, said):
+        self.width, self.said = width, said
+
+    def send(self, places, inside):
+        self.said.append((places.copy(), inside.copy(), self.width))
+
+    def replay(self):
+        self.said.append(self.width)
+
+
+@pytest.mark.parametrize("physical", [10_000, 100, 7])
+@pytest.mark.parametrize("models", [1, 3, 400])
+def test_the_host_sends_every_row_once_in_the_narrowest_shape(models, physical):
+    rows, rate = 1_000, 0.3
+    run = SimpleNamespace(
+        inputs=[np.zeros(rows)], models=models, physical=physical, rng=Rng(seed=4), step=0,
+        descent=SimpleNamespace(sampler=Poisson(rate=rate)),
+    )  # fmt: skip
+    graphs, said = Captured.__new__(Captured), []
+    graphs.run = run
+    widths = graphs._widths()
+    assert widths == sorted(widths)
+    assert widths[-1] <= physical
+    graphs.laid = [Told(width, said) for width in widths]
+    graphs.graphs = [*graphs.laid, Told("finish", said)]
+    twice = []
+    for step in range(60):
+        expected, within = Rng.restore(run.rng.state()).poisson_places(rows, rate, models)
+        said.clear()
+        graphs.one_step()
+        assert said.pop() == "finish"
+        assert run.step == step + 1
+        batches, replays = said[::2], said[1::2]
+        assert [width for _, _, width in batches] == replays
+        sent = [np.concatenate(parts, 1) for parts in zip(*(batch[:2] for batch in batches))]
+        assert (sent[0] == expected).all()
+        assert (sent[1] == within).all()
+        assert all(len(places[0]) <= width for places, _, width in batches)
+        last = batches[-1][0].shape[1]
+        assert replays[-1] == next(width for width in widths if width >= last)
+        twice.append(len(batches) > 1)
+    if physical > rows:
+        assert len(widths) == 2
+        assert sum(twice) <= 1, "the wider shape holds nearly all samples"
 
 
 @pytest.mark.parametrize("sampler", [Poisson(rate=0.25), Poisson(rate=1.0), FullBatch()])
