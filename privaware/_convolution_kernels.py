@@ -182,8 +182,9 @@ if triton is not None:
                 p_y, p_x, q_y, q_x = p_top + down, p_left + across, q_top + down, q_left + across
                 p_in = (p < places) & (p_y >= 0) & (p_y < height) & (p_x >= 0) & (p_x < width)
                 q_in = (q < places) & (q_y >= 0) & (q_y < height) & (q_x >= 0) & (q_x < width)
-                at = (p_from + p_y * width + p_x)[:, None] * seen
-                at += (q_from + q_y * width + q_x)[None, :]
+                # Neighbours in q are neighbours in memory, which the compiler cannot see: it had them read across.
+                along = tl.max_contiguous(q_from + q_y * width + q_x, SIZE)[None, :]
+                at = (p_from + p_y * width + p_x)[:, None] * seen + along
                 common += tl.load(left + at, mask=p_in[:, None] & q_in[None, :], other=0.0)
             inside = (p < places)[:, None] & (q < places)[None, :]
             slopes = tl.load(right + p[:, None] * places + q[None, :], mask=inside, other=0.0)

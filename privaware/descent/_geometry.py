@@ -64,22 +64,30 @@ class Geometry:
         """Multiply-adds of one row, not counting what lies beyond the edges."""
         return weight[0].numel() * inputs.shape[2:].numel() // math.prod(self.stride)
 
+    def places(self, inputs: Tensor) -> tuple[int, ...]:
+        """The size of what comes out."""
+        facts = (inputs.shape[2:], self.kernel, self.stride, self.padding, self.dilation)
+        return tuple(
+            (size + 2 * pad - far * (kernel - 1) - 1) // step + 1
+            for size, kernel, step, pad, far in zip(*facts, strict=True)
+        )
+
     def weight_gradient(self, gradient: Tensor, inputs: Tensor, like: Tensor) -> Tensor:
         """The gradient by the weights, summed over all inputs."""
+        return self._back(gradient, inputs, like, [False, True, False])[1]
+
+    def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
+        """The gradient by the inputs, of which only the shape is looked at."""
+        return self._back(gradient, inputs, weight, [True, False, False])[0]
+
+    def _back(
+        self, gradient: Tensor, inputs: Tensor, weight: Tensor, wanted: list[bool]
+    ) -> list[Tensor]:
         none = (0,) * len(self.kernel)
-        found: Tensor = torch.ops.aten.convolution_backward(
-            gradient,
-            inputs,
-            like,
-            None,
-            self.stride,
-            self.padding,
-            self.dilation,
-            False,
-            none,
-            self.groups,
-            [False, True, False],
-        )[1]
+        how = (self.stride, self.padding, self.dilation, False, none, self.groups)
+        found: list[Tensor] = torch.ops.aten.convolution_backward(
+            gradient, inputs, weight, None, *how, wanted
+        )
         return found
 
     def slide(self, inputs: Tensor, gradients: Tensor, copies: int) -> Slide | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from privaware import models
 from privaware.descent._attention import attention, has_rule
+from privaware.descent._block import join
 from privaware.descent._cell import cell
 from privaware.descent._convolution import convolution
 from privaware.descent._general import general
@@ -49,7 +50,7 @@ def rules() -> dict[type[nn.Module], Rule]:
     return table | dict.fromkeys((nn.GroupNorm, *instances), channels)
 
 
-def install(stack: Stack, whole: bool) -> dict[str, str]:
+def install(stack: Stack, whole: bool, watch: Sequence[str] = ()) -> dict[str, str]:
     """Gives every layer with parameters its rule; the layers found, by name, and how each is handled."""
     known, found = rules(), {}
     for module in stack.module.modules():
@@ -74,6 +75,8 @@ def install(stack: Stack, whole: bool) -> dict[str, str]:
         found[name] = type(module).__name__ + ("" if rule else " (materialised)")
 
     visit(stack.module, "")
+    if not whole:
+        join(stack, watch)
     return found
 
 

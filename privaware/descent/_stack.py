@@ -105,7 +105,7 @@ class Stack:
         self.finite = False
         self.groups = _groups(self.slots)
         self.resting: dict[str, Tensor] = {}
-        self.layers = install(self, whole)
+        self.layers = install(self, whole, watch)
         for module in self.module.modules():
             if type(module).__name__ in watch:
                 module.register_forward_pre_hook(self._watched)
