@@ -61,16 +61,18 @@ if triton is not None:
 
     @triton.jit(
         do_not_specialize=[
-            "rows", "each", "parts", "many", "count", "places", "wide", "channels", "filters", "height", "width",
+            "rows", "each", "parts", "many", "count", "wide", "channels", "filters", "height", "width",
             "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w", "far_h", "far_w", "columns", "broad",
         ]
     )  # fmt: skip
     def _row_gradients(
         x, g, centred, weights, kept, sums, rows, each, parts, many, count, places, wide, channels, filters,
         height, width, kernel_w, stride_h, stride_w, pad_h, pad_w, far_h, far_w, columns, broad, per_place,
-        per_line, WHOLE: tl.constexpr, KEEP: tl.constexpr, ALONG: tl.constexpr, SUM: tl.constexpr,
+        per_line, WHOLE: tl.constexpr, EVEN: tl.constexpr, KEEP: tl.constexpr, ALONG: tl.constexpr, SUM: tl.constexpr,
         PRECISION: tl.constexpr, FILTERS: tl.constexpr, COLUMNS: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
+        if EVEN:  # one copy, whose places are a whole number of steps
+            count = places
         tall = tl.cdiv(filters, FILTERS)
         part, tile = tl.program_id(0) // (tall * broad), tl.program_id(0) % (tall * broad)
         if SUM:  # one after the other `many` of the `each` rows of a model, or what is left of them
@@ -109,23 +111,30 @@ if triton is not None:
                 after = step // tl.cdiv(count, PLACES)
                 at -= after * tl.cdiv(count, PLACES) * PLACES
             # Divisions as products: in these ranges they are exact, and much cheaper.
-            copy = ((at.to(tl.float32) + 0.5) * per_place).to(tl.int32)
-            place = at - copy * places
+            place, to_g, to_x = at, at, at * 0
+            if not EVEN:
+                copy = ((at.to(tl.float32) + 0.5) * per_place).to(tl.int32)
+                place = at - copy * places
+                # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp
+                # read along places. Only of even steps it knows how they lie to multiples of 16 bytes.
+                to_g = tl.max_contiguous(copy * filters * places + place, PLACES)
+                to_x = copy * channels * image
             line = ((place.to(tl.float32) + 0.5) * per_line).to(tl.int32)
             top, left = line * stride_h, (place - line * wide) * stride_w
-            # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp read
-            # along places. Nothing says how these lie to multiples of 16 bytes, so each thread reads one number.
-            to_g = copy * filters * places + place
-            to_x = copy * channels * image + top * width + left
+            to_x += top * width + left
             if SUM:
                 to_g += after * count * filters
                 to_x += after * (count // places) * channels * image
-            to_g = tl.max_contiguous(to_g, PLACES)[None, :]
             to_x = tl.max_contiguous(to_x, PLACES)[None, :]
-            inside, top, left = (at < count)[None, :], top[None, :], left[None, :]
-            seen = inside & (top + down >= 0) & (top + down < height)
+            top, left = top[None, :], left[None, :]
+            seen = (top + down >= 0) & (top + down < height)
             seen = seen & (left + across >= 0) & (left + across < width)
-            slope = tl.load(slopes + to_g, mask=inside, other=0.0)
+            if EVEN:
+                slope = tl.load(slopes + to_g[None, :])
+            else:
+                inside = (at < count)[None, :]
+                seen = seen & inside
+                slope = tl.load(slopes + to_g[None, :], mask=inside, other=0.0)
             value = tl.load(values + to_x, mask=seen, other=0.0)
             if SUM:  # a row whose weight is zero may have no numbers
                 made = tl.dot(slope, tl.trans(value), input_precision=PRECISION)
@@ -284,7 +293,8 @@ def _launched(
         absent if kept is None else kept, absent if sums is None else sums, rows, each, parts, many,
         places * (len(g) // rows), places, wide, channels, filters, height, width, slide.kernel[1],
         *slide.stride, *slide.padding, *slide.dilation, columns, broad, 1 / places, 1 / wide,
-        WHOLE=spotted, KEEP=kept is not None, ALONG=centred is not None, SUM=weights is not None,
+        WHOLE=spotted, EVEN=len(g) == rows and places % tile.places == 0, KEEP=kept is not None,
+        ALONG=centred is not None, SUM=weights is not None,
         PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         FILTERS=tile.filters, COLUMNS=tile.columns, PLACES=tile.places,
         num_warps=tile.warps, num_stages=tile.stages,
