@@ -55,7 +55,7 @@ if triton is not None:
     @triton.jit
     def _activated(
         z, bias, last, first, index, filters, high, wide, places, broad, KIND: tl.constexpr, BIAS: tl.constexpr,
-        POOL: tl.constexpr, LAST: tl.constexpr, FILTERS: tl.constexpr, PLACES: tl.constexpr,
+        POOL: tl.constexpr, SIDE: tl.constexpr, LAST: tl.constexpr, FILTERS: tl.constexpr, PLACES: tl.constexpr,
     ):  # fmt: skip
         row = tl.program_id(0).to(tl.int64)
         channel = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
@@ -65,21 +65,30 @@ if triton is not None:
             place = start + tl.arange(0, PLACES)
             inside = place < places
             here = out + place[:, None] * filters + channel[None, :]
+            corner = place
             if POOL:
                 corner = place // broad * (2 * wide) + place % broad * 2
+            if SIDE:
                 source = z + corner[:, None] * filters + channel[None, :]
-                best = tl.load(source, mask=inside[:, None], other=0.0)
-                chosen = tl.zeros((PLACES, FILTERS), tl.int32)
+                away, used = filters, inside[:, None]
+            else:
+                source = z + channel[:, None] * (high * wide) + corner[None, :]
+                away, used = 1, inside[None, :]
+            best = tl.load(source, mask=used, other=0.0)
+            if POOL:
+                chosen = tl.zeros_like(best).to(tl.int32)
                 for tap in tl.static_range(1, 4):
-                    away = (tap // 2 * wide + tap % 2) * filters
-                    value = tl.load(source + away, mask=inside[:, None], other=0.0)
+                    value = tl.load(
+                        source + (tap // 2 * wide + tap % 2) * away, mask=used, other=0.0
+                    )
                     better = (value > best) | (value != value)
                     best = tl.where(better, value, best)
                     chosen = tl.where(better, tap, chosen)
+                if not SIDE:
+                    chosen = tl.trans(chosen)
                 tl.store(index + here, chosen.to(tl.int8), mask=inside[:, None])
-            else:
-                source = z + place[:, None] * filters + channel[None, :]
-                best = tl.load(source, mask=inside[:, None], other=0.0)
+            if not SIDE:
+                best = tl.trans(best)
             if BIAS:
                 best += tl.load(bias + channel)[None, :]
             made = _active(best, KIND)
@@ -134,7 +143,7 @@ if triton is not None:
 
 
 def activated(z: Any, bias: Any, kind: str, *, pool: bool, last: bool) -> Activated:
-    """What a convolution gave, `z` (n, filters, height, width) with the channels side by side, on its way on."""
+    """What a convolution gave, `z` (n, filters, height, width) in either layout, on its way on."""
     import torch
 
     rows, filters, high, wide = z.shape
@@ -146,7 +155,8 @@ def activated(z: Any, bias: Any, kind: str, *, pool: bool, last: bool) -> Activa
     grid, tile = _grid(rows, filters, places)
     _activated[grid](
         z, z if bias is None else bias, first if beside is None else beside, first, first if index is None else index,
-        filters, high, wide, places, broad, KIND=kind, BIAS=bias is not None, POOL=pool, LAST=last, **tile,
+        filters, high, wide, places, broad, KIND=kind, BIAS=bias is not None, POOL=pool,
+        SIDE=z.is_contiguous(memory_format=torch.channels_last), LAST=last, **tile,
     )  # fmt: skip
     return Activated(first, beside, index)
 

@@ -111,17 +111,19 @@ if triton is not None:
                 after = step // tl.cdiv(count, PLACES)
                 at -= after * tl.cdiv(count, PLACES) * PLACES
             # Divisions as products: in these ranges they are exact, and much cheaper.
-            place, to_g, to_x = at, at, at * 0
-            if not EVEN:
+            if EVEN:
+                place = at
+            else:
                 copy = ((at.to(tl.float32) + 0.5) * per_place).to(tl.int32)
                 place = at - copy * places
-                # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp
-                # read along places. Only of even steps it knows how they lie to multiples of 16 bytes.
-                to_g = tl.max_contiguous(copy * filters * places + place, PLACES)
-                to_x = copy * channels * image
             line = ((place.to(tl.float32) + 0.5) * per_line).to(tl.int32)
             top, left = line * stride_h, (place - line * wide) * stride_w
-            to_x += top * width + left
+            # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp read
+            # along places. Only of even steps it knows how they lie to multiples of 16 bytes.
+            to_g, to_x = place, top * width + left
+            if not EVEN:
+                to_g = tl.max_contiguous(copy * filters * places + place, PLACES)
+                to_x += copy * channels * image
             if SUM:
                 to_g += after * count * filters
                 to_x += after * (count // places) * channels * image
@@ -340,8 +342,8 @@ def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, 
 def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
     """What was fastest, or nearly so, on an H200 for the convolutions of Tramer and Boneh's networks."""
     deep = 32 if count > 16 else 16
-    if filters > 64 and channels > 64:
-        return Tile(128, 128, deep, 8, 3)
+    if filters > 64 and channels >= 64:
+        return Tile(128, 64, deep, 4, 3)
     tall = min(64, max(16, 1 << (filters - 1).bit_length()))
     broad = 128 if channels > 192 or tall < 64 else 64
     if tall < 64 and 16 < channels <= 32:  # a tile of one spot of the kernel

@@ -117,15 +117,13 @@ def _leaf(
 
 
 def _fits(stack: Stack, inputs: Tensor, weight: Tensor, geometry: Geometry) -> bool:
-    """One model in singles with short products on a GPU, and channels that tensor cores take as they are."""
-    filters, channels = weight.shape[1:3]
+    """One model in singles with short products on a GPU."""
     return (
         stack.models == 1
         and inputs.ndim == 4
         and geometry.groups == 1
         and not geometry.apart
-        and filters % 16 == 0
-        and (channels % 4 == 0 or channels < 4)
+        and weight.shape[1] % 16 == 0
         and _convolution_kernels.fits(inputs, inputs, max(1, len(inputs) // max(1, stack.rows)))
     )
 
@@ -141,12 +139,15 @@ class _Joined(torch.autograd.Function):
         bias: Tensor | None,
         how: _How,
     ) -> tuple[Tensor, Tensor | None]:
-        side = weight.contiguous(memory_format=SIDE)
-        z = how.geometry.apply(inputs, side, None, 1).contiguous(memory_format=SIDE)
+        channels = inputs.shape[1]
+        side = channels % 4 == 0 or channels < 4  # others are turned faster by cuDNN itself
+        form = SIDE if side else torch.contiguous_format
+        weight = weight.contiguous(memory_format=form)
+        z = how.geometry.apply(inputs, weight, None, 1).contiguous(memory_format=form)
         found = _block_kernels.activated(z, bias, how.kind, pool=how.pool, last=how.last)
         ctx.how, ctx.size = how, z.shape[2:]
         made = found.last if how.last else found.first
-        ctx.save_for_backward(inputs, side, made, found.index)
+        ctx.save_for_backward(inputs, weight, made, found.index)
         ctx.set_materialize_grads(False)
         if not how.last:
             return made, None
@@ -155,12 +156,12 @@ class _Joined(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Any) -> Any:
-        inputs, side, made, index = ctx.saved_tensors
+        inputs, weight, made, index = ctx.saved_tensors
         form = SIDE if ctx.how.last else torch.contiguous_format
         given = (gradient.contiguous(memory_format=form), made, index, ctx.size, ctx.how.kind)
         needs = dict(zip(("last", "first", "sums"), ctx.needs_input_grad[:3], strict=True))
         turned, by_weight, by_bias = _block_kernels.activated_back(*given, **needs)
         back = None
         if turned is not None:
-            back = ctx.how.geometry.input_gradient(turned, inputs, side)
+            back = ctx.how.geometry.input_gradient(turned, inputs, weight)
         return back, by_weight, by_bias, None, None, None

@@ -24,6 +24,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 kernel = pytest.mark.skipif(
     DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
 )
+pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # first in a thread
 ACTIVE = {"tanh": torch.tanh, "relu": torch.relu}
 SHAPES = [(3, 32, 8, 8), (2, 16, 7, 9), (1, 48, 5, 2), (2, 16, 1, 1), (1, 64, 10, 10)]
 
@@ -41,14 +42,14 @@ def after(z, bias, kind, pool):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", _block_kernels.KINDS)
 @pytest.mark.parametrize("pool", [False, True])
-@pytest.mark.parametrize("last", [False, True])
-def test_kernels_there_and_back(shape, kind, pool, last):
+@pytest.mark.parametrize(("side", "last"), [(True, False), (True, True), (False, True)])
+def test_kernels_there_and_back(shape, kind, pool, side, last):
     if pool and min(shape[2:]) < 2:
         pytest.skip("nothing to pool")
     torch.manual_seed(0)
     scale = torch.tensor([0.01, 0.2, 1.0, 8.0])[torch.randint(4, shape)]
     z, bias = torch.randn(shape) * scale, torch.randn(shape[1])
-    given = beside(z.to(DEVICE))
+    given = beside(z.to(DEVICE)) if side else z.to(DEVICE)
     made = _block_kernels.activated(given, bias.to(DEVICE), kind, pool=pool, last=last)
     z.requires_grad_()
     want = after(z, bias, kind, pool)
@@ -94,10 +95,10 @@ def test_without_a_bias_and_with_rows_that_are_not_finite():
     assert torch.isfinite(back[2][[0, 2]]).all()
 
 
-def net(*more, kind=nn.Tanh):
+def net(kind=nn.Tanh, channels=3):
     torch.manual_seed(1)
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1),
+        nn.Conv2d(channels, 16, 3, padding=1),
         kind(),
         nn.Conv2d(16, 32, 3, stride=2),
         kind(),
@@ -105,7 +106,6 @@ def net(*more, kind=nn.Tanh):
         nn.Conv2d(32, 16, 2, padding=1, bias=False),
         kind(),
         nn.Flatten(),
-        *more,
         nn.Linear(16 * 16, 3),
     )
 
@@ -137,13 +137,13 @@ def joined(monkeypatch):
 @kernel
 @pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])
 @pytest.mark.parametrize("frozen", [(), ("0.weight",), ("2.bias",), ("0.weight", "0.bias")])
-@pytest.mark.parametrize("copies", [1, 2])
-def test_a_network_of_blocks_has_the_same_clipped_sums(kind, frozen, copies, monkeypatch):
-    module = net(kind=kind)
+@pytest.mark.parametrize(("copies", "channels"), [(1, 3), (2, 3), (1, 5)])
+def test_a_network_of_blocks_has_the_same_clipped_sums(kind, frozen, copies, channels, monkeypatch):
+    module = net(kind=kind, channels=channels)
     for name in frozen:
         module.get_parameter(name).requires_grad_(False)
     torch.manual_seed(2)
-    x, y = torch.randn(6, 3, 13, 13), torch.arange(6) % 3
+    x, y = torch.randn(6, channels, 13, 13), torch.arange(6) % 3
     want = sums_of(module, x, y, "cpu", copies=copies)
     taken = joined(monkeypatch)
     found = sums_of(module, x, y, DEVICE, copies=copies)
