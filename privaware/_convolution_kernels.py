@@ -317,7 +317,7 @@ def overlaps(left: Any, right: Any, slide: Slide, seen: Any, sent: Any) -> Any:
     _overlaps[(rows * blocks,)](
         left.contiguous(), right.contiguous(), sums, places, left.shape[1], *seen, sent[0] * sent[1], sent[1],
         *slide.stride, *slide.padding, *slide.dilation, blocks, HIGH=slide.kernel[0], WIDE=slide.kernel[1], SIZE=size,
-        num_warps=4 if size > 16 else 1,
+        num_warps=8 if size > 16 else 4,
     )  # fmt: skip
     return sums.sum(1)
 
