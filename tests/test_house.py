@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"errors", "_kernels", "_pool_kernels"},
+    {"errors", "_kernels", "_pool_kernels", "_block_kernels"},
     {"events", "schema", "plugins", "_cell_kernels", "_convolution_kernels"},
     {"noise", "accounting", "origin"},
     {"data"},

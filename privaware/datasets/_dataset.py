@@ -75,7 +75,7 @@ class Source:
             raise WrongInput(_named(self.name, str(problem))) from None
         except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as problem:
             raise WrongInput(
-                f"{self.name}: its files cannot be read ({problem!s:.160}); fetch them again"
+                f"{self.name}: its files cannot be read ({' '.join(str(problem).split()):.160}); fetch them again"
             ) from None
         self._count("training", len(train), self.facts.rows)
         self._count("test", len(test), self.tested)
