@@ -50,10 +50,11 @@ def scored(
     batches: Iterator[Tensor],
     rng: Rng,
     start: tuple[Tensor, Tensor],
+    *look: Any,
 ) -> list[list[float]]:
     """Accuracies by kind of features and by member of the stack; rows are (kinds, rows, width)."""
     with tf32(True):
-        model = stack.run(features.x, features.y, batches, rng, start)
+        model = stack.run(features.x, features.y, batches, rng, start, *look)
         found: list[list[float]] = accuracies(*model, features.test, features.truth).tolist()
     return found
 
@@ -63,9 +64,14 @@ def one_kind(features: Features) -> Features:
     return replace(features, x=features.x.flatten(1)[None], test=features.test.flatten(1)[None])
 
 
-def grid(bench: Bench, name: str, batch: int) -> dict[str, Any]:
-    """All of Table 12 at one batch size: five normalisations, four learning rates, three lengths."""
-    features = gathered(bench, name, KINDS, seed=0)
+def grid(
+    bench: Bench, name: str, batch: int, kinds: tuple[str, ...] = KINDS, seen: bool = False
+) -> dict[str, Any]:
+    """All of Table 12 at one batch size: five normalisations, four learning rates, three lengths.
+
+    With `seen` each model is also scored after every epoch, and the best of these scores is told beside the last.
+    """
+    features = gathered(bench, name, kinds, seed=0)
     rows = features.x.shape[1]
     members = list(product(EPOCHS[name], RATES[name]))
     made = bench.batch(batch, rows)
@@ -75,7 +81,7 @@ def grid(bench: Bench, name: str, batch: int) -> dict[str, Any]:
             Setting(data=name, head="linear", batch=batch, base_lr=lr, epochs=epochs, kind=kind)
             for epochs, lr in members
         ]
-        for kind in KINDS
+        for kind in kinds
     ]
     noise, lr = (
         torch.tensor([[of(s) for s in line] for line in settings], device=bench.device)
@@ -84,14 +90,24 @@ def grid(bench: Bench, name: str, batch: int) -> dict[str, Any]:
     stack = Stacked(steps=steps, lr=lr, noise=noise, divisor=made, norm=NORM, bound=NORM)
     rng = Rng(seed=batch)
     batches = poisson(rows, made / rows, rng, bench.device)
-    scores = scored(stack, features, batches, rng, started(bench.features(name), 0))
-    return {
-        "points": [
-            {"batch": batch, "epochs": s.epochs, "base_lr": s.base_lr, "kind": s.kind, "score": score}
-            for line, found in zip(settings, scores)
-            for s, score in zip(line, found)
-        ]
-    }  # fmt: skip
+    best = torch.zeros(len(kinds), len(members))
+
+    def look(step: int, weights: Tensor, biases: Tensor) -> None:
+        left = best[:, -weights.shape[1] :]
+        found = accuracies(weights, biases, features.test, features.truth)
+        torch.maximum(left, found.cpu(), out=left)
+
+    start = started(bench.features(name), 0)
+    looking = (look, rows // made) if seen else ()
+    scores = scored(stack, features, batches, rng, start, *looking)
+    points = [
+        {"batch": batch, "epochs": s.epochs, "base_lr": s.base_lr, "kind": s.kind, "score": score}
+        for line, found in zip(settings, scores)
+        for s, score in zip(line, found)
+    ]
+    if seen:
+        points = [point | {"best": top} for point, top in zip(points, best.flatten().tolist())]
+    return {"points": points}
 
 
 def table2(bench: Bench, name: str, seed: int, epochs: int = 60) -> dict[str, Any]:

@@ -115,6 +115,8 @@ def cells(bench: Bench, done: set[str]) -> Iterator[Cell]:
     yield from part_of_grid(bench, "cnn", "point", KINDS, done)
     for seed in SEEDS:
         yield f"pixels cifar10 {seed}", partial(from_pixels, bench, "cifar10", seed)
+    for kind in KINDS:
+        yield f"seen cifar10 8192 {kind}", partial(grid, bench, "cifar10", 8192, (kind,), seen=True)
 
 
 def seeds(bench: Bench, what: str, setting: Setting, **more: Any) -> Iterator[Cell]:
