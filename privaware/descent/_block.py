@@ -28,6 +28,8 @@ __all__ = ["join"]
 
 KINDS: dict[type[nn.Module], str] = {nn.Tanh: "tanh", nn.ReLU: "relu"}
 
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
 SIDE = torch.channels_last
 """The channels of a place side by side in memory."""
 
@@ -37,7 +39,7 @@ def join(stack: Stack, watch: Sequence[str]) -> None:
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
 
     def own(layer: nn.Module) -> bool:
-        hooked = layer._forward_hooks or layer._forward_pre_hooks
+        hooked = any(getattr(layer, name) for name in HOOKS)
         return uses[id(layer)] == 1 and not hooked and type(layer).__name__ not in watch
 
     for sequence in stack.module.modules():
