@@ -97,15 +97,15 @@ def cells(bench: Bench, done: set[str]) -> Iterator[Cell]:
         yield f"sizes {rows} {seed}", partial(sizes, bench, rows, seed)
     for name, seed in product(RATES, SEEDS):
         yield f"table2 {name} {seed}", partial(table2, bench, name, seed)
-    for seed in range(2):
+    for seed in SEEDS:
         yield f"beside {seed}", partial(beside, bench, seed)
         for batch in (2048, 512, 128):
             yield f"iterated {batch} {seed}", partial(iterated, bench, batch, seed)
-    for rows, seed in product((10_000, 25_000), range(2)):
+    for rows, seed in product((10_000, 25_000), SEEDS):
         small = replace(BEST[5], kind="floored 8", rows=rows, base_lr=0.125)
         made = priced(small, 60)
         yield f"sizes cnn {rows} {seed}", partial(trained, bench, made, seed, every=50)
-    for (rows, epochs), seed in product(((10_000, 30), (25_000, 60)), range(2)):
+    for (rows, epochs), seed in product(((10_000, 30), (25_000, 60)), SEEDS):
         small = replace(BEST[5], head="pixels", kind="none", rows=rows, base_lr=0.125)
         made = priced(small, epochs)
         yield f"sizes pixels {rows} {seed}", partial(on_pixels, bench, made, seed)
