@@ -240,16 +240,15 @@ def _seen(cells: Cells) -> list[str]:
         "### The last model or the best one seen", "",
         "Linear models on CIFAR-10 at a batch of 8,192, "
         f"{len(points)} points (samples and noise of their own, on two cores), scored on test rows after every epoch. The published line is of all batches.", "",
-        "| which model | minimum | maximum | median | MAD |", "|---|---|---|---|---|",
-        "| published, linear | " + " | ".join(map(str, TABLE3["cifar10", "linear"])) + " |",
+        "| normalisation | which model | points | minimum | maximum | median | MAD |", "|---|---|---|---|---|---|---|",
+        "| published | | | " + " | ".join(map(str, TABLE3["cifar10", "linear"])) + " |",
     ]  # fmt: skip
-    for field, name in (("score", "ours, last"), ("best", "ours, best epoch seen")):
-        some = 100 * np.array([point[field] for point in points])
-        middle = np.median(some)
-        away = np.median(np.abs(some - middle))
-        lines.append(
-            f"| {name} | {some.min():.2f} | {some.max():.2f} | {middle:.2f} | {away:.2f} |"
-        )
+    for kind in ("", "groups", "private"):
+        for field, name in (("score", "last"), ("best", "best epoch seen")):
+            some = 100 * np.array([p[field] for p in points if p["kind"].startswith(kind)])
+            middle = np.median(some)
+            away = np.median(np.abs(some - middle))
+            lines.append(f"| {kind or 'all'} | {name} | {len(some)} | {some.min():.2f} | {some.max():.2f} | {middle:.2f} | {away:.2f} |")  # fmt: skip
     return lines
 
 
