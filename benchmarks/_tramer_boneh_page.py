@@ -199,9 +199,7 @@ def _table3(cells: Cells) -> list[str]:
         if not points:
             lines.append(f"| {NAMES[data]} | {head} | not run (published {beside}) | | | | | | |")
             continue
-        scores = 100 * np.array([point["score"] for point in points])
-        middle = float(np.median(scores))
-        found = (scores.min(), scores.max(), middle, np.median(np.abs(scores - middle)))
+        scores, found = _spread(points)
         top = points[int(scores.argmax())]
         whole = 72 if head == "pixels" else 360
         if len(points) == whole:
@@ -245,11 +243,20 @@ def _seen(cells: Cells) -> list[str]:
     ]  # fmt: skip
     for kind in ("", "groups", "private"):
         for field, name in (("score", "last"), ("best", "best epoch seen")):
-            some = 100 * np.array([p[field] for p in points if p["kind"].startswith(kind)])
-            middle = np.median(some)
-            away = np.median(np.abs(some - middle))
-            lines.append(f"| {kind or 'all'} | {name} | {len(some)} | {some.min():.2f} | {some.max():.2f} | {middle:.2f} | {away:.2f} |")  # fmt: skip
+            some = [point for point in points if point["kind"].startswith(kind)]
+            shown = " | ".join(f"{value:.2f}" for value in _spread(some, field)[1])
+            lines.append(f"| {kind or 'all'} | {name} | {len(some)} | {shown} |")
     return lines
+
+
+def _spread(
+    points: list[dict[str, Any]], field: str = "score"
+) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+    """Scores in per cent, and their minimum, maximum, median and median absolute deviation."""
+    scores = 100 * np.array([point[field] for point in points])
+    middle = float(np.median(scores))
+    away = float(np.median(np.abs(scores - middle)))
+    return scores, (float(scores.min()), float(scores.max()), middle, away)
 
 
 FIXED = {"batch": "batch", "epochs": "epochs", "base_lr": "base lr", "kind": "normalisation"}
@@ -261,10 +268,9 @@ def _fixed(points: list[dict[str, Any]], data: str, head: str) -> list[str]:
     for field, name in FIXED.items():
         values = sorted({point[field] for point in points})
         for value in values if len(values) > 1 else ():
-            some = 100 * np.array([point["score"] for point in points if point[field] == value])
-            middle = float(np.median(some))
-            away = np.median(np.abs(some - middle))
-            lines.append(f"| {NAMES[data]} | {head} | {name} {value} | {len(some)} | {some.min():.2f} | {some.max():.2f} | {middle:.2f} | {away:.2f} |")  # fmt: skip
+            some = [point for point in points if point[field] == value]
+            shown = " | ".join(f"{found:.2f}" for found in _spread(some)[1])
+            lines.append(f"| {NAMES[data]} | {head} | {name} {value} | {len(some)} | {shown} |")
     return lines
 
 

@@ -85,7 +85,8 @@ def _block(stack: Stack, parts: list[Any], last: bool) -> Callable[[Tensor], Ten
                 inputs = step(inputs)
             return inputs
         rows, version = stack.rows, inputs._version
-        rows_first(inputs, rows)
+        if weight_name is not None or bias_name is not None:
+            rows_first(inputs, rows)
         seen = getattr(inputs, "one_after_the_other", inputs.detach())
         high, wide = how.geometry.places(inputs)
 

@@ -81,9 +81,8 @@ def test_a_table_that_is_not_the_published_one_is_refused(
         b"rubbish",
         gzip.compress(b"", mtime=0),
         gzip.compress(b"\0\0\x08\x03\0\0", mtime=0),
-        gzip.compress(
-            b"", mtime=int.from_bytes(b"\r,a,", "little")
-        ),  # a table's parser counts fields
+        # A time stamp in which the parser of a table counts fields.
+        gzip.compress(b"", mtime=int.from_bytes(b"\r,a,", "little")),
     ],
     ids=["empty", "rubbish", "empty gzip", "cut gzip", "gzip like a table"],
 )

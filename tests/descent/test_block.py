@@ -40,7 +40,7 @@ def after(z, bias, kind, pool):
 
 @kernel
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", _block_kernels.KINDS)
+@pytest.mark.parametrize("kind", sorted(ACTIVE))
 @pytest.mark.parametrize("pool", [False, True])
 @pytest.mark.parametrize(("side", "last"), [(True, False), (True, True), (False, True)])
 def test_kernels_there_and_back(shape, kind, pool, side, last):
