@@ -21,9 +21,7 @@ def short_mantissas(on: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
 
-def rows_for(
-    description: dict[str, Any], count: int, device: str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rows_for(description: dict[str, Any], count: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
     inputs = models.example(description, count).to(device)
     with torch.no_grad():
         outputs = models.build(description).to(device)(inputs[:2]).shape[1]
@@ -87,9 +85,7 @@ def private(
         precision=precision,
         physical=physical,
     )
-    run = Run(
-        descent, modules, x, y, noise=[1.0] * len(modules), rows=len(x), rng=Rng(), device=device
-    )
+    run = Run(descent, modules, x, y, noise=[1.0] * len(modules), rows=len(x), rng=Rng(), device=device)
     if not captured:
         return run.one_step
     from privaware.descent._capture import Captured

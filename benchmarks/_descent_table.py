@@ -92,9 +92,7 @@ class Bench:
             first = next(iter(str(error).splitlines()), "")
             words = f"{type(error).__name__}: {first}"[:160]
             print(f"{model:20} {batch:6} {way:28} {mode:9} failed: {words}", flush=True)
-            self.errors.append(
-                {"model": model, "batch": batch, "way": way, "mode": mode, "error": words}
-            )
+            self.errors.append({"model": model, "batch": batch, "way": way, "mode": mode, "error": words})
             return None
         finally:
             short_mantissas(False)

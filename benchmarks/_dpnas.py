@@ -15,22 +15,13 @@ import torch
 from benchmarks.tramer_boneh import CHANNELS
 from privaware import datasets, models
 from privaware.data import Data
-from privaware.descent import (
-    Checkpoint,
-    Descent,
-    Poisson,
-    clipped_sum,
-    cross_entropy,
-    ema,
-    flat,
-    momentum,
-)
-from privaware.learn import _networks
+from privaware.descent import Checkpoint, Descent, Poisson, clipped_sum, cross_entropy, ema, flat, momentum
+from privaware.learners import _networks
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.search._cells import Cell, named, shares, uniform
-from privaware.search._shared import tensors_of
-from privaware.search.dpnas import DpNas
+from privaware.strategies._cells import Cell, named, shares, uniform
+from privaware.strategies._shared import tensors_of
+from privaware.strategies.dpnas import DpNas
 
 AWARE = 0.8
 HELD = 0.4
@@ -73,29 +64,59 @@ WIDE = {"channels": [48, 96, 192], "activation": "selu"}
 NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
 SMALL = {"channels": [16, 16, 32], "squeeze": 16}
 SEARCH = {
-    "rate": 0.04, "lr": 2.0, "aware": AWARE, "held_rate": 0.1, "updates": 4,
-    "physical": 2048, "precision": "tf32",
-}  # fmt: skip
+    "rate": 0.04,
+    "lr": 2.0,
+    "aware": AWARE,
+    "held_rate": 0.1,
+    "updates": 4,
+    "physical": 2048,
+    "precision": "tf32",
+}
 GREY = {"batch": 2048, "noise": 2.15, "lr": 2.0, "marks": (118, 514, 1157), "search": SEARCH}
 CASES = {
     "mnist": Case(NARROW, SMALL, cnn("mnist.26010"), **GREY),
     "fashion_mnist": Case(NARROW, SMALL, cnn("mnist.26010"), **GREY, cnn_lr=4.0),
     "cifar10": Case(
-        WIDE, {**SMALL, "activation": "selu"}, cnn("cifar10.550570"),
-        batch=2048, noise=2.0664, lr=2.0, marks=(69, 316, 721), search=SEARCH, tried=20,
+        WIDE,
+        {**SMALL, "activation": "selu"},
+        cnn("cifar10.550570"),
+        batch=2048,
+        noise=2.0664,
+        lr=2.0,
+        marks=(69, 316, 721),
+        search=SEARCH,
+        tried=20,
         mirrored=True,
     ),
     # Small enough for a CPU, and far from private: it shows that the parts work together.
     "digits": Case(
         {"channels": [8, 16], "squeeze": 16, "hidden": 32, "groups": 4, "activation": "selu"},
         {"channels": [4, 8], "squeeze": 8, "hidden": 16, "groups": 4, "activation": "selu"},
-        {"name": "simple_cnn", "inputs": [1, 8, 8], "outputs": 10, "filters": [16, 32],
-         "hidden": [32], "activation": "tanh"},
-        batch=144, noise=0.6, lr=4.0, cnn_lr=4.0, marks=(60, 200),
-        search={"epochs": 40, "warm_up": 20, "rate": 0.1, "lr": 4.0, "aware": 0.3, "updates": 2,
-                "held_rate": 0.5, "controller_lr": 0.01},
+        {
+            "name": "simple_cnn",
+            "inputs": [1, 8, 8],
+            "outputs": 10,
+            "filters": [16, 32],
+            "hidden": [32],
+            "activation": "tanh",
+        },
+        batch=144,
+        noise=0.6,
+        lr=4.0,
+        cnn_lr=4.0,
+        marks=(60, 200),
+        search={
+            "epochs": 40,
+            "warm_up": 20,
+            "rate": 0.1,
+            "lr": 4.0,
+            "aware": 0.3,
+            "updates": 2,
+            "held_rate": 0.5,
+            "controller_lr": 0.01,
+        },
     ),
-}  # fmt: skip
+}
 
 
 @cache
@@ -247,10 +268,7 @@ def sgd_rate(made: DpNas, on: tuple[Data, Data], seed: int, device: str) -> dict
     What is clipped can bear a rate of 2; without clipping the shared weights run away at 0.1.
     """
     short = replace(made, epochs=12, warm_up=12, policy="uniform")
-    found = {
-        lr: replace(short, lr=lr).search(*on, 0.0, Rng(seed=seed), device=device, public=True)
-        for lr in SGD_RATES
-    }
+    found = {lr: replace(short, lr=lr).search(*on, 0.0, Rng(seed=seed), device=device, public=True) for lr in SGD_RATES}
     return {lr: round(float(np.mean(one.scores)), 4) for lr, one in found.items()}
 
 
@@ -288,13 +306,7 @@ class Looks:
 
 
 def search(
-    data: str,
-    variant: str,
-    own: dict[str, Any],
-    seed: int,
-    device: str,
-    saved: Path,
-    tell: Callable[..., None],
+    data: str, variant: str, own: dict[str, Any], seed: int, device: str, saved: Path, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """One search on benchmark rows as public ones, and what its controller proposes."""
     chosen = strategy(data, variant, own)
@@ -305,9 +317,8 @@ def search(
         rates = sgd_rate(chosen, on, seed, device)
         chosen = replace(chosen, lr=max(rates, key=lambda lr: rates[lr]))
     found = chosen.search(
-        *on, chosen.aware, Rng(seed=seed), device=device, public=True,
-        progress=tell, checkpoint=saved, watch=looks,
-    )  # fmt: skip
+        *on, chosen.aware, Rng(seed=seed), device=device, public=True, progress=tell, checkpoint=saved, watch=looks
+    )
     seconds = time.perf_counter() - began
     drawn = np.random.default_rng(seed)
     at_random = variant == "uniform"
@@ -334,21 +345,15 @@ def check(device: str) -> dict[str, Any]:
     torch.backends.cudnn.allow_tf32 = False
     cell = CELLS["cifar10"]
     network = models.build(
-        {"name": "dpnas", "inputs": [3, 32, 32], "outputs": 10, "cell": cell, **WIDE},
-        np.random.default_rng(0),
+        {"name": "dpnas", "inputs": [3, 32, 32], "outputs": 10, "cell": cell, **WIDE}, np.random.default_rng(0)
     )
     rows, truth = torch.rand(6, 3, 32, 32), torch.arange(6)
     slow, _ = clipped_sum(network, cross_entropy, rows, truth, norm=0.1)
-    fast, _ = clipped_sum(
-        network.to(device), cross_entropy, rows.to(device), truth.to(device), norm=0.1
-    )
+    fast, _ = clipped_sum(network.to(device), cross_entropy, rows.to(device), truth.to(device), norm=0.1)
     apart = max(float((fast[name].cpu() - value).abs().max()) for name, value in slow.items())
     if apart > 1e-4:
         raise SystemExit(f"clipped sums on {device} are {apart:.2g} away from those on a CPU")
-    return {
-        "apart": apart,
-        **{f"search step {data}": pace(data, device) for data in ("mnist", "cifar10")},
-    }
+    return {"apart": apart, **{f"search step {data}": pace(data, device) for data in ("mnist", "cifar10")}}
 
 
 def pace(data: str, device: str, steps: int = 20) -> float:

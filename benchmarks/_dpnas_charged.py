@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from privaware import models
-from privaware.explore import search
-from privaware.fit import fit
 from privaware.models.dpnas import OPERATIONS
-from privaware.space import Space
+from privaware.models.spaces import Space
+from privaware.workflow.fit import fit
+from privaware.workflow.search import search
 
 
 def charged(what: str, epsilon: float, seed: int) -> dict[str, Any]:
@@ -23,19 +23,22 @@ def charged(what: str, epsilon: float, seed: int) -> dict[str, Any]:
     space = Space.load({"choices": {edge: list(OPERATIONS) for edge in edges}, "build": recipe})
     if what == "search":
         options = {
-            "epochs": 8, "warm_up": 4, "rate": 0.1, "updates": 1, "lr": 4.0, "reward_noise": 4.0,
-            "derived": 6, "nodes": 2, "network": network,
-        }  # fmt: skip
+            "epochs": 8,
+            "warm_up": 4,
+            "rate": 0.1,
+            "updates": 1,
+            "lr": 4.0,
+            "reward_noise": 4.0,
+            "derived": 6,
+            "nodes": 2,
+            "network": network,
+        }
         given = {"space": space, "strategy": "dpnas", "options": options, "held_out": 0.3}
         result: Any = search("digits", epsilon=epsilon, seed=seed, **given)
         point = result.best
     else:
         point = space.draw(np.random.default_rng(seed))
-        result = fit(
-            "digits", epsilon=epsilon, seed=seed, learner="dpsgd", settings=space.settings(point)
-        )
+        result = fit("digits", epsilon=epsilon, seed=seed, learner="dpsgd", settings=space.settings(point))
     scores = [result.internal["test_score"]]
-    size = models.count(
-        {**space.settings(point)["architecture"], "inputs": [1, 8, 8], "outputs": 10}
-    )
+    size = models.count({**space.settings(point)["architecture"], "inputs": [1, 8, 8], "outputs": 10})
     return {"data": "digits", "seed": seed, "accuracy": scores, "cell": point, "parameters": size}

@@ -12,27 +12,22 @@ from benchmarks._dpnas import CASES
 
 Store = dict[str, dict[str, Any]]
 
-TITLES = {
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "digits": "digits",
-}
+TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
 PUBLISHED = {
     "mnist": {"cnn": (89.08, 97.24, 98.10), "small": (92.87, 97.74, 98.35), "found": (97.22, 98.18, 98.57)},
-    "fashion_mnist": {"cnn": (73.86, 82.03, 86.25), "small": (78.66, 84.83, 86.73),
-                      "found": (82.08, 86.17, 88.09)},
+    "fashion_mnist": {"cnn": (73.86, 82.03, 86.25), "small": (78.66, 84.83, 86.73), "found": (82.08, 86.17, 88.09)},
     "cifar10": {"cnn": (38.74, 52.74, 59.07), "found": (52.95, 65.03, 68.33)},
-}  # fmt: skip
-TRANSFER = {
-    "mnist": (98.57, 87.92, 67.95),
-    "fashion_mnist": (98.58, 88.09, 68.06),
-    "cifar10": (98.66, 87.94, 68.33),
 }
+TRANSFER = {"mnist": (98.57, 87.92, 67.95), "fashion_mnist": (98.58, 88.09, 68.06), "cifar10": (98.66, 87.94, 68.33)}
 ACTIVATIONS = {
-    "relu": 51.02, "relu6": 53.03, "elu": 57.35, "selu": 60.16, "tanh": 59.21, "hardtanh": 58.46,
+    "relu": 51.02,
+    "relu6": 53.03,
+    "elu": 57.35,
+    "selu": 60.16,
+    "tanh": 59.21,
+    "hardtanh": 58.46,
     "leaky_relu": 59.32,
-}  # fmt: skip
+}
 ASKED = {"mnist": 98.5, "fashion_mnist": 87.5, "cifar10": 67.5}
 NAMES = {
     "cnn": "CNN-Tanh",
@@ -87,10 +82,27 @@ def searches(store: Store) -> Iterator[str]:
             last = line["curve"][-1]
             ends = [f"{100 * np.mean(last[key]):.1f}" for key in ("controller", "uniform")]
             entropy = f"{last['entropy']:.1f}"
-            rows.append([TITLES[line["data"]], line["variant"], " ".join(line["cell"]),
-                         f"{100 * line['score']:.1f}", *ends, entropy, f"{line['seconds']:.0f}"])  # fmt: skip
-    head = ["data", "search", "cell found (edges in order)", "its score", "10 cells proposed, last epoch",
-            "10 cells at random, last epoch", "entropy", "seconds"]  # fmt: skip
+            rows.append(
+                [
+                    TITLES[line["data"]],
+                    line["variant"],
+                    " ".join(line["cell"]),
+                    f"{100 * line['score']:.1f}",
+                    *ends,
+                    entropy,
+                    f"{line['seconds']:.0f}",
+                ]
+            )
+    head = [
+        "data",
+        "search",
+        "cell found (edges in order)",
+        "its score",
+        "10 cells proposed, last epoch",
+        "10 cells at random, last epoch",
+        "entropy",
+        "seconds",
+    ]
     yield from table(head, rows or [["not run", *[""] * 7]])
 
 
@@ -136,13 +148,7 @@ def table_1(store: Store) -> Iterator[str]:
                 assert epsilon == at + 1
             asked = f"{ASKED[data]}" if what in ("found", "mirrored") else ""
             rows.append([*cells, asked])
-    head = [
-        "data",
-        "network",
-        "parameters",
-        *(f"{e}: published / ours" for e in EPSILONS),
-        "asked at 3",
-    ]
+    head = ["data", "network", "parameters", *(f"{e}: published / ours" for e in EPSILONS), "asked at 3"]
     yield from table(head, rows)
 
 
@@ -164,13 +170,7 @@ def table_4(store: Store) -> Iterator[str]:
     for name, known in ACTIVATIONS.items():
         what = "cnn" if name == "tanh" else f"cnn_{name}"
         rows.append([name, f"{known:.2f}", mean(scores(store, "cifar10", what))])
-    rows.append(
-        [
-            "tanh, average pooling (Figure 5 d)",
-            "-",
-            mean(scores(store, "cifar10", "cnn_average_pool")),
-        ]
-    )
+    rows.append(["tanh, average pooling (Figure 5 d)", "-", mean(scores(store, "cifar10", "cnn_average_pool"))])
     yield from table(["activation", "published", "ours"], rows)
 
 
@@ -201,10 +201,7 @@ def ranks(store: Store) -> Iterator[str]:
     rate = derived["tried"][0]["lr"]
     short = {tuple(one["cell"]): one["score"] for one in derived["tried"] if one["lr"] == rate}
     tried = [short.get(tuple(cell)) for cell in search["cells"]]
-    for words, values in (
-        ("scores with shared weights", search["scores"]),
-        ("short trainings", tried),
-    ):
+    for words, values in (("scores with shared weights", search["scores"]), ("short trainings", tried)):
         if None not in values:
             found = spearmanr(values, list(made.values()))
             told = f"{found.statistic:.2f} (p = {found.pvalue:.1g})"
@@ -229,11 +226,7 @@ def digits(store: Store) -> Iterator[str]:
     yield "### Digits: trained from scratch, test accuracy after each mark\n"
     rows = []
     chance = [f"random_{at:02d}" for at in range(20)]
-    groups = {
-        "found": ["found"],
-        "cells at random, one seed each": chance,
-        "hand-made CNN": ["cnn"],
-    }
+    groups = {"found": ["found"], "cells at random, one seed each": chance, "hand-made CNN": ["cnn"]}
     for words, names in groups.items():
         each = [[s for name in names for s in scores(store, "digits", name, at)] for at in (0, 1)]
         rows.append([words, *map(mean, each)])
@@ -248,8 +241,10 @@ def digits(store: Store) -> Iterator[str]:
         if name.startswith("search/"):
             yield f"\nShared weights, {line['variant']} search, mean test accuracy of ten cells:\n"
             some = line["curve"][:: max(1, len(line["curve"]) // 8)]
-            steps = [[str(seen["epoch"]), *(f"{100 * np.mean(seen[k]):.1f}" for k in ("uniform", "controller"))]
-                     for seen in some]  # fmt: skip
+            steps = [
+                [str(seen["epoch"]), *(f"{100 * np.mean(seen[k]):.1f}" for k in ("uniform", "controller"))]
+                for seen in some
+            ]
             yield from table(["epoch", "at random", "proposed"], steps)
 
 
@@ -259,8 +254,11 @@ def figures(store: Store, folder: Path) -> None:
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
-    points = [{"cells": words, "accuracy": score / 100}
-              for what, words in SOURCES.items() for score in twenty(store, what).values()]  # fmt: skip
+    points = [
+        {"cells": words, "accuracy": score / 100}
+        for what, words in SOURCES.items()
+        for score in twenty(store, what).values()
+    ]
     if points:
         across = alt.X("accuracy:Q", scale=alt.Scale(zero=False), axis=alt.Axis(format="%"))
         strip = alt.Chart(pd.DataFrame(points), width=240).mark_tick(thickness=2)
@@ -270,18 +268,22 @@ def figures(store: Store, folder: Path) -> None:
     kept = {name: line for name, line in store.items() if name.startswith("search/")}
     for name, line in kept.items():
         file = name.removeprefix("search/").replace("/", "_")
-        long = [{"epoch": seen["epoch"], "cells": key, "accuracy": float(np.mean(seen[key]))}
-                for seen in line["curve"] for key in ("controller", "uniform")]  # fmt: skip
+        long = [
+            {"epoch": seen["epoch"], "cells": key, "accuracy": float(np.mean(seen[key]))}
+            for seen in line["curve"]
+            for key in ("controller", "uniform")
+        ]
         lines = alt.Chart(pd.DataFrame(long)).mark_line()
         percent = alt.Axis(format="%")
         lines.encode(x="epoch:Q", y=alt.Y("accuracy:Q", axis=percent), color="cells:N").save(
             str(folder / f"{file}_curve.svg")
         )
-        bars = [{"operation": op, "share": share, "kind": kind}
-                for kind in ("activations", "pools") for op, share in line["shares"][kind].items()]  # fmt: skip
+        bars = [
+            {"operation": op, "share": share, "kind": kind}
+            for kind in ("activations", "pools")
+            for op, share in line["shares"][kind].items()
+        ]
         chart = alt.Chart(pd.DataFrame(bars)).mark_bar()
         x = alt.X("operation:N", sort=None, title=None)
         y = alt.Y("share:Q", axis=percent, title=None)
-        chart.encode(x=x, y=y).facet("kind:N").resolve_scale(x="independent").save(
-            str(folder / f"{file}_shares.svg")
-        )
+        chart.encode(x=x, y=y).facet("kind:N").resolve_scale(x="independent").save(str(folder / f"{file}_shares.svg"))

@@ -8,10 +8,10 @@ import numpy as np
 
 from privaware import datasets
 from privaware.data import Data
-from privaware.learn.objective import fit_many
+from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.select._tables import release, uncertainties
+from privaware.selectors._tables import release, uncertainties
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,12 +61,21 @@ def breast() -> Table:
     return Table(
         names=tuple(name for _, _, name in found),
         attribute=np.array([at for at, _, _ in found]),
-        x=parts[0], y=loaded.train.y, x_test=parts[1], y_test=loaded.test.y,
-    )  # fmt: skip
+        x=parts[0],
+        y=loaded.train.y,
+        x_test=parts[1],
+        y_test=loaded.test.y,
+    )
 
 
-NUMBERS = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999),
-           "capital-loss": (0, 5_000), "hours-per-week": (1, 99)}  # fmt: skip
+NUMBERS = {
+    "age": (17, 90),
+    "fnlwgt": (0, 1_500_000),
+    "education-num": (1, 16),
+    "capital-gain": (0, 99_999),
+    "capital-loss": (0, 5_000),
+    "hours-per-week": (1, 99),
+}
 
 
 def adult() -> Table:
@@ -80,9 +89,12 @@ def adult() -> Table:
 
     names = [column.name for column in datasets.schema("adult").columns]
     frame = pd.read_csv(
-        datasets.path("adult") / "adult.data", header=None, names=[*names, "income"],
-        skipinitialspace=True, keep_default_na=False,
-    )  # fmt: skip
+        datasets.path("adult") / "adult.data",
+        header=None,
+        names=[*names, "income"],
+        skipinitialspace=True,
+        keep_default_na=False,
+    )
     columns, labels, owner = [], [], []
     for at, name in enumerate(names):
         if name in NUMBERS:
@@ -98,8 +110,7 @@ def adult() -> Table:
     x, y = np.column_stack(columns), (frame["income"] == ">50K").to_numpy(np.int64)
     at = order("adult", len(x))
     train, test = at[:22_750], at[22_750:32_500]
-    return Table(names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test],
-                 y_test=y[test])  # fmt: skip
+    return Table(names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test], y_test=y[test])
 
 
 def split(table: Table, seed: int) -> Table:
@@ -117,9 +128,16 @@ def shared(table: Table, bins: int = 2) -> np.ndarray:
 def accuracies(table: Table, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) -> np.ndarray:
     """Test accuracies of as many private models: the published analysis, one row replaced, ridge 1."""
     weights = fit_many(
-        with_one(table.x), table.y, masks=with_one(masks).astype(bool), epsilons=epsilons, rng=rng,
-        norm=table.norms(masks), ridge=1.0, relation="replace_one", analysis="chaudhuri",
-    )  # fmt: skip
+        with_one(table.x),
+        table.y,
+        masks=with_one(masks).astype(bool),
+        epsilons=epsilons,
+        rng=rng,
+        norm=table.norms(masks),
+        ridge=1.0,
+        relation="replace_one",
+        analysis="chaudhuri",
+    )
     return scored(table, weights)
 
 

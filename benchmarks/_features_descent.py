@@ -9,20 +9,22 @@ import numpy as np
 
 from benchmarks._features_data import Table, adult, breast, prefix, shared, summary
 from privaware.noise import Rng
-from privaware.select._merit import best_first
+from privaware.selectors._merit import best_first
 
 CASES: dict[str, Any] = {
     "breast": {"sizes": (2, 10, 20, 30, 40), "rate": 1.0, "steps": 40, "noise": {0.236: 88.60911, 0.014: 1145.3884}},
-    "adult": {"sizes": (2, 28, 48, 68, 88), "rate": 250 / 22_750, "steps": 3640,
-              "noise": {0.0196: 89.01568, 0.00817: 193.09555}},
-}  # fmt: skip
+    "adult": {
+        "sizes": (2, 28, 48, 68, 88),
+        "rate": 250 / 22_750,
+        "steps": 3640,
+        "noise": {0.0196: 89.01568, 0.00817: 193.09555},
+    },
+}
 """The noise of each epsilon is what `accounting.calibrate` says at delta 1e-5, written down for machines without it."""
 LRS = (0.05, 0.5, 5.0)
 
 
-def descent_piece(
-    done: dict[str, Any], repeats: int, device: str = "cpu"
-) -> Iterator[tuple[str, Any]]:
+def descent_piece(done: dict[str, Any], repeats: int, device: str = "cpu") -> Iterator[tuple[str, Any]]:
     for name, facts in CASES.items():
         table = breast() if name == "breast" else adult()
         order, _ = best_first(shared(table, bins=2 if name == "breast" else 8))
@@ -54,14 +56,22 @@ def descend(
         nn.init.zeros_(layer.bias)
         networks.append(layer)
     descent = Descent(
-        steps=facts["steps"], update=sgd(LRS[0]), clip=flat(1.0 if noise else 1e6),
+        steps=facts["steps"],
+        update=sgd(LRS[0]),
+        clip=flat(1.0 if noise else 1e6),
         sampler=FullBatch() if facts["rate"] == 1 else Poisson(rate=facts["rate"]),
         overflow=1e-10 if device == "cuda" else 0.0,
-    )  # fmt: skip
+    )
     trained = descent.run_population(
-        networks, x, y, noise=[noise] * len(pairs), rows=len(x), rng=Rng(seed=int(mask.sum())),
-        lr=[lr for lr, _ in pairs], device=device,
-    )  # fmt: skip
+        networks,
+        x,
+        y,
+        noise=[noise] * len(pairs),
+        rows=len(x),
+        rng=Rng(seed=int(mask.sum())),
+        lr=[lr for lr, _ in pairs],
+        device=device,
+    )
     fit, tested = (
         np.array([_right(one, rows, goal) for one in trained]).reshape(len(LRS), repeats)
         for rows, goal in ((x, table.y), (x_test, table.y_test))

@@ -13,9 +13,7 @@ Lines = dict[str, dict[float, list[float]]]
 """By name: epsilon (or size) to mean and spread."""
 
 
-def crossing(
-    gaps: dict[float, tuple[float, float]], level: float = 0.999
-) -> tuple[float, float, float]:
+def crossing(gaps: dict[float, tuple[float, float]], level: float = 0.999) -> tuple[float, float, float]:
     """The largest epsilon at which few columns win, with an interval for errors of the gaps.
 
     `gaps` are points by which few columns are better, and their standard errors; between budgets the gap
@@ -56,13 +54,16 @@ def by_size(points: list[tuple[int, str, list[float]]], path: Path, constant: fl
     import altair as alt
 
     values = [
-        {"columns": size, "epsilon": "none" if float(e) >= 1e9 else f"{float(e):g}", "accuracy": score[0],
-         "low": score[0] - score[1], "high": score[0] + score[1]}
+        {
+            "columns": size,
+            "epsilon": "none" if float(e) >= 1e9 else f"{float(e):g}",
+            "accuracy": score[0],
+            "low": score[0] - score[1],
+            "high": score[0] + score[1],
+        }
         for size, e, score in points
-    ]  # fmt: skip
-    order = sorted(
-        {v["epsilon"] for v in values}, key=lambda e: float("inf") if e == "none" else float(e)
-    )
+    ]
+    order = sorted({v["epsilon"] for v in values}, key=lambda e: float("inf") if e == "none" else float(e))
     colour = alt.Color(
         "epsilon:N",
         sort=order,
@@ -83,17 +84,20 @@ def by_epsilon(lines: Lines, path: Path, constant: float | None = None) -> None:
     import altair as alt
 
     values = [
-        {"epsilon": epsilon, "columns": name, "accuracy": score[0], "low": score[0] - score[1],
-         "high": score[0] + score[1]}
+        {
+            "epsilon": epsilon,
+            "columns": name,
+            "accuracy": score[0],
+            "low": score[0] - score[1],
+            "high": score[0] + score[1],
+        }
         for name, line in lines.items()
         for epsilon, score in sorted(line.items())
         if epsilon < 1e9
-    ]  # fmt: skip
+    ]
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon"),
-        color=alt.Color(
-            "columns:N", sort=list(lines), legend=alt.Legend(symbolOpacity=1, symbolType="stroke")
-        ),
+        color=alt.Color("columns:N", sort=list(lines), legend=alt.Legend(symbolOpacity=1, symbolType="stroke")),
     )
     y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.1).encode(y=alt.Y("low:Q"), y2="high:Q")

@@ -1,6 +1,6 @@
 """Many objective perturbations on the same large table, side by side on a processor or a GPU.
 
-The same problem and constants as `privaware.learn.objective.fit_many` with the published analysis and
+The same problem and constants as `privaware.learners.objective_perturbation.fit_many` with the published analysis and
 one row replaced; written for tens of thousands of rows and thousands of draws of the noise on one set
 of columns. Rows that are alike are taken once and counted; products of columns are made once a set;
 every problem starts at the minimum without noise and leaves when it has reached its own.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.learn._prices import chaudhuri
+from privaware.learners._prices import chaudhuri
 
 ENTRIES = {"cpu": 2**24, "cuda": 2**28}
 """Numbers held at once: rows times problems."""

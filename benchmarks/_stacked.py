@@ -67,9 +67,7 @@ class Stacked:
                 speed, drift = speed[:, 1:].contiguous(), drift[:, 1:].contiguous()
                 first += 1
             places = next(batches)
-            sums = self._sums(
-                _taken(rows, places), length[:, places], target[places], weights, biases
-            )
+            sums = self._sums(_taken(rows, places), length[:, places], target[places], weights, biases)
             noisy = sums if quiet else [self._noisy(part, first, rng) for part in sums]
             speed.mul_(self.beta).add_(noisy[0], alpha=1 / self.divisor)
             lr = self.lr[:, first:, None]
@@ -138,9 +136,7 @@ def accuracies(weights: Tensor, biases: Tensor, rows: Tensor, labels: Tensor) ->
     right = torch.zeros(weights.shape[:2], device=rows.device)
     for at in range(0, len(labels), 2000):
         some = rows[:, at : at + 2000]
-        logits = torch.baddbmm(
-            biases.flatten(1)[:, None], some, weights.flatten(1, 2).transpose(1, 2)
-        )
+        logits = torch.baddbmm(biases.flatten(1)[:, None], some, weights.flatten(1, 2).transpose(1, 2))
         best = logits.unflatten(2, (members, -1)).argmax(3)
         right += (best == labels[at : at + 2000, None]).sum(1)
     return right / len(labels)

@@ -14,9 +14,9 @@ import numpy as np
 
 from privaware import datasets, models
 from privaware.errors import WrongInput
-from privaware.study._result import Point, point, points
-from privaware.study._sweep import Store, sweep
-from privaware.study._trials import Outcome, Rows, Setting, Trial
+from privaware.studies._result import Point, point, points
+from privaware.studies._sweep import Store, sweep
+from privaware.studies._trials import Outcome, Rows, Setting, Trial
 
 NOISES = Path(__file__).with_name("studies_noise.json")
 SEEDS = range(5)
@@ -62,9 +62,7 @@ def _least(rate: float, steps: int, epsilon: float, counting: str) -> float:
     low, high = 1e-6, 1e5
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
-        low, high = (
-            (middle, high) if rdp(rate, steps, middle, counting) > epsilon else (low, middle)
-        )
+        low, high = (middle, high) if rdp(rate, steps, middle, counting) > epsilon else (low, middle)
     return high
 
 
@@ -118,13 +116,9 @@ class Bench:
         for outcome in self.sweep(tried, rows.validation):
             own = scores[outcome.trial.curve, outcome.trial.x]
             own.setdefault(outcome.trial.setting.lr, []).append(outcome.score)
-        best = {
-            place: max(own, key=lambda rate: np.mean(own[rate])) for place, own in scores.items()
-        }
+        best = {place: max(own, key=lambda rate: np.mean(own[rate])) for place, own in scores.items()}
         final = [
-            Trial(
-                curve=curve, x=x, seed=seed, setting=replace(settings[curve, x], lr=best[curve, x])
-            )
+            Trial(curve=curve, x=x, seed=seed, setting=replace(settings[curve, x], lr=best[curve, x]))
             for curve, x in places
             for seed in self.seeds
         ]
@@ -232,11 +226,7 @@ def percent(p: Point) -> str:
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    return {
-        "title": title,
-        "head": list(head),
-        "rows": [[str(cell) for cell in row] for row in rows],
-    }
+    return {"title": title, "head": list(head), "rows": [[str(cell) for cell in row] for row in rows]}
 
 
 def chart(name: str, made: Sequence[Point], **how: Any) -> dict[str, Any]:
@@ -255,10 +245,7 @@ def grid_table(title: str, made: Sequence[Point], x: str = "epsilon") -> dict[st
     curves = list(dict.fromkeys(p.curve for p in made))
     found = by_curve(made)
     places = sorted({p.x for p in made})
-    rows = [
-        [f"{at:g}", *(percent(found[c, at]) if (c, at) in found else "" for c in curves)]
-        for at in places
-    ]
+    rows = [[f"{at:g}", *(percent(found[c, at]) if (c, at) in found else "" for c in curves)] for at in places]
     return table(title, [x, *curves], rows)
 
 
@@ -270,6 +257,24 @@ def scores_of(made: Sequence[Point], curve: str) -> np.ndarray:
 
 Cell = Callable[[Bench], dict[str, Any]]
 __all__ = [
-    "SEEDS", "TUNING", "Bench", "Cell", "Noises", "Pair", "by_curve", "chart", "dark", "grid_table", "images",
-    "network", "parts", "percent", "plain", "point", "points", "rdp", "scores_of", "table",
-]  # fmt: skip
+    "SEEDS",
+    "TUNING",
+    "Bench",
+    "Cell",
+    "Noises",
+    "Pair",
+    "by_curve",
+    "chart",
+    "dark",
+    "grid_table",
+    "images",
+    "network",
+    "parts",
+    "percent",
+    "plain",
+    "point",
+    "points",
+    "rdp",
+    "scores_of",
+    "table",
+]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks._studies import Bench, plain
-from privaware.study._trials import Setting
-from privaware.study.random_weights import layers
+from privaware.studies._trials import Setting
+from privaware.studies.random_weights import layers
 
 PARTS, FCN_EPOCHS, CNN_EPOCHS = 60, 40, 20
 FCN_RATES, CNN_RATES = (1.0, 2.0, 4.0), (1.0, 2.0, 4.0)
@@ -47,13 +47,11 @@ ROWS = {"mnist": 60_000, "fashion_mnist": 60_000, "svhn": 42_000, "cifar10": 50_
 
 def scheduled(
     bench: Bench, architecture: dict[str, Any], data: str, epsilon: float | None, epochs: int, parts: int = PARTS
-) -> Setting:  # fmt: skip
+) -> Setting:
     """`epochs` in samples of 1 / parts of the rows, with the noise for epsilon, or plainly."""
     steps, batch = epochs * parts, ROWS[data] // parts
     noise = 0.0 if epsilon is None else bench.noise(1 / parts, steps, epsilon)
-    made = Setting(
-        architecture=architecture, batch=batch, steps=steps, lr=1.0, noise=noise, initial="glorot"
-    )
+    made = Setting(architecture=architecture, batch=batch, steps=steps, lr=1.0, noise=noise, initial="glorot")
     return made if noise else plain(made)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from privaware.report import _charts
-from privaware.study._result import Point, lines
+from privaware.studies._result import Point, lines
 
 HEAD = """# Studies: why simple models win under noise
 
 Everything here is an evaluation on public benchmark rows: a sweep trains many models on the same rows and looks at
 test scores, and none of it is a private release. On private rows the same studies charge every training (`privaware
-crossover`, `privaware.study`).
+crossover`, `privaware.studies`).
 
 Numbers are means ± spread (standard deviation) over the seeds told, accuracies in per cent; intervals in plots are
 95% t-intervals, crossovers come with an interval from paired repeats. Published values stand beside ours; those of
@@ -45,9 +45,7 @@ BEGIN, END = "<!-- studies: written by benchmarks.studies page -->", "<!-- end o
 def write(titles: dict[str, str], folder: Path) -> None:
     """One section a cell, in their order; what has no result is said to have none."""
     made = {
-        name: json.loads((folder / f"{name}.json").read_text())
-        for name in titles
-        if (folder / f"{name}.json").exists()
+        name: json.loads((folder / f"{name}.json").read_text()) for name in titles if (folder / f"{name}.json").exists()
     }
     parts = [HEAD, glance(made)]
     parts += [section(titles[name], one, folder) for name, one in made.items()]
@@ -62,17 +60,7 @@ def write(titles: dict[str, str], folder: Path) -> None:
 
 def glance(made: dict[str, dict[str, Any]]) -> str:
     """The seven parts of Table I together."""
-    head = [
-        "network",
-        "data",
-        "workflow",
-        "parameters",
-        "DP-SGD",
-        "SGD",
-        "best DP-SGD run",
-        "published",
-        "run",
-    ]
+    head = ["network", "data", "workflow", "parameters", "DP-SGD", "SGD", "best DP-SGD run", "published", "run"]
     rows = [head, ["---"] * len(head)]
     for kind, name in [("FCN", n) for n in ("mnist", "fashion_mnist", "svhn", "cifar10")] + [
         ("CNN", n) for n in ("mnist", "svhn", "cifar10")
@@ -147,9 +135,7 @@ def brief(made: dict[str, Any]) -> str:
         if published:
             told = [f"{one} ({row[published[0]]})" for one, row in zip(told, rows)]
         return "; ".join(told) + (" (published in brackets)." if published else ".")
-    best = [
-        one for text in words for one in re.findall(r"Best with noise: [^.]*\.\d+[^.]*\.\d+", text)
-    ]
+    best = [one for text in words for one in re.findall(r"Best with noise: [^.]*\.\d+[^.]*\.\d+", text)]
     return f"{best[0]}." if best else str(words[0] if words else table["title"])
 
 

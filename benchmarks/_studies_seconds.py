@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from privaware import models
-from privaware.study._population import grouped
-from privaware.study._trials import Trial
+from privaware.studies._population import grouped
+from privaware.studies._trials import Trial
 
 SET_UP = 0.5
 LAUNCHES = {"linear": 1e-4, "fcn": 1.4e-4, "lstm": 8e-3}

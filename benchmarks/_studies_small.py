@@ -11,31 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._studies import (
-    STUB,
-    Bench,
-    Pair,
-    by_curve,
-    chart,
-    network,
-    percent,
-    plain,
-    rdp,
-    table,
-)
+from benchmarks._studies import STUB, Bench, Pair, by_curve, chart, network, percent, plain, rdp, table
 from privaware import datasets, models
-from privaware.study._trials import Rows, Setting
-from privaware.study.feature_cost import feature_cost, worth
-from privaware.study.input_size import input_size
+from privaware.studies._trials import Rows, Setting
+from privaware.studies.feature_cost import feature_cost, worth
+from privaware.studies.input_size import input_size
 
 PRINTED3 = {1000: 59.75, 500: 67.20, 100: 84.45, 50: 84.85, 10: 85.80}
 
 
 def table3(bench: Bench) -> dict[str, Any]:
     """Table III and Figure 5: the same task with more and more inputs, at epsilon 0.0355."""
-    repeats, rates = (
-        (10, (0.3,)) if bench.quick or bench.device == "cpu" else (100, (0.1, 0.3, 1.0))
-    )
+    repeats, rates = (10, (0.3,)) if bench.quick or bench.device == "cpu" else (100, (0.1, 0.3, 1.0))
     if bench.dry:
         return {}
     tables, words, drawn = [], [], []
@@ -47,15 +34,11 @@ def table3(bench: Bench) -> dict[str, Any]:
             for p, q in zip(reversed(made.points), reversed(made.plain))
         ]
         title = f"rate {lr:g}: noise 100, 12,000 rows, batch 300, 50 epochs, norm 1; epsilon {spent:.4f}"
-        tables.append(
-            table(title, ["inputs", "DP-SGD", "without noise", "published DP-SGD"], lines)
-        )
+        tables.append(table(title, ["inputs", "DP-SGD", "without noise", "published DP-SGD"], lines))
         ends = {p.curve: p.mean for p in made.distances if p.x == 50}
         far = ", ".join(f"{name} {value:.3f}" for name, value in ends.items())
         words.append(f"Cosine distance after 50 epochs at rate {lr:g}: {far}.")
-        drawn.append(
-            chart(f"figure5_{lr:g}", made.distances, x="epoch", y="cosine distance", log=False)
-        )
+        drawn.append(chart(f"figure5_{lr:g}", made.distances, x="epoch", y="cosine distance", log=False))
     words.append(
         "The paper leaves out the number of rows, the noise, the rate and how a number is cut: ours are 12,000 rows, "
         "noise 100 (which gives its epsilon), the rates above and equal parts; without noise it is the same descent."
@@ -79,22 +62,12 @@ def medical() -> Pair:
         return x.astype(np.float32), np.clip((data.y - low) / (high - low), 0, 1).astype(np.float32)
 
     (x, y), (tx, ty) = scaled(loaded.train), scaled(loaded.test)
-    rows = Rows(
-        name="medical cost, validation", x=x, y=y, tested=tx[:100], truth=ty[:100], public=True
-    )
+    rows = Rows(name="medical cost, validation", x=x, y=y, tested=tx[:100], truth=ty[:100], public=True)
     return Pair(rows, replace(rows, name="medical cost, test", tested=tx[100:], truth=ty[100:]))
 
 
-PRINTED14 = {
-    2: (0.123, 0.124, 0.132, 0.151),
-    6: (0.098, 0.109, 0.133, 0.333),
-    12: (0.139, 0.103, 0.136, 0.721),
-}
-PRINTED15 = {
-    2: (0.08, 0.074, 0.07, 0.068),
-    6: (0.074, 0.068, 0.064, 0.063),
-    12: (0.154, 0.073, 0.063, 0.067),
-}
+PRINTED14 = {2: (0.123, 0.124, 0.132, 0.151), 6: (0.098, 0.109, 0.133, 0.333), 12: (0.139, 0.103, 0.136, 0.721)}
+PRINTED15 = {2: (0.08, 0.074, 0.07, 0.068), 6: (0.074, 0.068, 0.064, 0.063), 12: (0.154, 0.073, 0.063, 0.067)}
 UNITS = (10, 30, 60, 120)
 
 
@@ -108,15 +81,7 @@ def tables14_15(bench: Bench) -> dict[str, Any]:
     for layers in PRINTED14:
         for units in UNITS:
             net = network(f"medical.{layers}x{units}.{_count(layers, units)}")
-            one = Setting(
-                architecture=net,
-                batch=batch,
-                steps=steps,
-                lr=1.0,
-                noise=noise,
-                norm=0.3,
-                initial="glorot",
-            )
+            one = Setting(architecture=net, batch=batch, steps=steps, lr=1.0, noise=noise, norm=0.3, initial="glorot")
             settings[f"{layers} layers", units] = one
             free[f"{layers} layers", units] = replace(plain(one), batch=100, steps=400)
     made, _ = bench.tuned(rows, settings, (0.05, 0.2, 0.8))
@@ -126,29 +91,40 @@ def tables14_15(bench: Bench) -> dict[str, Any]:
 
     def lines(these: dict[Any, Any], printed: Mapping[int, tuple[float, ...]]) -> list[list[str]]:
         return [
-            [str(layers), *(f"{1 - these[f'{layers} layers', u].mean:.3f} ± {these[f'{layers} layers', u].spread:.3f} "
-                            f"({printed[layers][at]:.3f})" for at, u in enumerate(UNITS))]
+            [
+                str(layers),
+                *(
+                    f"{1 - these[f'{layers} layers', u].mean:.3f} ± {these[f'{layers} layers', u].spread:.3f} "
+                    f"({printed[layers][at]:.3f})"
+                    for at, u in enumerate(UNITS)
+                ),
+            ]
             for layers in printed
-        ]  # fmt: skip
+        ]
 
     head = ["layers", *(f"{units} units" for units in UNITS)]
     best = max(found.values(), key=lambda p: p.mean)
     worst = min(found.values(), key=lambda p: p.mean)
     return {
         "tables": [
-            table(f"Table XIV, with noise: epsilon 0.95 (noise {noise:.4g}, batch {batch}, {steps} steps, norm 0.3); "
-                  "published in brackets", head, lines(found, PRINTED14)),
-            table("Table XV, without noise (batch 100, 400 steps); published in brackets", head,
-                  lines(without, PRINTED15)),
+            table(
+                f"Table XIV, with noise: epsilon 0.95 (noise {noise:.4g}, batch {batch}, {steps} steps, norm 0.3); "
+                "published in brackets",
+                head,
+                lines(found, PRINTED14),
+            ),
+            table(
+                "Table XV, without noise (batch 100, 400 steps); published in brackets", head, lines(without, PRINTED15)
+            ),
         ],
         "words": [
             f"Mean absolute error on charges scaled to 0-1, 200 test rows (100 others chose the rate); a constant (the "
             f"training median) gets {constant:.3f}. Best with noise: {best.curve} of {best.x:g} units, "
             f"{1 - best.mean:.3f}; worst: {worst.curve} of {worst.x:g} units, {1 - worst.mean:.3f}. The six inputs are "
             "codes and numbers scaled to [-1, 1], weights are drawn as Keras draws them; the paper's own scaling, "
-            "batch and noise are not stated.",
+            "batch and noise are not stated."
         ],
-    }  # fmt: skip
+    }
 
 
 def _count(layers: int, units: int) -> int:
@@ -176,8 +152,14 @@ def messages() -> Pair:
         return made
 
     test = coded(loaded.test.x)
-    rows = Rows(name="sms, validation", x=coded(loaded.train.x), y=loaded.train.y, tested=test[:236],
-                truth=loaded.test.y[:236], public=True)  # fmt: skip
+    rows = Rows(
+        name="sms, validation",
+        x=coded(loaded.train.x),
+        y=loaded.train.y,
+        tested=test[:236],
+        truth=loaded.test.y[:236],
+        public=True,
+    )
     return Pair(rows, replace(rows, name="sms, test", tested=test[236:], truth=loaded.test.y[236:]))
 
 
@@ -190,17 +172,11 @@ def table13(bench: Bench) -> dict[str, Any]:
         nets["complex (STW)"] = ("bao.lstm.sms.496978", "98.80", "86.00")
     noise = bench.noise(batch / 4700, steps, 7.207)
     settings = {
-        (name, 7.21): Setting(
-            architecture=network(full), batch=batch, steps=steps, lr=1.0, noise=noise
-        )
+        (name, 7.21): Setting(architecture=network(full), batch=batch, steps=steps, lr=1.0, noise=noise)
         for name, (full, _, _) in nets.items()
     }
     made, _ = bench.tuned(rows, settings, (0.5, 2.0))
-    bare, _ = bench.tuned(
-        rows,
-        {(name, 0.0): plain(s) for (name, _), s in settings.items()},
-        (0.5, 2.0),
-    )
+    bare, _ = bench.tuned(rows, {(name, 0.0): plain(s) for (name, _), s in settings.items()}, (0.5, 2.0))
     found, without = by_curve(made), by_curve(bare)
     constant = max(np.mean(rows.test.truth == label) for label in (0, 1))
     lines = [
@@ -208,12 +184,19 @@ def table13(bench: Bench) -> dict[str, Any]:
         for name, (_, sgd, dp) in nets.items()
     ]
     return {
-        "tables": [table(f"epsilon 7.21: noise {noise:.4g}, batch {batch}, {steps} steps",
-                         ["model", "DP-SGD", "SGD", "published DP-SGD / SGD"], lines)],
-        "words": [f"600 test messages (236 others chose the rate); a constant gets {100 * constant:.2f}. Codes are the "
-                  "999 most frequent words of the training messages, an exact statistic: an evaluation."],
+        "tables": [
+            table(
+                f"epsilon 7.21: noise {noise:.4g}, batch {batch}, {steps} steps",
+                ["model", "DP-SGD", "SGD", "published DP-SGD / SGD"],
+                lines,
+            )
+        ],
+        "words": [
+            f"600 test messages (236 others chose the rate); a constant gets {100 * constant:.2f}. Codes are the "
+            "999 most frequent words of the training messages, an exact statistic: an evaluation."
+        ],
         "partial": "complex (STW)" not in nets,
-    }  # fmt: skip
+    }
 
 
 RNN_PUBLISHED = {
@@ -233,15 +216,18 @@ def table6_rnn(bench: Bench, printed: float) -> dict[str, Any]:
     ]
     constant = 1.0 if bench.dry else max(np.mean(rows.test.truth == label) for label in (0, 1))
     return {
-        "tables": [table(f"epsilon {printed:g}: RNN of 496,978, 132,610 of them in the last two layers",
-                         ["trained", "ours", "rate", "published"], lines)],
+        "tables": [
+            table(
+                f"epsilon {printed:g}: RNN of 496,978, 132,610 of them in the last two layers",
+                ["trained", "ours", "rate", "published"],
+                lines,
+            )
+        ],
         "words": [f"A constant gets {100 * constant:.2f}."],
-    }  # fmt: skip
+    }
 
 
-def rnn_settings(
-    bench: Bench, printed: float
-) -> tuple[dict[tuple[str, float], Setting], tuple[float, ...]]:
+def rnn_settings(bench: Bench, printed: float) -> tuple[dict[tuple[str, float], Setting], tuple[float, ...]]:
     """What Table VI trains of the RNN, and the rates to choose from."""
     net = {**network("bao.lstm.sms.496978"), "dropout": 0.0}
     batch, steps = 235, 200
@@ -270,10 +256,17 @@ def lemma(bench: Bench) -> dict[str, Any]:
         sizes = worth(epsilon, 1e-5)
         lines.append([f"{epsilon:g}", f"{sizes['exact']:.4g}", f"{sizes['printed']:.4g}"])
     return {
-        "tables": [table("Corollary 1 at delta 1e-5 and sensitivity 1: a coefficient must be larger than",
-                         ["epsilon", "exact Gaussian mechanism", "as printed"], lines)],
-        "words": [f"Of {draws:,} random rows (five normal features, normal residual, noise 1) dropping the last one "
-                  f"helps in {dropped:,}; the printed bound misses {missed:,} of them, and {wrong} times it says drop "
-                  "where keeping is better."],
+        "tables": [
+            table(
+                "Corollary 1 at delta 1e-5 and sensitivity 1: a coefficient must be larger than",
+                ["epsilon", "exact Gaussian mechanism", "as printed"],
+                lines,
+            )
+        ],
+        "words": [
+            f"Of {draws:,} random rows (five normal features, normal residual, noise 1) dropping the last one "
+            f"helps in {dropped:,}; the printed bound misses {missed:,} of them, and {wrong} times it says drop "
+            "where keeping is better."
+        ],
         "seeds": "0",
-    }  # fmt: skip
+    }

@@ -9,26 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._studies import (
-    STUB,
-    Bench,
-    chart,
-    network,
-    percent,
-    point,
-    table,
-)
+from benchmarks._studies import STUB, Bench, chart, network, percent, point, table
 from privaware import datasets
-from privaware.study._result import Point
-from privaware.study._trials import Rows, Setting, Trial
-from privaware.study.convergence import by_epoch
+from privaware.studies._result import Point
+from privaware.studies._trials import Rows, Setting, Trial
+from privaware.studies.convergence import by_epoch
 
 CHANNELS = {"cifar10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
-CNN = {
-    "mnist": "cnn.mnist.26010",
-    "fashion_mnist": "cnn.mnist.26010",
-    "cifar10": "cnn.cifar10.550570",
-}
+CNN = {"mnist": "cnn.mnist.26010", "fashion_mnist": "cnn.mnist.26010", "cifar10": "cnn.cifar10.550570"}
 HEAD = {
     "mnist": "scatter_cnn.mnist.33066",
     "fashion_mnist": "scatter_cnn.mnist.33066",
@@ -45,12 +33,8 @@ NORM, MOMENTUM = 0.1, 0.9
 def pixels(name: str) -> Rows:
     """Pixels as their code has them: raw for the digits and clothes, by ImageNet's constants for CIFAR-10."""
     loaded = datasets.load(name)
-    mean, deviation = (
-        np.array(v, np.float32)[:, None, None] for v in CHANNELS.get(name, ((0.0,), (1.0,)))
-    )
-    x, tested = (
-        (part.x.astype(np.float32) - mean) / deviation for part in (loaded.train, loaded.test)
-    )
+    mean, deviation = (np.array(v, np.float32)[:, None, None] for v in CHANNELS.get(name, ((0.0,), (1.0,))))
+    x, tested = ((part.x.astype(np.float32) - mean) / deviation for part in (loaded.train, loaded.test))
     y, truth = loaded.train.y, loaded.test.y
     return Rows(name=f"{name}, pixels", x=x, y=y, tested=tested, truth=truth, public=True)
 
@@ -82,13 +66,16 @@ def noise(bench: Bench, name: str, batch: int, epochs: int) -> float:
     return bench.noise(batch / ROWS[name], steps, 3.0, "classic")
 
 
-def setting(
-    bench: Bench, name: str, net: dict[str, Any], batch: int, epochs: int, base: float
-) -> Setting:
+def setting(bench: Bench, name: str, net: dict[str, Any], batch: int, epochs: int, base: float) -> Setting:
     return Setting(
-        architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=base * batch / 512,
-        noise=noise(bench, name, batch, epochs), norm=NORM, momentum=MOMENTUM,
-    )  # fmt: skip
+        architecture=net,
+        batch=batch,
+        steps=epochs * (ROWS[name] // batch),
+        lr=base * batch / 512,
+        noise=noise(bench, name, batch, epochs),
+        norm=NORM,
+        momentum=MOMENTUM,
+    )
 
 
 def figure6(bench: Bench) -> dict[str, Any]:
@@ -101,15 +88,19 @@ def figure6(bench: Bench) -> dict[str, Any]:
         made += [point(name, rate, [level]) for rate, level in zip(rates, levels)]
     own = [p for p in made if p.curve == "as they count"]
     doublings = [b.mean / a.mean for a, b in itertools.pairwise(own)]
-    lines = [[f"{rate:.5f}", f"{p.mean:.4f}", "" if at == 0 else f"{doublings[at - 1]:.3f}"]
-             for at, (rate, p) in enumerate(zip(rates, own))]  # fmt: skip
+    lines = [
+        [f"{rate:.5f}", f"{p.mean:.4f}", "" if at == 0 else f"{doublings[at - 1]:.3f}"]
+        for at, (rate, p) in enumerate(zip(rates, own))
+    ]
     slope = np.polyfit(np.log(rates), np.log([p.mean for p in own]), 1)[0]
     return {
         "tables": [table("CIFAR-10, 60 epochs, epsilon 3", ["rate", "noise", "ratio to half the rate"], lines)],
         "charts": [chart("tb_figure6", made, x="sampling rate", y="noise")],
-        "words": [f"Slope of log noise over log rate: {slope:.3f}; each doubling of the rate multiplies the noise by "
-                  "less than 1.414, and comes nearer to it as the rate grows: the claim holds in the limit."],
-    }  # fmt: skip
+        "words": [
+            f"Slope of log noise over log rate: {slope:.3f}; each doubling of the rate multiplies the noise by "
+            "less than 1.414, and comes nearer to it as the rate grows: the claim holds in the limit."
+        ],
+    }
 
 
 def figure7(bench: Bench, name: str) -> dict[str, Any]:
@@ -119,9 +110,7 @@ def figure7(bench: Bench, name: str) -> dict[str, Any]:
     ends = []
     for batch in (512, 1024, 2048, 4096):
         one = setting(bench, name, network(CNN[name]), batch, epochs, BASE[name])
-        trials = [
-            Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=one) for seed in bench.seeds
-        ]
+        trials = [Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=one) for seed in bench.seeds]
         rows = STUB.test if bench.dry else pixels(name)
         outcomes = bench.sweep(trials, rows, every=ROWS[name] // batch)
         found += by_epoch(outcomes)
@@ -131,9 +120,7 @@ def figure7(bench: Bench, name: str) -> dict[str, Any]:
     return {
         "tables": [table(f"{name}: after {epochs} epochs", ["batch", "accuracy"], lines)],
         "charts": [chart(f"tb_figure7_{name}", found, x="epoch", log=False)],
-        "words": [
-            f"The batches end {100 * apart:.2f} points apart (paper: nearly identical curves)."
-        ],
+        "words": [f"The batches end {100 * apart:.2f} points apart (paper: nearly identical curves)."],
     }
 
 
@@ -155,31 +142,30 @@ def convergence(bench: Bench, name: str) -> dict[str, Any]:
         if bench.dry:
             rows = STUB.test
         else:
-            rows = (
-                pixels(name) if kind == "CNN" else scattered(name, "linear" in kind, bench.device)
-            )
-        one = Setting(architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=1.0, norm=NORM,
-                      momentum=MOMENTUM)  # fmt: skip
+            rows = pixels(name) if kind == "CNN" else scattered(name, "linear" in kind, bench.device)
+        one = Setting(
+            architecture=net, batch=batch, steps=epochs * (ROWS[name] // batch), lr=1.0, norm=NORM, momentum=MOMENTUM
+        )
         trials = [
-            Trial(curve=f"{kind}, rate {rate:g}, {'noise' if n else 'no noise'}", x=rate, seed=seed,
-                  setting=replace(one, lr=rate, noise=n))
-            for rate in RATES[name] for n in (level, 0.0) for seed in list(bench.seeds)[:3]
-        ]  # fmt: skip
+            Trial(
+                curve=f"{kind}, rate {rate:g}, {'noise' if n else 'no noise'}",
+                x=rate,
+                seed=seed,
+                setting=replace(one, lr=rate, noise=n),
+            )
+            for rate in RATES[name]
+            for n in (level, 0.0)
+            for seed in list(bench.seeds)[:3]
+        ]
         made = by_epoch(bench.sweep(trials, rows, every=ROWS[name] // batch))
         found += made
         ends = {p.curve: percent(p) for p in made if p.x == max(q.x for q in made)}
         lines += [
             [kind, f"{rate:g}", *(ends[f"{kind}, rate {rate:g}, {way}"] for way in ("noise", "no noise"))]
             for rate in RATES[name]
-        ]  # fmt: skip
+        ]
     head = ["model", "rate", "with noise", "without"]
     return {
-        "tables": [
-            table(
-                f"{name}: after {epochs} epochs, batch 512, norm 0.1, noise {level:.4g}",
-                head,
-                lines,
-            )
-        ],
+        "tables": [table(f"{name}: after {epochs} epochs, batch 512, norm 0.1, noise {level:.4g}", head, lines)],
         "charts": [chart(f"tb_convergence_{name}", found, x="epoch", log=False)],
     }

@@ -39,9 +39,7 @@ class Shuffled:
         return np.sort(now)
 
 
-def trained(
-    bench: Bench, setting: Setting, seed: int, sampler: str = "poisson", every: int = 1
-) -> dict[str, Any]:
+def trained(bench: Bench, setting: Setting, seed: int, sampler: str = "poisson", every: int = 1) -> dict[str, Any]:
     """One seed by the engine: normalisation, samples, noise and initial weights its own; a curve over epochs."""
     rng = Rng(seed=seed)
     features = bench.features(setting.data)
@@ -55,9 +53,7 @@ def trained(
     steps = min(steps, 3) if bench.quick else steps
     description = models.named()[NETWORKS[setting.head, features.x.shape[1]]].description
     network = models.build(description, np.random.default_rng(seed))
-    draws: Sampler = (
-        Poisson(rate=batch / rows) if sampler == "poisson" else Shuffled(batch, rows, seed)
-    )
+    draws: Sampler = Poisson(rate=batch / rows) if sampler == "poisson" else Shuffled(batch, rows, seed)
     descent = Descent(
         steps=steps,
         sampler=draws,
@@ -84,12 +80,7 @@ def trained(
             device=bench.device,
         )
         run.to_end(progress=look)
-    return {
-        "setting": asdict(setting),
-        "score": curve[-1][1],
-        "best": max(score for _, score in curve),
-        "curve": curve,
-    }
+    return {"setting": asdict(setting), "score": curve[-1][1], "best": max(score for _, score in curve), "curve": curve}
 
 
 @contextmanager
@@ -118,16 +109,12 @@ def from_pixels(bench: Bench, name: str, seed: int) -> dict[str, Any]:
     return on_pixels(bench, setting, seed, sampler="shuffled")
 
 
-def on_pixels(
-    bench: Bench, setting: Setting, seed: int, sampler: str = "poisson"
-) -> dict[str, Any]:
+def on_pixels(bench: Bench, setting: Setting, seed: int, sampler: str = "poisson") -> dict[str, Any]:
     """One seed of the end-to-end CNN."""
     return together(bench, [setting], seed, sampler)[0]
 
 
-def together(
-    bench: Bench, settings: list[Setting], seed: int, sampler: str = "poisson"
-) -> list[dict[str, Any]]:
+def together(bench: Bench, settings: list[Setting], seed: int, sampler: str = "poisson") -> list[dict[str, Any]]:
     """CNNs that differ in learning rate alone, as one population on the same rows."""
     first, rng = settings[0], Rng(seed=seed)
     if first.head == "pixels":
@@ -171,8 +158,6 @@ def _case(name: str) -> tramer_boneh.Case:
 @lru_cache(maxsize=1)
 def _pixels(name: str, device: str, most: int | None) -> Features:
     loaded = datasets.load(name)
-    x, test = (
-        tramer_boneh.normalised(part.x[:most], name, device) for part in (loaded.train, loaded.test)
-    )
+    x, test = (tramer_boneh.normalised(part.x[:most], name, device) for part in (loaded.train, loaded.test))
     y, truth = (torch.from_numpy(p.y[:most]).to(device) for p in (loaded.train, loaded.test))
     return Features(x, y, test, truth)

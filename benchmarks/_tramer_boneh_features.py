@@ -92,10 +92,8 @@ def _grouped(x: Tensor, groups: int) -> Tensor:
     return torch.cat([functional.group_norm(part, groups, eps=FLOOR) for part in x.split(5000)])
 
 
-def statistics(
-    x: Tensor, lengths: tuple[float, float], noise: float, rng: Rng
-) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance of each channel as `privaware.select.normalise` releases them, and the deviation of the
+def statistics(x: Tensor, lengths: tuple[float, float], noise: float, rng: Rng) -> tuple[Tensor, Tensor, float]:
+    """Mean and variance of each channel as `privaware.selectors.normalise` releases them, and the deviation of the
     noise in the mean square; exact at noise 0."""
     sums = [torch.zeros(x.shape[1], dtype=torch.float64, device=x.device) for _ in range(2)]
     for part in x.split(5000):
@@ -111,7 +109,6 @@ def statistics(
         released = rng.gaussian(exact, noise=noise, sensitivity=length) if noise else exact
         found.append(released / len(x))
     mean, variance = (
-        torch.from_numpy(v.astype(np.float32)).to(x.device)[:, None, None]
-        for v in (found[0], found[1] - found[0] ** 2)
+        torch.from_numpy(v.astype(np.float32)).to(x.device)[:, None, None] for v in (found[0], found[1] - found[0] ** 2)
     )
     return mean, variance, noise * lengths[1] / len(x)

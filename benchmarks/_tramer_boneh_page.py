@@ -74,10 +74,11 @@ RULES = {
 
 def _best(cells: Cells) -> list[str]:
     lines = [
-        "## Table 1 at epsilon 3: Table 13's settings, five seeds", "",
+        "## Table 1 at epsilon 3: Table 13's settings, five seeds",
+        "",
         "| data | head | batch | base lr | epochs | normalisation | published | ours, last model | ours, best epoch seen | each seed | asked | seconds a seed |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for (data, head), published in PUBLISHED.items():
         for what, names in RULES.items():
             runs = _many(cells, f"{what} {data} {head}")
@@ -88,9 +89,7 @@ def _best(cells: Cells) -> list[str]:
     return lines
 
 
-def _row(
-    runs: list[dict[str, Any]], data: str, head: str, published: str, names: Any, asked: bool
-) -> str:
+def _row(runs: list[dict[str, Any]], data: str, head: str, published: str, names: Any, asked: bool) -> str:
     s, scores = runs[0]["setting"], [run["score"] for run in runs]
     aim = float(published.split()[0])
     short = aim - 0.4 - 100 * np.mean(scores)
@@ -118,27 +117,43 @@ def _curves(cells: Cells, prices: dict[str, Any], store: Path) -> list[str]:
         for epoch, old, ours, scores in known:
             low, mean, high = _band(scores)
             for name, value in (("classic", old), ("ours", ours)):
-                points.append({"data": NAMES[data], "head": head, "epsilon": value, "bound": name,
-                               "accuracy": mean, "low": low, "high": high, "epoch": epoch})  # fmt: skip
+                points.append(
+                    {
+                        "data": NAMES[data],
+                        "head": head,
+                        "epsilon": value,
+                        "bound": name,
+                        "accuracy": mean,
+                        "low": low,
+                        "high": high,
+                        "epoch": epoch,
+                    }
+                )
         for target, value in beside.items():
             inside = [k for k in known if k[1] <= target]
             if inside:
                 epoch, old, ours, scores = max(inside, key=lambda k: np.mean(k[3]))
-                rows.append(f"| {NAMES[data]} | {head} | {target:g} | {value} | {_shown(scores)} | {epoch} | {old:.2f} | {ours:.2f} |")  # fmt: skip
+                rows.append(
+                    f"| {NAMES[data]} | {head} | {target:g} | {value} | {_shown(scores)} | {epoch} | {old:.2f} | {ours:.2f} |"
+                )
     if not points:
         return ["## Figures 1 and 2: not run"]
     plot(curve_chart(points), store / "curves.svg")
     return [
-        "## Figures 1 and 2: accuracy against epsilon", "",
-        "![Accuracy against epsilon](tramer_boneh_scatter/curves.svg)", "",
+        "## Figures 1 and 2: accuracy against epsilon",
+        "",
+        "![Accuracy against epsilon](tramer_boneh_scatter/curves.svg)",
+        "",
         "The models above on their way, mean and one standard deviation over the seeds, against the classic epsilon that the "
         "paper prints and against ours for the same steps (delta 1e-5, the normalisation included; authors' rule, for the CNN on "
         "CIFAR-10 the floor). The paper's figures have "
         "the best of the search for every budget; ours are of the one setting that is best at 3, so small budgets are not "
-        "tuned for. Beside the budgets of the paper's Table 1, the best priced epoch within them:", "",
+        "tuned for. Beside the budgets of the paper's Table 1, the best priced epoch within them:",
+        "",
         "| data | head | classic epsilon | published | ours | after epoch | classic there | ours there |",
-        "|---|---|---|---|---|---|---|---|", *rows,
-    ]  # fmt: skip
+        "|---|---|---|---|---|---|---|---|",
+        *rows,
+    ]
 
 
 def _band(scores: list[float]) -> tuple[float, float, float]:
@@ -149,18 +164,19 @@ def _band(scores: list[float]) -> tuple[float, float, float]:
 
 def _table2(cells: Cells) -> list[str]:
     lines = [
-        "## Table 2: normalisation, without noise", "",
+        "## Table 2: normalisation, without noise",
+        "",
         "Linear models, Table 10's settings (batch 512, shuffled, learning rate 2, for Fashion-MNIST 4; gradients clipped at "
         "0.1, no noise; data normalisation with exact statistics). Not private. The published value is in brackets; the last column "
-        "is the best over normalisations of the best of the even epochs up to 60 at this learning rate (the paper tunes, and does not say for how long).", "",
-        "| data | none | groups 9 | groups 27 | groups 81 | data | best up to epoch 60 |", "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        "is the best over normalisations of the best of the even epochs up to 60 at this learning rate (the paper tunes, and does not say for how long).",
+        "",
+        "| data | none | groups 9 | groups 27 | groups 81 | data | best up to epoch 60 |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for data, (none, group, whole, most) in TABLE2.items():
         runs = _many(cells, f"table2 {data}")
         if not runs:
-            lines.append(
-                f"| {NAMES[data]} | not run ({none}) | | ({group}) | | ({whole}) | ({most}) |"
-            )
+            lines.append(f"| {NAMES[data]} | not run ({none}) | | ({group}) | | ({whole}) | ({most}) |")
             continue
         after = [next(line for line in run["curve"] if line[0] >= 20)[1:] for run in runs]
         found = [_shown([scores[at] for scores in after]) for at in range(5)]
@@ -178,15 +194,17 @@ POINTS = {"linear": "grid", "cnn": "point", "pixels": "raw point"}
 
 def _table3(cells: Cells) -> list[str]:
     lines = [
-        "## Table 3: variability over the grid of Table 12", "",
+        "## Table 3: variability over the grid of Table 12",
+        "",
         "One seed a point, at the noise of each for the classic epsilon of 3. Linear: all 360 points of a data set, the models "
         "of one batch size (60: five normalisations, four learning rates, three lengths) trained as one stack on common "
         "samples. CNN (on scattering, 360 points) and pixels (the end-to-end CNN, 72 points): all, or as many as the time allowed in a "
         "random order, fixed before any was run; beside the median of such a part, in square brackets, is where that of the whole grid lies "
-        "whatever the other points are. MAD is the median absolute deviation.", "",
+        "whatever the other points are. MAD is the median absolute deviation.",
+        "",
         "| data | head | points | minimum | maximum | median | MAD | seconds in all | best point |",
         "|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     fixed: list[str] = []
     for (data, head), published in TABLE3.items():
         runs = _many(cells, f"{POINTS[head]} {data}")
@@ -205,19 +223,21 @@ def _table3(cells: Cells) -> list[str]:
         if len(points) == whole:
             fixed += _fixed(points, data, head)
         around = ["", "", _around(scores, whole), ""]
-        shown = " | ".join(
-            f"{ours:.2f}{more} ({theirs})" for ours, more, theirs in zip(found, around, published)
-        )
+        shown = " | ".join(f"{ours:.2f}{more} ({theirs})" for ours, more, theirs in zip(found, around, published))
         lines.append(
             f"| {NAMES[data]} | {head} | {len(points)} of {whole} | {shown} | {sum(run['seconds'] for run in runs):.0f} "
             f"| batch {top['batch']:,}, {top['epochs']} epochs, base lr {top['base_lr']:g}, {top['kind']} |"
         )
     return [
-        *lines, "",
+        *lines,
+        "",
         "Figure 8, where the whole grid is run: one setting fixed, all others free. Of the linear models the maximum hardly moves, as "
-        "the paper says; on CIFAR-10 what moves it most is the normalisation.", "",
-        "| data | head | fixed | points | minimum | maximum | median | MAD |", "|---|---|---|---|---|---|---|---|", *fixed,
-    ]  # fmt: skip
+        "the paper says; on CIFAR-10 what moves it most is the normalisation.",
+        "",
+        "| data | head | fixed | points | minimum | maximum | median | MAD |",
+        "|---|---|---|---|---|---|---|---|",
+        *fixed,
+    ]
 
 
 def _around(scores: np.ndarray, whole: int) -> str:
@@ -235,12 +255,15 @@ def _seen(cells: Cells) -> list[str]:
     if not points:
         return ["### The last model or the best one seen: not run"]
     lines = [
-        "### The last model or the best one seen", "",
+        "### The last model or the best one seen",
+        "",
         "Linear models on CIFAR-10 at a batch of 8,192, "
-        f"{len(points)} points (samples and noise of their own, on two cores), scored on test rows after every epoch. The published line is of all batches.", "",
-        "| normalisation | which model | points | minimum | maximum | median | MAD |", "|---|---|---|---|---|---|---|",
+        f"{len(points)} points (samples and noise of their own, on two cores), scored on test rows after every epoch. The published line is of all batches.",
+        "",
+        "| normalisation | which model | points | minimum | maximum | median | MAD |",
+        "|---|---|---|---|---|---|---|",
         "| published | | | " + " | ".join(map(str, TABLE3["cifar10", "linear"])) + " |",
-    ]  # fmt: skip
+    ]
     for kind in ("", "groups", "private"):
         for field, name in (("score", "last"), ("best", "best epoch seen")):
             some = [point for point in points if point["kind"].startswith(kind)]
@@ -249,9 +272,7 @@ def _seen(cells: Cells) -> list[str]:
     return lines
 
 
-def _spread(
-    points: list[dict[str, Any]], field: str = "score"
-) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+def _spread(points: list[dict[str, Any]], field: str = "score") -> tuple[np.ndarray, tuple[float, float, float, float]]:
     """Scores in per cent, and their minimum, maximum, median and median absolute deviation."""
     scores = 100 * np.array([point[field] for point in points])
     middle = float(np.median(scores))
@@ -276,12 +297,14 @@ def _fixed(points: list[dict[str, Any]], data: str, head: str) -> list[str]:
 
 def _table19(cells: Cells) -> list[str]:
     lines = [
-        "## Table 19: Poisson samples against shuffled batches", "",
+        "## Table 19: Poisson samples against shuffled batches",
+        "",
         "The same noise and steps. **The shuffled column has no such guarantee**: epsilon 3 (2.4 by our accountant) is the price of "
-        "Poisson samples; the last column is a lower bound on what shuffling costs at delta 1e-5.", "",
+        "Poisson samples; the last column is a lower bound on what shuffling costs at delta 1e-5.",
+        "",
         "| data | model | Poisson, published | ours | shuffled, published | ours (not private at 3) | shuffling costs at least |",
         "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for (data, model), (first, second) in TABLE19.items():
         if model == "linear":
             ours = _shown([run["score"] for run in _many(cells, f"best {data} linear")])
@@ -291,21 +314,21 @@ def _table19(cells: Cells) -> list[str]:
             ours = POISSON_PIXELS[data]
             other = _shown([run["score"] for run in _many(cells, f"pixels {data}")])
             floor, name = LOWER_PIXELS[data], "CNN from pixels"
-        lines.append(
-            f"| {NAMES[data]} | {name} | {first} | {ours} | {second} | {other} | {floor} |"
-        )
+        lines.append(f"| {NAMES[data]} | {name} | {first} | {ours} | {second} | {other} | {floor} |")
     return lines
 
 
 def _figure4(cells: Cells, prices: dict[str, Any]) -> list[str]:
     lines = [
-        "## Figure 4: fewer rows of CIFAR-10, epsilon 3, delta 1 / 2N", "",
+        "## Figure 4: fewer rows of CIFAR-10, epsilon 3, delta 1 / 2N",
+        "",
         "Table 15's settings: batch 8,192, private normalisation (1, 1.5, 8) charged and floored at its noise, classic epsilon 3. Linear: five random parts (seeds) "
         "of each size, Table 15's 20 points of learning rate and length as one stack; the column is the point of Table 16, and beside it the "
-        "point whose mean is best. CNN: Table 16's point. The figure's values are not printed in the paper.", "",
+        "point whose mean is best. CNN: Table 16's point. The figure's values are not printed in the paper.",
+        "",
         "| rows | head | Table 16: epochs (of 50,000), base lr | accuracy there | best point of Table 15 | accuracy there | epsilon, ours |",
         "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     chosen = {10_000: (30, 0.125), 25_000: (30, 0.25), 50_000: (60, 0.25)}
     for rows, (epochs, lr) in chosen.items():
         by: dict[tuple[int, float], list[float]] = defaultdict(list)
@@ -315,7 +338,9 @@ def _figure4(cells: Cells, prices: dict[str, Any]) -> list[str]:
         ours = prices["sizes"][f"{rows} {epochs}"]["ours"]
         if by:
             top = max(by, key=lambda at: np.mean(by[at]))
-            lines.append(f"| {rows:,} | linear | {epochs}, {lr:g} | {_shown(by[epochs, lr])} | {top[0]}, {top[1]:g} | {_shown(by[top])} | {ours:.2f} |")  # fmt: skip
+            lines.append(
+                f"| {rows:,} | linear | {epochs}, {lr:g} | {_shown(by[epochs, lr])} | {top[0]}, {top[1]:g} | {_shown(by[top])} | {ours:.2f} |"
+            )
         else:
             lines.append(f"| {rows:,} | linear | {epochs}, {lr:g} | not run | | | {ours:.2f} |")
     for rows, lr in ((10_000, 0.125), (25_000, 0.125), (50_000, 0.25)):
@@ -328,22 +353,19 @@ def _figure4(cells: Cells, prices: dict[str, Any]) -> list[str]:
         ours = prices["sizes"][f"{rows} {epochs}"]["ours"]
         lines.append(f"| {rows:,} | pixels | {epochs}, 0.125 | {_shown(scores)} | | | {ours:.2f} |")
     shuffled = [run["score"] for run in _many(cells, "pixels cifar10")]
-    lines.append(f"| 50,000 | pixels | 30, 0.5, batch 1,024 (Table 13) | {_shown(shuffled)} | | | 2.37 |")  # fmt: skip
+    lines.append(f"| 50,000 | pixels | 30, 0.5, batch 1,024 (Table 13) | {_shown(shuffled)} | | | 2.37 |")
     lines += [
-        "", "The noise of pixels is that of features, which pays for a normalisation too: a little more than pixels need. "
+        "",
+        "The noise of pixels is that of features, which pays for a normalisation too: a little more than pixels need. "
         "100,000 to 550,000 rows need Tiny Images: unavailable.",
-    ]  # fmt: skip
+    ]
     return lines
 
 
 def _figure9(prices: dict[str, Any], store: Path) -> list[str]:
     facts = prices["figure9"]
     crossings = facts["crossings"]
-    names = {
-        "classic": "DP-SGD, their accountant",
-        "ours": "DP-SGD, ours",
-        "iteration": "iteration",
-    }
+    names = {"classic": "DP-SGD, their accountant", "ours": "DP-SGD, ours", "iteration": "iteration"}
     points = [
         {"epsilon": line["epsilon"], "noise": line[key], "way": name}
         for line in facts["lines"]
@@ -356,27 +378,30 @@ def _figure9(prices: dict[str, Any], store: Path) -> list[str]:
         return " and ".join(f"{value:.3g}" for value in values) or "nowhere"
 
     return [
-        "## Figure 9: noise of DP-SGD and of amplification by iteration", "",
-        "![Noise against epsilon](tramer_boneh_scatter/figure9.svg)", "",
+        "## Figure 9: noise of DP-SGD and of amplification by iteration",
+        "",
+        "![Noise against epsilon](tramer_boneh_scatter/figure9.svg)",
+        "",
         "Ten epochs of batches of 512 of 50,000 rows, delta 1e-5. Iteration as the paper prices it: one row replaced, met by 99% of the "
-        "rows only (`privaware.learn.iteration.percentile_epsilon`). It needs less noise than DP-SGD outside the crossings:", "",
-        "| accountant of DP-SGD | crossings (paper: near 0.2 and 40) |", "|---|---|",
+        "rows only (`privaware.learners.iteration_amplification.percentile_epsilon`). It needs less noise than DP-SGD outside the crossings:",
+        "",
+        "| accountant of DP-SGD | crossings (paper: near 0.2 and 40) |",
+        "|---|---|",
         f"| classic conversion, their orders 1.1 to 63 | {at(crossings['classic'])} |",
         f"| classic conversion, orders up to 8,192 | {at(crossings['more orders'])} |",
-        f"| ours (privacy loss distribution) | {at(crossings['ours'])} |", "",
+        f"| ours (privacy loss distribution) | {at(crossings['ours'])} |",
+        "",
         "**The crossing near 0.2 is an artefact of the order list**: with orders up to 63 and delta 1e-5 no epsilon below ln(1e5) / 62 = 0.186 "
         "can be certified with any noise. With larger orders, or a privacy loss distribution, DP-SGD needs less noise at every epsilon "
         "from 0.05 up to the upper crossing.",
-    ]  # fmt: skip
+    ]
 
 
 def _figure10(cells: Cells, store: Path) -> list[str]:
     iterated, beside = _many(cells, "iterated"), _many(cells, "beside")
     if not iterated or not beside:
         return ["## Figure 10: not run"]
-    ways: dict[str, dict[tuple[Any, ...], list[float]]] = {
-        "iteration": defaultdict(list), "DP-SGD": defaultdict(list)
-    }  # fmt: skip
+    ways: dict[str, dict[tuple[Any, ...], list[float]]] = {"iteration": defaultdict(list), "DP-SGD": defaultdict(list)}
     for run in iterated:
         batch = int(run["cell"].split()[1])
         for p in run["points"]:
@@ -399,11 +424,16 @@ def _figure10(cells: Cells, store: Path) -> list[str]:
     plot(ways_chart(points), store / "figure10.svg")
     batches = sorted({int(run["cell"].split()[1]) for run in iterated})
     return [
-        "## Figure 10: linear models on CIFAR-10 by iteration and by DP-SGD", "",
-        "![Accuracy by iteration and DP-SGD](tramer_boneh_scatter/figure10.svg)", "",
+        "## Figure 10: linear models on CIFAR-10 by iteration and by DP-SGD",
+        "",
+        "![Accuracy by iteration and DP-SGD](tramer_boneh_scatter/figure10.svg)",
+        "",
         f"Both on scattering features with 27 groups, which are free. Iteration: ten epochs, batches of {', '.join(map(str, batches))} (the paper goes on to 32), "
         "rows cut to 0.1, 1 and 10, base learning rates 1/8 to 8 times B / 512, no momentum, no bias; noise for 99% of the rows "
         "(last section). Steps longer than 2 / smoothness = 4 / C^2 may move two models apart and have no price: they are "
-        "left out. DP-SGD: batches of 2,048, 30 epochs, base rates 1/8 to 1, classic epsilon. Best point for each epsilon by test accuracy, as in the paper.", "",
-        "| epsilon | iteration | at | DP-SGD | at |", "|---|---|---|---|---|", *lines,
-    ]  # fmt: skip
+        "left out. DP-SGD: batches of 2,048, 30 epochs, base rates 1/8 to 1, classic epsilon. Best point for each epsilon by test accuracy, as in the paper.",
+        "",
+        "| epsilon | iteration | at | DP-SGD | at |",
+        "|---|---|---|---|---|",
+        *lines,
+    ]

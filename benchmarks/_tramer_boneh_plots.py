@@ -43,12 +43,7 @@ def noise_chart(points: list[dict[str, Any]], order: list[str]) -> Any:
         .encode(
             x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon"),
             y=alt.Y("noise:Q", scale=alt.Scale(type="log"), title="noise multiplier"),
-            color=alt.Color(
-                "way:N",
-                sort=order,
-                scale=alt.Scale(domain=order, range=[ORANGE, BLUE, GREY]),
-                title=None,
-            ),
+            color=alt.Color("way:N", sort=order, scale=alt.Scale(domain=order, range=[ORANGE, BLUE, GREY]), title=None),
         )
         .properties(width=420, height=280)
     )

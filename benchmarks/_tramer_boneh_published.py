@@ -42,11 +42,7 @@ TABLE19 = {
     ("fashion_mnist", "pixels"): ("86.1 ± 0.2", "86.0 ± 0.1"),
     ("cifar10", "pixels"): ("59.0 ± 0.4", "59.2 ± 0.1"),
 }
-POISSON_PIXELS = {
-    "mnist": "97.95 ± 0.11",
-    "fashion_mnist": "86.37 ± 0.28",
-    "cifar10": "58.84 ± 0.56",
-}
+POISSON_PIXELS = {"mnist": "97.95 ± 0.11", "fashion_mnist": "86.37 ± 0.28", "cifar10": "58.84 ± 0.56"}
 """From docs/results/tramer_boneh_cnn.md."""
 LOWER = {"mnist": "2.38", "fashion_mnist": "2.29", "cifar10": "1.92"}
 LOWER_PIXELS = {"mnist": "8.21", "fashion_mnist": "3.20", "cifar10": "5.29"}

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PRICES: dict[str, Any] = json.loads(
-    Path(__file__).with_name("tramer_boneh_prices.json").read_text()
-)
+PRICES: dict[str, Any] = json.loads(Path(__file__).with_name("tramer_boneh_prices.json").read_text())
 NORM = 0.1
 SEEDS = range(5)
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
@@ -48,9 +46,7 @@ class Setting:
 
 BEST = [
     Setting(data="mnist", head="linear", batch=4096, base_lr=1, epochs=40, kind="private 8"),
-    Setting(
-        data="fashion_mnist", head="linear", batch=8192, base_lr=1, epochs=40, kind="groups 27"
-    ),
+    Setting(data="fashion_mnist", head="linear", batch=8192, base_lr=1, epochs=40, kind="groups 27"),
     Setting(data="cifar10", head="linear", batch=8192, base_lr=0.25, epochs=60, kind="private 8"),
     Setting(data="mnist", head="cnn", batch=1024, base_lr=0.5, epochs=25, kind="private 8"),
     Setting(data="fashion_mnist", head="cnn", batch=2048, base_lr=1, epochs=40, kind="groups 27"),

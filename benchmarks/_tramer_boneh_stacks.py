@@ -14,16 +14,7 @@ from torch import Tensor
 from benchmarks._stacked import Stacked, accuracies, poisson, shuffled
 from benchmarks._tramer_boneh_engine import tf32
 from benchmarks._tramer_boneh_features import Bench, Features, normalised, some
-from benchmarks._tramer_boneh_settings import (
-    EPOCHS,
-    KINDS,
-    NETWORKS,
-    NORM,
-    PRICES,
-    RATES,
-    Setting,
-    noise_of,
-)
+from benchmarks._tramer_boneh_settings import EPOCHS, KINDS, NETWORKS, NORM, PRICES, RATES, Setting, noise_of
 from privaware import models
 from privaware.noise import Rng
 
@@ -39,18 +30,13 @@ def started(features: Features, seed: int) -> tuple[Tensor, Tensor]:
 def gathered(bench: Bench, name: str, kinds: tuple[str, ...], seed: int) -> Features:
     """Several normalisations of one data set: (kinds, rows, width)."""
     features = bench.features(name)
-    made = [normalised(features, kind, name, Rng(seed=1000 * seed + at)) for at, kind in enumerate(kinds)]  # fmt: skip
+    made = [normalised(features, kind, name, Rng(seed=1000 * seed + at)) for at, kind in enumerate(kinds)]
     x, test = (torch.stack([getattr(f, part).flatten(1) for f in made]) for part in ("x", "test"))
     return replace(features, x=x, test=test)
 
 
 def scored(
-    stack: Stacked,
-    features: Features,
-    batches: Iterator[Tensor],
-    rng: Rng,
-    start: tuple[Tensor, Tensor],
-    *look: Any,
+    stack: Stacked, features: Features, batches: Iterator[Tensor], rng: Rng, start: tuple[Tensor, Tensor], *look: Any
 ) -> list[list[float]]:
     """Accuracies by kind of features and by member of the stack; rows are (kinds, rows, width)."""
     with tf32(True):
@@ -64,9 +50,7 @@ def one_kind(features: Features) -> Features:
     return replace(features, x=features.x.flatten(1)[None], test=features.test.flatten(1)[None])
 
 
-def grid(
-    bench: Bench, name: str, batch: int, kinds: tuple[str, ...] = KINDS, seen: bool = False
-) -> dict[str, Any]:
+def grid(bench: Bench, name: str, batch: int, kinds: tuple[str, ...] = KINDS, seen: bool = False) -> dict[str, Any]:
     """All of Table 12 at one batch size: five normalisations, four learning rates, three lengths.
 
     With `seen` each model is also scored after every epoch, and the best of these scores is told beside the last.
@@ -77,10 +61,7 @@ def grid(
     made = bench.batch(batch, rows)
     steps = tuple(bench.epochs(epochs) * (rows // made) for epochs, _ in members)
     settings = [
-        [
-            Setting(data=name, head="linear", batch=batch, base_lr=lr, epochs=epochs, kind=kind)
-            for epochs, lr in members
-        ]
+        [Setting(data=name, head="linear", batch=batch, base_lr=lr, epochs=epochs, kind=kind) for epochs, lr in members]
         for kind in kinds
     ]
     noise, lr = (
@@ -118,9 +99,7 @@ def table2(bench: Bench, name: str, seed: int, epochs: int = 60) -> dict[str, An
     batch = bench.batch(512, rows)
     each, base = rows // batch, 4.0 if name == "fashion_mnist" else 2.0
     lr = torch.full((5, 1), base * batch / 512, device=bench.device)
-    stack = Stacked(
-        steps=(bench.epochs(epochs) * each,), lr=lr, noise=torch.zeros_like(lr), divisor=batch
-    )
+    stack = Stacked(steps=(bench.epochs(epochs) * each,), lr=lr, noise=torch.zeros_like(lr), divisor=batch)
     seen: list[list[float]] = []
 
     def look(step: int, weights: Tensor, biases: Tensor) -> None:
@@ -152,9 +131,7 @@ def sizes(bench: Bench, rows: int, seed: int) -> dict[str, Any]:
     stack = Stacked(steps=steps, lr=lr, noise=noise, divisor=batch)
     batches = poisson(rows, batch / rows, rng, bench.device)
     scores = scored(stack, features, batches, rng, started(whole, seed))[0]
-    return {
-        "points": [{"epochs": e, "base_lr": lr, "score": s} for (e, lr), s in zip(members, scores)]
-    }
+    return {"points": [{"epochs": e, "base_lr": lr, "score": s} for (e, lr), s in zip(members, scores)]}
 
 
 def iterated(bench: Bench, batch: int, seed: int) -> dict[str, Any]:
@@ -164,10 +141,7 @@ def iterated(bench: Bench, batch: int, seed: int) -> dict[str, Any]:
     """
     free = normalised(bench.features("cifar10"), "groups 27", "cifar10", Rng(seed=seed))
     lengths, epsilons = (0.1, 1.0, 10.0), ("0.5", "1", "2", "3")
-    x, test = (
-        torch.stack([_cut(part.flatten(1), length) for length in lengths])
-        for part in (free.x, free.test)
-    )
+    x, test = (torch.stack([_cut(part.flatten(1), length) for length in lengths]) for part in (free.x, free.test))
     features = replace(free, x=x, test=test)
     rows = x.shape[1]
     made = bench.batch(batch, rows)
@@ -216,6 +190,4 @@ def beside(bench: Bench, seed: int) -> dict[str, Any]:
     rng = Rng(seed=seed)
     start = started(bench.features("cifar10"), seed)
     scores = scored(stack, features, poisson(rows, batch / rows, rng, bench.device), rng, start)[0]
-    return {
-        "points": [{"epsilon": e, "base_lr": lr, "score": s} for (e, lr), s in zip(members, scores)]
-    }
+    return {"points": [{"epsilon": e, "base_lr": lr, "score": s} for (e, lr), s in zip(members, scores)]}

@@ -104,11 +104,7 @@ DPMLBENCH = [
 ]
 # fmt: on
 
-PAPERS = {
-    "Bao": (BAO, TF, "rdp"),
-    "Tramer": (TRAMER, OPACUS, "rdp_classic"),
-    "DPMLBench": (DPMLBENCH, OPACUS, "rdp"),
-}
+PAPERS = {"Bao": (BAO, TF, "rdp"), "Tramer": (TRAMER, OPACUS, "rdp_classic"), "DPMLBench": (DPMLBENCH, OPACUS, "rdp")}
 """What each printed, and the orders and the conversion of its library."""
 
 
@@ -154,35 +150,18 @@ def timings() -> list[str]:
                 timed(lambda: accounting.calibrate(lambda n: Gaussian(noise=n), 1.0, 1e-5)),
             )
         )
-    mixed = (
-        100 * Gaussian(noise=10.0)
-        + 3 * Laplace(noise=2.0)
-        + 1000 * Gaussian(noise=1.3).sampled(rate=0.01)
-    )
+    mixed = 100 * Gaussian(noise=10.0) + 3 * Laplace(noise=2.0) + 1000 * Gaussian(noise=1.3).sampled(rate=0.01)
     schedule = Composed(events=tuple(Gaussian(noise=9 + i / 1000) for i in range(3000)))
     rows += [
         ("epsilon, 10,000 sampled steps", timed(lambda: accounting.epsilon(cost(1.234), 1e-5))),
-        (
-            "epsilon, 300,000 sampled steps",
-            timed(lambda: accounting.epsilon(descent(60_000, 100, 500, 2.1), 1e-5)),
-        ),
-        (
-            "epsilon, 100 Gaussians, 3 Laplace, 1,000 sampled steps",
-            timed(lambda: accounting.epsilon(mixed, 1e-5)),
-        ),
-        (
-            "epsilon, 3,000 different Gaussians",
-            timed(lambda: accounting.epsilon(schedule, 1e-5)),
-        ),
+        ("epsilon, 300,000 sampled steps", timed(lambda: accounting.epsilon(descent(60_000, 100, 500, 2.1), 1e-5))),
+        ("epsilon, 100 Gaussians, 3 Laplace, 1,000 sampled steps", timed(lambda: accounting.epsilon(mixed, 1e-5))),
+        ("epsilon, 3,000 different Gaussians", timed(lambda: accounting.epsilon(schedule, 1e-5))),
     ]
     start = "import time; t = time.perf_counter(); import privaware.accounting; print(time.perf_counter() - t)"
     took = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=True)
     rows.append(("import privaware.accounting, fresh process", float(took.stdout)))
-    return [
-        "| work | seconds |",
-        "|---|---|",
-        *(f"| {name} | {seconds:.3f} |" for name, seconds in rows),
-    ]
+    return ["| work | seconds |", "|---|---|", *(f"| {name} | {seconds:.3f} |" for name, seconds in rows)]
 
 
 HEAD = """# Accounting: what the papers' epsilons cost

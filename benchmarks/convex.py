@@ -23,8 +23,8 @@ import numpy as np
 
 from privaware import datasets
 from privaware.features.onehot import OneHot
-from privaware.learn import _prices
-from privaware.learn.objective import fit_many
+from privaware.learners import _prices
+from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
 
 EPSILONS = np.geomspace(0.5, 100, 13)
@@ -60,9 +60,7 @@ def speed() -> None:
         "load": os.getloadavg()[0],
         "rows": list(rows.shape),
         "13,000 repeats": measured(lambda: fit_many(rows, labels, epsilons=repeats, rng=Rng())),
-        "6,000 subsets": measured(
-            lambda: fit_many(rows, labels, masks=masks, epsilons=0.1, rng=Rng())
-        ),
+        "6,000 subsets": measured(lambda: fit_many(rows, labels, masks=masks, epsilons=0.1, rng=Rng())),
         f"scikit-learn, {ALONE} subsets": measured(alone),
     }
     print(json.dumps(results, indent=1))
@@ -73,13 +71,11 @@ def speed() -> None:
 
 def log_density(
     w: np.ndarray, rows: np.ndarray, signs: np.ndarray, law: str, noise: float, ridge: float, norm: float
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Of releases (many, columns) of a logistic regression, but for a constant that no row changes."""
     wrong = 1 / (1 + np.exp(np.clip((w @ rows.T) * signs, -700, 700)))
     b = (wrong * signs) @ rows - ridge * w
-    hessian = np.einsum("ni,ij,ik->njk", wrong * (1 - wrong), rows, rows) + ridge * np.eye(
-        w.shape[1]
-    )
+    hessian = np.einsum("ni,ij,ik->njk", wrong * (1 - wrong), rows, rows) + ridge * np.eye(w.shape[1])
     length = np.linalg.norm(b, axis=1) / (noise * norm)
     tail = length if law == "gamma" else length**2 / 2
     return np.asarray(np.log(np.linalg.det(hessian)) - tail)
@@ -117,9 +113,7 @@ def exact_curves(
         mass = [np.exp(each - logs[0].max()) * step for each in logs]
         pairs.append([m / m.sum() for m in mass])
     return lambda epsilon: max(
-        float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
-        for pair in pairs
-        for p, q in (pair, pair[::-1])
+        float(np.maximum(p - np.exp(epsilon) * q, 0).sum()) for pair in pairs for p, q in (pair, pair[::-1])
     )
 
 
@@ -133,13 +127,11 @@ def least_epsilon(curve: Callable[[float], float], delta: float) -> float:
     return high
 
 
-def played(
-    law: str, columns: int, noise: float, ridge: float, norm: float, delta: float, games: int
-) -> float:
+def played(law: str, columns: int, noise: float, ridge: float, norm: float, delta: float, games: int) -> float:
     """What real runs of our solver and generator prove, scored by the exact ratio of densities: the best setting."""
-    from privaware.audit import epsilon_lower
+    from privaware.attacks._bounds import epsilon_lower
     from privaware.events import NOTHING
-    from privaware.learn import objective
+    from privaware.learners import objective
 
     best = 0.0
     for at, (rows, signs) in enumerate(settings(columns, norm).values()):
@@ -147,16 +139,10 @@ def played(
         worlds = [(rows, signs), (np.concatenate([rows, canary]), np.append(signs, 1.0))]
         scores = []
         for turn, (x, y) in enumerate(worlds):
-            given = {
-                "noise": np.full(games, noise),
-                "ridge": np.full(games, ridge),
-                "norm": np.full(games, norm),
-            }
-            problems = objective._problems(x, y[None], "logistic", **given)  # fmt: skip
+            given = {"noise": np.full(games, noise), "ridge": np.full(games, ridge), "norm": np.full(games, norm)}
+            problems = objective._problems(x, y[None], "logistic", **given)
             # the price is for the recorder of tests only
-            made = objective._released(
-                problems, law, given["noise"], (NOTHING,) * games, Rng(seed=10 * at + turn)
-            )
+            made = objective._released(problems, law, given["noise"], (NOTHING,) * games, Rng(seed=10 * at + turn))
             ratio = [log_density(made, *world, law, noise, ridge, norm) for world in worlds]
             scores.append(ratio[1] - ratio[0])
         best = max(best, epsilon_lower(scores[1], scores[0], delta=delta, confidence=0.999))
@@ -171,24 +157,17 @@ def privacy(games: int = 60_000, delta: float = 1e-5, seen_at: float = 0.01) -> 
         ridge = norm**2 * noise / share
         numbers = [_prices.pure_epsilon(noise, share / noise)]
         numbers += [1 / noise + float(np.log1p(share / noise / 4))]
-        numbers += [
-            least_epsilon(exact_curves("gamma", c, noise, ridge, norm), 1e-12) for c in (1, 2)
-        ]
+        numbers += [least_epsilon(exact_curves("gamma", c, noise, ridge, norm), 1e-12) for c in (1, 2)]
         numbers += [played("gamma", c, noise, ridge, norm, 0.0, games) for c in (1, 2)]
         _line([f"{noise:g}", f"{ridge:g}"], numbers)
     print(f"\nGaussian, delta {delta:g}; the game at delta {seen_at:g}\n")
     names = ["ours", "plain Gaussian", "Redberg", "Kifer", "exact, 1", "exact, 2"]
-    print(
-        f"| noise | ridge | {' | '.join(names)} | ours at {seen_at:g} | exact | played, 1 | played, 2 |"
-    )
+    print(f"| noise | ridge | {' | '.join(names)} | ours at {seen_at:g} | exact | played, 1 | played, 2 |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     known = ((0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (4.0, 1.0), (4.0, 0.25), (8.0, 1.0), (2.0, 4.0))
     for noise, share in known:
         ridge, shrink = norm**2 * noise / share, share / noise / 4
-        covered, kifer = (
-            _prices.equivalent(noise, share / noise),
-            _prices.kifer_epsilon(noise, delta),
-        )
+        covered, kifer = (_prices.equivalent(noise, share / noise), _prices.kifer_epsilon(noise, delta))
         exact = [exact_curves("gaussian", c, noise, ridge, norm) for c in (1, 2)]
         numbers = [_prices.plain_epsilon(z, delta) for z in (covered, noise)]
         numbers += [_prices.redberg_epsilon(noise, delta, shrink) if shrink < 1 else np.nan]
@@ -206,10 +185,11 @@ def planted(games: int) -> None:
     left, used = _prices.chaudhuri(2.0, 1.0, float(np.sqrt(norm)))
     print("\n| constants | exact | played |\n|---|---|---|")
     for name, (drawn, held) in {
-        "right": (noise, ridge), "half the noise": (noise / 2, ridge),
+        "right": (noise, ridge),
+        "half the noise": (noise / 2, ridge),
         "noise not scaled by the norm": (noise / norm, ridge),
         "the norm not squared, as published otherwise": (2 / left, used),
-    }.items():  # fmt: skip
+    }.items():
         exact = least_epsilon(exact_curves("gamma", 1, drawn, held, norm), 1e-12)
         _line([name], [exact, played("gamma", 1, drawn, held, norm, 0.0, games)])
 
@@ -238,24 +218,19 @@ def lengths(seeds: int = 3, only: tuple[str, ...] = ()) -> None:
     from privaware import accounting
 
     for module, values in LENGTHS.items():
-        place = importlib.import_module(f"privaware.learn.{module}")
+        place = importlib.import_module(f"privaware.learners.{module}")
         learner = getattr(place, module.title())()
         for name in only or DATA:
             train = datasets.load(name).train
             many = min(len(train.y), 4000 if name == "mnist" else 8000)
-            fits, held = (
-                train.take(np.arange(0, 3 * many // 4)),
-                train.take(np.arange(3 * many // 4, many)),
-            )
+            fits, held = (train.take(np.arange(0, 3 * many // 4)), train.take(np.arange(3 * many // 4, many)))
             fits = replace(fits, schema=replace(fits.schema, rows=len(fits)))
             for epsilon in (0.1, 1.0, 3.0):
                 noise = accounting.calibrate(lambda z: learner.cost(fits.schema, z), epsilon, 1e-5)  # noqa: B023
                 line = []
                 for value in values:
                     place.LENGTH = value
-                    scores = [
-                        _score(learner.run(fits, noise, Rng(seed=s)), held) for s in range(seeds)
-                    ]
+                    scores = [_score(learner.run(fits, noise, Rng(seed=s)), held) for s in range(seeds)]
                     line.append(f"{100 * np.mean(scores):.2f}")
                 print(f"| {module} | {name} | {epsilon:g} | " + " | ".join(line) + " |", flush=True)
 
@@ -268,9 +243,7 @@ def _score(model: Any, held: Any) -> float:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     pieces: dict[str, Callable[[], None]] = {"speed": speed, "privacy": privacy, "lengths": lengths}
     arguments.add_argument("piece", choices=list(pieces))
     pieces[arguments.parse_args().piece]()

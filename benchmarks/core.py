@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.fit import fit
+from privaware.workflow.fit import fit
 
 CASES = [
     # data, epsilon, learner, published or aimed at

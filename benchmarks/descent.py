@@ -24,15 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks._descent_steps import (
-    built,
-    opacus,
-    plain_captured,
-    plain_eager,
-    private,
-    rows_for,
-    short_mantissas,
-)
+from benchmarks._descent_steps import built, opacus, plain_captured, plain_eager, private, rows_for, short_mantissas
 from benchmarks._descent_table import Bench, Clock
 from privaware import models
 from privaware.descent import Poisson
@@ -142,20 +134,14 @@ def table_xvii(bench: Bench, batch: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument(
-        "--quick", action="store_true", help="small batches, short timings, few cases"
-    )
+    parser.add_argument("--quick", action="store_true", help="small batches, short timings, few cases")
     parser.add_argument("--models", default="", help="single models whose label begins so")
     parser.add_argument("--batches", type=int, nargs="*", help="batches of the single models")
     parser.add_argument("--seconds", type=float, help="timing of each case")
-    parser.add_argument(
-        "--cpu-time", action="store_true", help="processor time, for a machine that is shared"
-    )
+    parser.add_argument("--cpu-time", action="store_true", help="processor time, for a machine that is shared")
     parser.add_argument("--json", type=Path, help="where to write the lines")
     parser.add_argument("--threads", type=int, help="CPU threads")
-    parser.add_argument(
-        "--only", default="", help="parts: single, population, bao, vgg (all by default)"
-    )
+    parser.add_argument("--only", default="", help="parts: single, population, bao, vgg (all by default)")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -163,24 +149,16 @@ def main() -> None:
     seconds = options.seconds or (0.3 if options.quick else 1.0)
     bench = Bench(Clock(options.device, seconds, options.cpu_time))
     parts = options.only.split(",") if options.only else ["single", "population", "bao", "vgg"]
-    print(
-        f"{_machine(options.device)}; torch {torch.__version__}; {torch.get_num_threads()} threads"
-    )
+    print(f"{_machine(options.device)}; torch {torch.__version__}; {torch.get_num_threads()} threads")
     with quiet():
         run_parts(bench, parts, options.quick, options.models, options.batches)
     if options.json:
-        facts = {
-            "machine": _machine(options.device),
-            "torch": torch.__version__,
-            "errors": bench.errors,
-        }
+        facts = {"machine": _machine(options.device), "torch": torch.__version__, "errors": bench.errors}
         lines = [asdict(line) | {"model_steps_a_second": line.rate} for line in bench.lines]
         options.json.write_text(json.dumps(facts | {"lines": lines}, indent=1) + "\n")
 
 
-def run_parts(
-    bench: Bench, parts: list[str], quick_: bool, begin: str, batches: list[int] | None
-) -> None:
+def run_parts(bench: Bench, parts: list[str], quick_: bool, begin: str, batches: list[int] | None) -> None:
     cuda = bench.clock.device == "cuda"
     rivals = _has_opacus()
     if "single" in parts:
@@ -208,11 +186,7 @@ def _has_opacus() -> bool:
 
 
 def _machine(device: str) -> str:
-    return (
-        torch.cuda.get_device_name()
-        if device == "cuda"
-        else platform.processor() or platform.machine()
-    )
+    return torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

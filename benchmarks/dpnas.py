@@ -34,14 +34,7 @@ from typing import IO, Any
 DATA = ("mnist", "fashion_mnist", "cifar10")
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "hardtanh", "leaky_relu")
 """Beside tanh, which is the plain `cnn`."""
-GUESS = {
-    "check": 40.0,
-    "search": 110.0,
-    "derive": 60.0,
-    "mnist": 30.0,
-    "fashion_mnist": 30.0,
-    "cifar10": 55.0,
-}
+GUESS = {"check": 40.0, "search": 110.0, "derive": 60.0, "mnist": 30.0, "fashion_mnist": 30.0, "cifar10": 55.0}
 SEEDS = 5
 SMALL = ("small", "sgd", "random", "dp")
 """Networks in the small form."""
@@ -158,7 +151,7 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
 def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
     """The description behind the third word of a training's name, and the learning rate."""
     from benchmarks import _dpnas
-    from privaware.search._cells import uniform
+    from privaware.strategies._cells import uniform
 
     case = _dpnas.CASES[data]
     kind, _, rest = what.partition("_")
@@ -186,9 +179,7 @@ def progress(name: str) -> Callable[[int, int, float], None]:
     def tell(step: int, steps: int, left: float) -> None:
         if time.monotonic() - heard[0] > 10 or step == steps:
             heard[0] = time.monotonic()
-            print(
-                f"  {name}: epoch {step} of {steps}, {left:.0f} s left", file=sys.stderr, flush=True
-            )
+            print(f"  {name}: epoch {step} of {steps}, {left:.0f} s left", file=sys.stderr, flush=True)
 
     return tell
 
@@ -211,9 +202,7 @@ def expected(job: Job, known: Store) -> float:
     """Seconds that jobs of this kind took, or a guess."""
     alike = [line["wall"] for name, line in known.items() if Job(name).kind == job.kind]
     words = job.name.split("/")
-    return (
-        max(alike) if alike else GUESS.get(words[0], GUESS.get(words[min(1, len(words) - 1)], 60.0))
-    )
+    return max(alike) if alike else GUESS.get(words[0], GUESS.get(words[min(1, len(words) - 1)], 60.0))
 
 
 def run(given: argparse.Namespace) -> None:
@@ -291,9 +280,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("verb", choices=("run", "list", "page"))
     arguments.add_argument("--store", type=Path, default=Path("dpnas.jsonl"))
     arguments.add_argument("--data", nargs="*", default=list(DATA))

@@ -40,10 +40,10 @@ from benchmarks._features_data import (
     with_one,
 )
 from benchmarks._features_descent import descent_piece
-from privaware.learn.objective import fit_many
+from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
-from privaware.select._genetic import Evolution
-from privaware.select._merit import best_first, merits
+from privaware.selectors._genetic import Evolution
+from privaware.selectors._merit import best_first, merits
 
 STORE = Path("docs/results/features")
 NONE = 1e9
@@ -67,23 +67,25 @@ def breast_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]
     table = breast()
     width, known = len(table.names), shared(table)
     order, merit = best_first(known)
-    search = Evolution(
-        population=5000, generations=10, keep=0.2, crossover=0.7, mutation=0.2, most=width
-    )
+    search = Evolution(population=5000, generations=10, keep=0.2, crossover=0.7, mutation=0.2, most=width)
     began = time.perf_counter()
     genetic = search.search(width, lambda masks: merits(masks, known), np.random.default_rng(0))
     size = int(genetic.sum())
-    yield "facts", {
-        "names": table.names, "rows": len(table.y), "constant": table.constant, "order": order,
-        "merit": merit, "cfs_ga": [table.names[at] for at in np.flatnonzero(genetic)],
-        "cfs_ga seconds": time.perf_counter() - began,
-    }  # fmt: skip
+    yield (
+        "facts",
+        {
+            "names": table.names,
+            "rows": len(table.y),
+            "constant": table.constant,
+            "order": order,
+            "merit": merit,
+            "cfs_ga": [table.names[at] for at in np.flatnonzero(genetic)],
+            "cfs_ga seconds": time.perf_counter() - began,
+        },
+    )
     for epsilon in (*TABLE_X, NONE):
         if f"X {epsilon:g}" not in done:
-            yield (
-                f"X {epsilon:g}",
-                _table_x(table, epsilon, genetic, prefix(order, size, width), repeats),
-            )
+            yield (f"X {epsilon:g}", _table_x(table, epsilon, genetic, prefix(order, size, width), repeats))
     for count in range(1, width + 1):
         if f"4 {count}" not in done:
             mask = prefix(order, count, width)
@@ -103,9 +105,7 @@ def _curve(table: Table, mask: np.ndarray, each: list[tuple[float, int]]) -> dic
     return {f"{epsilon:g}": summary(found[epsilons == epsilon]) for epsilon, _ in each}
 
 
-def _table_x(
-    table: Table, epsilon: float, genetic: np.ndarray, greedy: np.ndarray, repeats: int
-) -> dict[str, Any]:
+def _table_x(table: Table, epsilon: float, genetic: np.ndarray, greedy: np.ndarray, repeats: int) -> dict[str, Any]:
     width, rng = len(genetic), Rng(seed=round(1e4 * min(epsilon, 1e5)))
     drawn = np.array([rng.initial.permutation(width) < genetic.sum() for _ in range(repeats)])
     began, found = time.perf_counter(), []
@@ -119,9 +119,7 @@ def _table_x(
         "CFS-GA": np.broadcast_to(genetic, (repeats, width)),
         "Random": drawn,
     }
-    made = {
-        name: summary(accuracies(table, mask, np.full(repeats, epsilon), rng)) for name, mask in masks.items()
-    }  # fmt: skip
+    made = {name: summary(accuracies(table, mask, np.full(repeats, epsilon), rng)) for name, mask in masks.items()}
     return {**made, "PAFS seconds": seconds, "PAFS sizes": [int(mask.sum()) for mask in found]}
 
 
@@ -138,30 +136,31 @@ def pafs_as_published(table: Table, epsilon: float, rng: Rng) -> np.ndarray:
         return np.array([seen[key] for key in keys])
 
     width = len(table.names)
-    search = Evolution(
-        population=600, generations=10, keep=0.2, crossover=0.7, mutation=0.2, most=width
-    )
+    search = Evolution(population=600, generations=10, keep=0.2, crossover=0.7, mutation=0.2, most=width)
     return search.search(width, fitness, rng.initial)
 
 
 def charged_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
     """Half of the budget chooses, half trains; one row added or removed, the tight analysis."""
     from privaware import accounting
-    from privaware.select.cfs_ga import CfsGa
-    from privaware.select.cfs_greedy import CfsGreedy
-    from privaware.select.pafs import Pafs
-    from privaware.select.top import Top
-    from privaware.select.worth import Worth
+    from privaware.selectors.cfs_ga import CfsGa
+    from privaware.selectors.cfs_greedy import CfsGreedy
+    from privaware.selectors.pafs import Pafs
+    from privaware.selectors.top import Top
+    from privaware.selectors.worth import Worth
 
     table = breast()
     data = table.data()
     places = {name: at for at, name in enumerate(table.names)}
     selectors: dict[str, tuple[Any, int]] = {
-        "all": (None, repeats), "cfs_greedy": (CfsGreedy(bins=2), repeats),
-        "cfs_ga": (CfsGa(bins=2), 20), "top (3)": (Top(columns=3, bins=2), repeats),
-        "worth": (Worth(bins=2), 100), "pafs": (Pafs(), 5),
+        "all": (None, repeats),
+        "cfs_greedy": (CfsGreedy(bins=2), repeats),
+        "cfs_ga": (CfsGa(bins=2), 20),
+        "top (3)": (Top(columns=3, bins=2), repeats),
+        "worth": (Worth(bins=2), 100),
+        "pafs": (Pafs(), 5),
         "pafs, drawn alike": (Pafs(models=300, adaptive=False), 20),
-    }  # fmt: skip
+    }
     if "prices" not in done:
         yield "prices", _prices(data)
     for epsilon in (1.0, 5.0, 10.0, 20.0, 40.0):
@@ -172,28 +171,29 @@ def charged_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any
             share, began = (0.5 if selector else 1.0), time.perf_counter()
             kept = np.ones((repeats, len(places)), dtype=bool)
             if selector is not None:
-                noise = accounting.calibrate(
-                    lambda level, s=selector: s.cost(data.schema, level), epsilon / 2, 1e-5
-                )
+                noise = accounting.calibrate(lambda level, s=selector: s.cost(data.schema, level), epsilon / 2, 1e-5)
                 for at in range(choices):
                     names = selector.run(data, noise, Rng(seed=at))
                     kept[at::choices] = np.isin(np.arange(len(places)), [places[n] for n in names])
             seconds = time.perf_counter() - began
             weights = fit_many(
-                with_one(table.x), table.y, masks=with_one(kept).astype(bool), rng=Rng(seed=1),
-                epsilons=np.full(repeats, share * epsilon), norm=table.norms(kept),
-            )  # fmt: skip
+                with_one(table.x),
+                table.y,
+                masks=with_one(kept).astype(bool),
+                rng=Rng(seed=1),
+                epsilons=np.full(repeats, share * epsilon),
+                norm=table.norms(kept),
+            )
             size = float(kept.sum(axis=1).mean())
-            yield key, {"score": summary(scored(table, weights)), "size": size,
-                        "choices": choices, "seconds": seconds}  # fmt: skip
+            yield key, {"score": summary(scored(table, weights)), "size": size, "choices": choices, "seconds": seconds}
 
 
 def _prices(data: Any) -> dict[str, float]:
     """What choosing costs at the paper's settings: every model of PAFS at 0.1, and CFS at its printed 2.31."""
     from privaware import accounting
     from privaware.events import Pure
-    from privaware.select.cfs_greedy import CfsGreedy
-    from privaware.select.pafs import Pafs
+    from privaware.selectors.cfs_greedy import CfsGreedy
+    from privaware.selectors.pafs import Pafs
 
     schema, alike = data.schema, Pafs(models=2315, adaptive=False)
     models = {
@@ -203,9 +203,7 @@ def _prices(data: Any) -> dict[str, float]:
     }
     counts = {
         "1,936 entropies at 0.01, as the paper's CFS": 1936 * Pure(epsilon=0.01),
-        "all pairs of columns counted once, noise 1.75 (`cfs_greedy`, `cfs_ga`)": CfsGreedy(
-            bins=2
-        ).cost(schema, 1.75),
+        "all pairs of columns counted once, noise 1.75 (`cfs_greedy`, `cfs_ga`)": CfsGreedy(bins=2).cost(schema, 1.75),
     }
     return {
         name: accounting.epsilon(event, delta)
@@ -216,26 +214,27 @@ def _prices(data: Any) -> dict[str, float]:
 
 def timing_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]]:
     """Selectors on the 43 columns, at the noise of about epsilon 2.31 (and 0.1 for each model of PAFS)."""
-    from privaware.select.cfs_ga import CfsGa
-    from privaware.select.cfs_greedy import CfsGreedy
-    from privaware.select.pafs import Pafs
-    from privaware.select.top import Top
-    from privaware.select.worth import Worth
+    from privaware.selectors.cfs_ga import CfsGa
+    from privaware.selectors.cfs_greedy import CfsGreedy
+    from privaware.selectors.pafs import Pafs
+    from privaware.selectors.top import Top
+    from privaware.selectors.worth import Worth
 
     data = breast().data()
     selectors: dict[str, tuple[Any, float]] = {
-        "cfs_greedy": (CfsGreedy(bins=2), 1.75), "cfs_ga, 5,000 x 10": (CfsGa(bins=2), 1.75),
-        "top": (Top(bins=2), 1.75), "worth": (Worth(bins=2), 1.75), "pafs, 600 x 10": (Pafs(), 10.0),
-    }  # fmt: skip
+        "cfs_greedy": (CfsGreedy(bins=2), 1.75),
+        "cfs_ga, 5,000 x 10": (CfsGa(bins=2), 1.75),
+        "top": (Top(bins=2), 1.75),
+        "worth": (Worth(bins=2), 1.75),
+        "pafs, 600 x 10": (Pafs(), 10.0),
+    }
     table, epsilons = breast(), np.repeat(np.array(TABLE_X, dtype=float), 1000)
     everything = np.ones((len(epsilons), len(table.names)), dtype=bool)
     work: dict[str, Any] = {
         name: lambda seed, s=selector, z=noise: s.run(data, z, Rng(seed=seed))
         for name, (selector, noise) in selectors.items()
     }
-    work["1,000 repeats x 13 epsilons"] = lambda seed: accuracies(
-        table, everything, epsilons, Rng(seed=seed)
-    )
+    work["1,000 repeats x 13 epsilons"] = lambda seed: accuracies(table, everything, epsilons, Rng(seed=seed))
     for name, once in work.items():
         spans = []
         for seed in range(repeats):
@@ -249,16 +248,23 @@ def timing_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]
             yield name, {**best, "load": round(os.getloadavg()[0], 2)}
 
 
-def adult_piece(
-    done: dict[str, Any], repeats: int, every: int, device: str
-) -> Iterator[tuple[str, Any]]:
+def adult_piece(done: dict[str, Any], repeats: int, every: int, device: str) -> Iterator[tuple[str, Any]]:
     from benchmarks._newton import Newton
 
     table = adult()
     width = len(table.names)
     order, merit = best_first(shared(table, bins=8))
-    yield "facts", {"names": table.names, "rows": len(table.y), "constant": table.constant,
-                    "order": order, "merit": merit, "repeats": repeats}  # fmt: skip
+    yield (
+        "facts",
+        {
+            "names": table.names,
+            "rows": len(table.y),
+            "constant": table.constant,
+            "order": order,
+            "merit": merit,
+            "repeats": repeats,
+        },
+    )
     solver = Newton(table, device)
 
     shares: dict[str, dict[float, np.ndarray]] = {}
@@ -270,11 +276,11 @@ def adult_piece(
         parts = np.split(found, np.cumsum(times)[:-1])
         return {f"{e:g}": summary(part) for e, part in zip(epsilons, parts, strict=True)}
 
-    plain = np.array(
-        [(name in NUMBERS and name != "fnlwgt") or name == "sex=Male" for name in table.names]
-    )
-    pairs = {"XVI": {"XVI without": plain, "XVI with": np.ones(width, dtype=bool)},
-             "six": {"3 6": prefix(order, 6, width), f"3 {width}": prefix(order, width, width)}}  # fmt: skip
+    plain = np.array([(name in NUMBERS and name != "fnlwgt") or name == "sex=Male" for name in table.names])
+    pairs = {
+        "XVI": {"XVI without": plain, "XVI with": np.ones(width, dtype=bool)},
+        "six": {"3 6": prefix(order, 6, width), f"3 {width}": prefix(order, width, width)},
+    }
     budgets = {"XVI": (*TABLE_XVI, *ONE_HOT, NONE), "six": (*FIGURE_3, *SIX, NONE)}
     for name, pair in pairs.items():
         if f"gap {name}" not in done:
@@ -312,9 +318,7 @@ def splits_piece(done: dict[str, Any], repeats: int) -> Iterator[tuple[str, Any]
             each = np.repeat(np.array(epsilons, dtype=float), repeats)
             found = accuracies(table, np.broadcast_to(mask, (len(each), width)), each, rng)
             mean = found.reshape(len(epsilons), repeats).mean(axis=1)
-            made[name] = dict(
-                zip(map("{:g}".format, epsilons), (100 * mean).round(2).tolist(), strict=True)
-            )
+            made[name] = dict(zip(map("{:g}".format, epsilons), (100 * mean).round(2).tolist(), strict=True))
         yield f"split {seed}", {**made, "constant": round(100 * table.constant, 2)}
     for seed in range(SEARCHES):
         for epsilon in TABLE_X:
@@ -334,12 +338,8 @@ def commit() -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    arguments.add_argument(
-        "piece", choices=["timing", "breast", "splits", "charged", "adult", "descent", "write"]
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("piece", choices=["timing", "breast", "splits", "charged", "adult", "descent", "write"])
     arguments.add_argument("--repeats", type=int)
     arguments.add_argument("--every", type=int, default=8)
     arguments.add_argument("--device", default="cpu")
@@ -364,11 +364,13 @@ def main() -> None:
         "load": round(os.getloadavg()[0], 2),
     }
     pieces = {
-        "breast": lambda: breast_piece(done, repeats), "charged": lambda: charged_piece(done, repeats),
+        "breast": lambda: breast_piece(done, repeats),
+        "charged": lambda: charged_piece(done, repeats),
         "adult": lambda: adult_piece(done, repeats, given.every, given.device),
-        "descent": lambda: descent_piece(done, repeats, given.device), "splits": lambda: splits_piece(done, repeats),
+        "descent": lambda: descent_piece(done, repeats, given.device),
+        "splits": lambda: splits_piece(done, repeats),
         "timing": lambda: timing_piece(done, repeats),
-    }  # fmt: skip
+    }
     for key, value in pieces[given.piece]():
         done[key] = value
         partial = path.with_suffix(".partial")

@@ -63,18 +63,14 @@ def main() -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument("--seconds", type=float, default=540.0, help="this command's whole time")
     made.add_argument("--until", type=float, default=1.0, help="how far along the schedule to go")
     made.add_argument("--total-images", type=int, help="the schedule's length in pairs of views")
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--checkpoint", type=Path)
     made.add_argument("--device")
-    made.add_argument(
-        "--compile", default="default", help="a mode of torch.compile, or '' for none"
-    )
+    made.add_argument("--compile", default="default", help="a mode of torch.compile, or '' for none")
     made.add_argument("--reserve", type=float, default=20.0, help="seconds kept for the statistics")
     made.add_argument("--statistics", type=int, default=32_768, help="images behind the statistics")
     made.add_argument("--depths", type=int, nargs="+", default=Prior().depths)
@@ -84,12 +80,7 @@ def arguments() -> argparse.ArgumentParser:
     for field in fields(Recipe):
         required = field.name == "seed"
         kind = int if required else type(field.default)
-        made.add_argument(
-            f"--{field.name}",
-            type=kind,
-            required=required,
-            default=None if required else field.default,
-        )
+        made.add_argument(f"--{field.name}", type=kind, required=required, default=None if required else field.default)
     return made
 
 
@@ -125,9 +116,7 @@ def train(training: Pretraining, given: argparse.Namespace) -> None:
         training.seconds = before + now - start
         if now - shown > 10:
             speed = 2 * batch * (training.step_number - steps) / (now - shown)
-            say(
-                f"step {training.step_number} at {training.progress:.3f} loss {value:.4f} {speed:.0f} views/s"
-            )
+            say(f"step {training.step_number} at {training.progress:.3f} loss {value:.4f} {speed:.0f} views/s")
             shown, steps = now, training.step_number
         if given.checkpoint and now - saved > CHECKPOINT_SECONDS:
             keep(training, given.checkpoint)
@@ -136,10 +125,7 @@ def train(training: Pretraining, given: argparse.Namespace) -> None:
         training.progress = min(progress(time.perf_counter()), until)
     if given.checkpoint:
         keep(training, given.checkpoint)
-    say(
-        f"step {training.step_number} at {training.progress:.4f} loss {loss.item():.4f}",
-        training.note,
-    )
+    say(f"step {training.step_number} at {training.progress:.4f} loss {loss.item():.4f}", training.note)
 
 
 def keep(training: Pretraining, path: Path) -> None:
@@ -189,9 +175,7 @@ def write(training: Pretraining, given: argparse.Namespace, device: str) -> None
 def scattering(training: Pretraining, given: argparse.Namespace, device: str) -> Any:
     """Statistics of scattering, or none where that feature is not to be had."""
     try:
-        return measure_scattering(
-            training.recipe.source, rows=given.statistics // 2, first=APART, device=device
-        )
+        return measure_scattering(training.recipe.source, rows=given.statistics // 2, first=APART, device=device)
     except WrongInput as problem:
         say(f"no statistics of scattering: {problem}")
         return None
@@ -208,9 +192,7 @@ def command(words: list[str]) -> str:
 
 def commit() -> str:
     """The commit of the working tree, where there is one."""
-    found = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"
 
 

@@ -148,9 +148,7 @@ class Whitenings:
         return self.made[key]
 
 
-def measured(
-    name: str, stored: Any, whitenings: Whitenings, given: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
+def measured(name: str, stored: Any, whitenings: Whitenings, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     device = whitenings.device
     found = datasets.load(name).train
     images, labels = (torch.from_numpy(part).to(device) for part in (found.x, found.y))
@@ -183,9 +181,7 @@ def show(line: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument("--weights", required=True)
     made.add_argument("--out", type=Path)
     made.add_argument("--sets", nargs="+", default=["fashion_mnist", "cifar10"])

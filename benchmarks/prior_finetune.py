@@ -41,9 +41,7 @@ def priced(file: Path) -> None:
 
     made = {}
     for epsilon in ASIDE:
-        made[str(epsilon)] = accounting.calibrate(
-            lambda noise: recipe(lr=1.0, copies=1).cost(noise), epsilon, DELTA
-        )
+        made[str(epsilon)] = accounting.calibrate(lambda noise: recipe(lr=1.0, copies=1).cost(noise), epsilon, DELTA)
     facts = {"rate": BATCH / ROWS, "steps": STEPS, "delta": DELTA, "noise": made}
     file.write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -81,13 +79,7 @@ def begun() -> nn.Module:
     """The prior with an output of zeros."""
     stored = load(SHIPPED)
     depth, width = stored.shape
-    described = {
-        "name": "wrn",
-        "inputs": [3, 32, 32],
-        "outputs": 10,
-        "depth": depth,
-        "width": width,
-    }
+    described = {"name": "wrn", "inputs": [3, 32, 32], "outputs": 10, "depth": depth, "width": width}
     network = models.build(described, np.random.default_rng(0))
     network.load_state_dict(stored.network.state_dict(), strict=False)
     nn.init.zeros_(network.output.weight)
@@ -106,28 +98,27 @@ def accuracy(network: nn.Module, images: Tensor, labels: Tensor) -> float:
 def measured(epsilon: float, noise: float, given: argparse.Namespace) -> dict[str, Any]:
     found = datasets.load("cifar10")
     images, labels, test, truth = (
-        torch.from_numpy(part).to(given.device)
-        for part in (found.train.x, found.train.y, found.test.x, found.test.y)
+        torch.from_numpy(part).to(given.device) for part in (found.train.x, found.train.y, found.test.x, found.test.y)
     )
     began = time.perf_counter()
     trained = recipe(given.lr, given.copies, given.precision, given.steps).run(
-        begun(),
-        images * 2 - 1,
-        labels,
-        noise=noise,
-        rows=ROWS,
-        rng=Rng(seed=given.seed),
-        device=given.device,
+        begun(), images * 2 - 1, labels, noise=noise, rows=ROWS, rng=Rng(seed=given.seed), device=given.device
     )
     score = accuracy(trained, test[: given.test] * 2 - 1, truth[: given.test])
-    return {"epsilon": epsilon, "noise": noise, "lr": given.lr, "copies": given.copies, "steps": given.steps,
-            "seed": given.seed, "accuracy": score, "seconds": time.perf_counter() - began}  # fmt: skip
+    return {
+        "epsilon": epsilon,
+        "noise": noise,
+        "lr": given.lr,
+        "copies": given.copies,
+        "steps": given.steps,
+        "seed": given.seed,
+        "accuracy": score,
+        "seconds": time.perf_counter() - began,
+    }
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument("--prices", type=Path, help="only write the noise multipliers")
     made.add_argument("--device", default="cpu")
     made.add_argument("--precision", default="float32")

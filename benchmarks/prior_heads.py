@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from privaware import datasets
 from privaware.features.prior import Prior
-from privaware.learn.linear import LONGEST, LR_NAMED
+from privaware.learners.linear import LONGEST, LR_NAMED
 
 PUBLISHED = {
     "cifar10": {0.5: "66.0", 1.0: "70.1", 3.0: "75.4", 8.0: "78.2"},
@@ -58,7 +58,7 @@ class Head:
         return gaussian_noise(epsilon, DELTA) * math.sqrt(self.steps)
 
     def lr(self, epsilon: float, rows: int) -> float:
-        """The rule of the linear learner (privaware.learn.linear), from public facts."""
+        """The rule of the linear learner (privaware.learners.linear), from public facts."""
         spread = self.noise(epsilon) * self.norm * math.sqrt(CLASSES * self.steps) / rows
         return min(LR_NAMED / spread, LONGEST)
 
@@ -68,17 +68,13 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
 
     def excess(log_noise: float) -> float:
         s = math.exp(log_noise)
-        return float(
-            ndtr(0.5 / s - epsilon * s) - math.exp(epsilon) * ndtr(-0.5 / s - epsilon * s) - delta
-        )
+        return float(ndtr(0.5 / s - epsilon * s) - math.exp(epsilon) * ndtr(-0.5 / s - epsilon * s) - delta)
 
     return math.exp(brentq(excess, math.log(0.02), math.log(1e4), xtol=1e-12)) * (1 + 1e-9)
 
 
 @torch.no_grad()
-def train(
-    head: Head, rows: Tensor, labels: Tensor, noise: Tensor, lr: Tensor, seed: int
-) -> tuple[Tensor, Tensor]:
+def train(head: Head, rows: Tensor, labels: Tensor, noise: Tensor, lr: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A population of heads, one for each entry of `noise` and `lr`: weights (width, members, classes) and biases."""
     count, width, members = len(rows), rows.shape[1], len(noise)
     g = torch.Generator(rows.device).manual_seed(seed)
@@ -94,9 +90,7 @@ def train(
         size = error.square().sum(2, keepdim=True).sqrt() * length
         error *= head.norm / size.clamp(min=head.norm)
         total_error = head.bias * error.sum(0, keepdim=True)
-        gradient = torch.cat(
-            [(rows.T @ error.flatten(1)).unflatten(1, (members, CLASSES)), total_error]
-        )
+        gradient = torch.cat([(rows.T @ error.flatten(1)).unflatten(1, (members, CLASSES)), total_error])
         drawn = torch.randn(shape, device=rows.device, generator=g)
         gradient += (noise * head.norm)[:, None] * drawn
         speed = head.momentum * speed + gradient / count
@@ -156,9 +150,7 @@ def kinds(given: argparse.Namespace, name: str, device: str) -> Iterator[tuple[s
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     made.add_argument("--weights")
     made.add_argument("--out", type=Path)
     made.add_argument("--sets", nargs="+", default=["cifar10", "fashion_mnist", "mnist"])
@@ -185,8 +177,7 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found = datasets.load(name)
     images, labels, test, test_labels = (
-        torch.from_numpy(part).to(device)
-        for part in (found.train.x, found.train.y, found.test.x, found.test.y)
+        torch.from_numpy(part).to(device) for part in (found.train.x, found.train.y, found.test.x, found.test.y)
     )
     images, labels = images[: given.rows], labels[: given.rows]
     test, test_labels = test[: given.rows], test_labels[: given.rows]
@@ -198,8 +189,17 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
         by_epsilon = scores(head, parts, given.epsilons, (given.factor,))
         width = parts[0].shape[1]
         rule = {e: given.factor * head.lr(e, len(images)) for e in given.epsilons}
-        lines.append({"data": name, "feature": kind, "width": width, "head": asdict(head), "lr": rule,
-                      "scores": by_epsilon, "seconds": time.perf_counter() - began})  # fmt: skip
+        lines.append(
+            {
+                "data": name,
+                "feature": kind,
+                "width": width,
+                "head": asdict(head),
+                "lr": rule,
+                "scores": by_epsilon,
+                "seconds": time.perf_counter() - began,
+            }
+        )
         show(lines[-1])
         del parts
     return lines
@@ -214,10 +214,7 @@ def show(line: dict[str, Any]) -> None:
             mean, deviation = spread(values)
             cells.append(f"x{factor:g} {mean:.2f} ± {deviation:.2f}")
         beside = PUBLISHED.get(line["data"], {}).get(epsilon, "")
-        print(
-            f"  epsilon {epsilon:g} lr {line['lr'][epsilon]:.3g}: {'  '.join(cells)}   ({beside})",
-            flush=True,
-        )
+        print(f"  epsilon {epsilon:g} lr {line['lr'][epsilon]:.3g}: {'  '.join(cells)}   ({beside})", flush=True)
 
 
 if __name__ == "__main__":

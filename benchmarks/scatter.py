@@ -127,8 +127,7 @@ def compare(given: argparse.Namespace) -> list[str]:
             flush=True,
         )
         lines.append(
-            f"| {threads} | {wall:.1f} | {wall2:.1f} | {wall2 / wall:.1f} "
-            f"| {cpu:.1f} | {cpu2:.1f} | {cpu2 / cpu:.1f} |"
+            f"| {threads} | {wall:.1f} | {wall2:.1f} | {wall2 / wall:.1f} | {cpu:.1f} | {cpu2:.1f} | {cpu2 / cpu:.1f} |"
         )
         print(lines[-1], flush=True)
     return lines

@@ -28,15 +28,15 @@ import numpy as np
 
 from privaware import datasets
 from privaware.events import Event
-from privaware.learn.dpsgd import DpSgd
+from privaware.learners.dpsgd import DpSgd
 from privaware.metrics import accuracy
+from privaware.models.spaces import Space
 from privaware.noise import Rng
-from privaware.search._search import Search
-from privaware.search._trials import Now
-from privaware.search.mgrs import Mgrs
-from privaware.search.paas import Paas
-from privaware.search.rs import Rs
-from privaware.space import Space
+from privaware.strategies._search import Search
+from privaware.strategies._trials import Now
+from privaware.strategies.mgrs import Mgrs
+from privaware.strategies.paas import Paas
+from privaware.strategies.rs import Rs
 
 PRICES = Path(__file__).with_name("search_prices.json")
 HELD = 5_000
@@ -64,14 +64,18 @@ def search(name: str, features: str, device: str, reference: float) -> Search:
     recipe, space, strategy, _, _ = SEARCHES[name]
 
     def build(settings: dict[str, Any]) -> DpSgd:
-        return DpSgd(
-            **settings, features=FEATURES[features], **RECIPES[recipe], norm=NORM, lr=LR, device=device
-        )  # fmt: skip
+        return DpSgd(**settings, features=FEATURES[features], **RECIPES[recipe], norm=NORM, lr=LR, device=device)
 
     return Search(
-        space=Space.load(space), strategy=strategy, build=build, held_out=HELD / 60_000, level=2.0,
-        reference=reference, device=device, at_once=4 if device == "cpu" else 512,
-    )  # fmt: skip
+        space=Space.load(space),
+        strategy=strategy,
+        build=build,
+        held_out=HELD / 60_000,
+        level=2.0,
+        reference=reference,
+        device=device,
+        at_once=4 if device == "cpu" else 512,
+    )
 
 
 def prices() -> dict[str, Any]:
@@ -112,9 +116,7 @@ def _renyi(once: Callable[[float], Event]) -> float:
     return high
 
 
-def run(
-    names: list[str], features: str, device: str, out: Path, seeds: list[int], until: float
-) -> None:
+def run(names: list[str], features: str, device: str, out: Path, seeds: list[int], until: float) -> None:
     """Every search that is not yet in the store, the cheapest first."""
     stored = json.loads(PRICES.read_text())
     loaded = datasets.load("mnist")
@@ -138,10 +140,17 @@ def run(
             seconds = time.monotonic() - began
             score = accuracy(loaded.test.y, found.model.predictions(loaded.test))
             line = {
-                "cell": cell, "name": name, "features": features, "seed": seed, "seconds": seconds, "device": device,
-                "accuracy": 100 * score, "score": found.score, "point": found.point,
+                "cell": cell,
+                "name": name,
+                "features": features,
+                "seed": seed,
+                "seconds": seconds,
+                "device": device,
+                "accuracy": 100 * score,
+                "score": found.score,
+                "point": found.point,
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            }  # fmt: skip
+            }
             with open(store, "a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{cell}: {100 * score:.2f} in {seconds:.1f} s, {found.point}", flush=True)
@@ -189,14 +198,10 @@ def table(store: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("prices", "run", "page"))
     parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument(
-        "--only", nargs="*", default=[f"{n} {b}" for b in BUDGETS for n in ("paas", "mgrs", "rs")]
-    )
+    parser.add_argument("--only", nargs="*", default=[f"{n} {b}" for b in BUDGETS for n in ("paas", "mgrs", "rs")])
     parser.add_argument("--features", choices=sorted(FEATURES), default="small")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])

@@ -35,7 +35,7 @@ from benchmarks import _studies_bao_tables as tables
 from benchmarks import _studies_small as small
 from benchmarks import _studies_tramer_boneh as boneh
 from benchmarks._studies import Bench, Cell, Noises
-from privaware.study._sweep import Store
+from privaware.studies._sweep import Store
 
 TB, FASHION = "Tramer and Boneh", "fashion_mnist"
 CELLS: dict[str, tuple[str, Cell]] = {
@@ -75,7 +75,7 @@ CELLS: dict[str, tuple[str, Cell]] = {
     "tb_figure7_fashion_mnist": (f"{TB}, Figure 7: {FASHION}", partial(boneh.figure7, name=FASHION)),
     "tb_convergence_cifar10": (f"{TB}, Figure 3: cifar10", partial(boneh.convergence, name="cifar10")),
     "tb_figure7_cifar10": (f"{TB}, Figure 7: cifar10", partial(boneh.figure7, name="cifar10")),
-}  # fmt: skip
+}
 
 
 def machine(device: str) -> str:
@@ -89,9 +89,7 @@ def machine(device: str) -> str:
 def commit() -> str:
     told = ["git", "rev-parse", "--short", "HEAD"]
     try:
-        done = subprocess.run(
-            told, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
-        )
+        done = subprocess.run(told, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
     except (OSError, subprocess.CalledProcessError):
         return "not known on that machine"
     return done.stdout.strip()
@@ -205,16 +203,12 @@ def show(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("what", choices=("prices", "list", "run", "page"))
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--out", type=Path, default=Path("docs/results/studies"))
     arguments.add_argument("--store", type=Path, help="finished trainings; OUT/store.jsonl")
-    arguments.add_argument(
-        "--tar", type=Path, help="results and store in one file, after each cell"
-    )
+    arguments.add_argument("--tar", type=Path, help="results and store in one file, after each cell")
     arguments.add_argument("--commit", help="what the results are of, where there is no git")
     arguments.add_argument("--only", nargs="*", choices=list(CELLS))
     arguments.add_argument("--limit", type=float, default=float("inf"), help="seconds")

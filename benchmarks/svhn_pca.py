@@ -28,10 +28,7 @@ COMPONENTS = 300
 PCA = {"no PCA": None, "PCA, not private": None, "PCA, noise 8": 8.0, "PCA, noise 4": 4.0}
 """Inputs, and the noise that their principal components are released with."""
 
-NETWORKS = {
-    "no PCA": ((512, 2048, 256, 10), (512, 64, 256, 10)),
-    "PCA": ((300, 512, 128, 10), (300, 128, 10)),
-}
+NETWORKS = {"no PCA": ((512, 2048, 256, 10), (512, 64, 256, 10)), "PCA": ((300, 512, 128, 10), (300, 128, 10))}
 """The standard and the privacy-aware network: the parameters of the table, or the nearest there are."""
 
 LRS = (0.025, 0.05, 0.1, 0.2, 0.4)
@@ -84,7 +81,7 @@ def scaled(flat: np.ndarray) -> np.ndarray:
 def inputs(images: np.ndarray, level: float | None, *, components: bool, seed: int) -> np.ndarray:
     """Pairs of pixels, or components of the training rows, at a scale of about 1 an entry."""
     from privaware.noise import Rng
-    from privaware.select._moments import release, second_moments
+    from privaware.selectors._moments import release, second_moments
 
     if not components:
         pairs = images.reshape(len(images), 32, 16, 2).mean(axis=3)
@@ -107,20 +104,28 @@ def train(
     from privaware.noise import Rng
 
     lrs = LRS if level else PLAIN_LRS
-    description = {"name": "fcn", "inputs": widths[0], "hidden": list(widths[1:-1]), "outputs": 10,
-                   "dropout": 0.2}  # fmt: skip
+    description = {"name": "fcn", "inputs": widths[0], "hidden": list(widths[1:-1]), "outputs": 10, "dropout": 0.2}
     pairs = [(lr, seed) for lr in lrs for seed in range(given.seeds)]
     networks = [models.build(description, np.random.default_rng(seed)) for _, seed in pairs]
     descent = Descent(
-        steps=given.steps, sampler=Poisson(rate=BATCH / ROWS), clip=flat(1.0 if level else 1e6),
-        update=momentum(lrs[0], 0.9), precision=given.precision, overflow=1e-10,
-    )  # fmt: skip
+        steps=given.steps,
+        sampler=Poisson(rate=BATCH / ROWS),
+        clip=flat(1.0 if level else 1e6),
+        update=momentum(lrs[0], 0.9),
+        precision=given.precision,
+        overflow=1e-10,
+    )
     began = time.perf_counter()
     trained = descent.run_population(
-        networks, torch.from_numpy(x[:ROWS]).to(given.device), torch.from_numpy(y[:ROWS]).to(given.device),
-        noise=[level] * len(pairs), rows=ROWS, rng=Rng(seed=1), lr=[lr for lr, _ in pairs],
+        networks,
+        torch.from_numpy(x[:ROWS]).to(given.device),
+        torch.from_numpy(y[:ROWS]).to(given.device),
+        noise=[level] * len(pairs),
+        rows=ROWS,
+        rng=Rng(seed=1),
+        lr=[lr for lr, _ in pairs],
         device=given.device,
-    )  # fmt: skip
+    )
     rest, truth = torch.from_numpy(x[ROWS:]).to(given.device), y[ROWS:]
     right = []
     with torch.no_grad():
@@ -132,11 +137,12 @@ def train(
     )
     best = int(held.mean(axis=1).argmax())
     return {
-        "lr": lrs[best], "held": (100 * held.mean(axis=1)).round(2).tolist(),
+        "lr": lrs[best],
+        "held": (100 * held.mean(axis=1)).round(2).tolist(),
         "scores": (100 * tested[best]).round(2).tolist(),
         "parameters": sum(p.numel() for p in networks[0].parameters()),
         "seconds": round(time.perf_counter() - began, 2),
-    }  # fmt: skip
+    }
 
 
 def run(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
@@ -157,9 +163,7 @@ def run(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("piece", choices=["noise", "rows", "run"])
     arguments.add_argument("--data", type=Path)
     arguments.add_argument("--noise", type=Path)
@@ -176,9 +180,15 @@ def main() -> None:
         noise(given.store) if given.piece == "noise" else rows(given.data)
         return
     done: dict[str, Any] = {
-        "run": {"repeats": given.seeds, "steps": given.steps, "commit": given.commit, "device": given.device,
-                "precision": given.precision, "date": time.strftime("%Y-%m-%d")}
-    }  # fmt: skip
+        "run": {
+            "repeats": given.seeds,
+            "steps": given.steps,
+            "commit": given.commit,
+            "device": given.device,
+            "precision": given.precision,
+            "date": time.strftime("%Y-%m-%d"),
+        }
+    }
     for key, value in run(given):
         done[key] = value
         (given.store / "svhn.json").write_text(json.dumps(done, indent=1))

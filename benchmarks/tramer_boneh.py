@@ -72,20 +72,10 @@ class Case:
     published: str
 
 
-MNIST, CIFAR, SMALL = (
-    f"tramer_boneh.cnn.{n}" for n in ("mnist.26010", "cifar10.550570", "cifar10.167642")
-)
+MNIST, CIFAR, SMALL = (f"tramer_boneh.cnn.{n}" for n in ("mnist.26010", "cifar10.550570", "cifar10.167642"))
 CASES = [
     Case("mnist", MNIST, batch=512, epochs=40, base_lr=0.5, noise=1.228, published="98.1 ± 0.0"),
-    Case(
-        "fashion_mnist",
-        MNIST,
-        batch=2048,
-        epochs=40,
-        base_lr=1.0,
-        noise=2.152,
-        published="86.0 ± 0.1",
-    ),
+    Case("fashion_mnist", MNIST, batch=2048, epochs=40, base_lr=1.0, noise=2.152, published="86.0 ± 0.1"),
     Case("cifar10", CIFAR, batch=1024, epochs=30, base_lr=0.5, noise=1.542, published="59.2 ± 0.1"),
     # Their settings for this one are not printed: the best point that we tried of their Table 12.
     Case("cifar10", SMALL, batch=2048, epochs=30, base_lr=1.0, noise=2.066, published="60.7 ± 0.3"),
@@ -93,34 +83,17 @@ CASES = [
 
 
 def normalised(x: np.ndarray, data: str, device: str) -> torch.Tensor:
-    mean, deviation = (
-        torch.tensor(values, device=device)[:, None, None] for values in CHANNELS[data]
-    )
+    mean, deviation = (torch.tensor(values, device=device)[:, None, None] for values in CHANNELS[data])
     return (torch.from_numpy(x).to(device) - mean) / deviation
 
 
-def run(
-    case: Case,
-    seeds: range,
-    device: str,
-    epochs: float | None,
-    precision: str = "float32",
-) -> dict[str, Any]:
+def run(case: Case, seeds: range, device: str, epochs: float | None, precision: str = "float32") -> dict[str, Any]:
     loaded = datasets.load(case.data)
     rows = len(loaded.train)
     steps = int((epochs or case.epochs) * (rows // case.batch))
-    inputs, targets = (
-        normalised(loaded.train.x, case.data, device),
-        torch.from_numpy(loaded.train.y).to(device),
-    )
-    tested, truth = (
-        normalised(loaded.test.x, case.data, device),
-        torch.from_numpy(loaded.test.y).to(device),
-    )
-    networks = [
-        models.build(models.named()[case.network].description, np.random.default_rng(seed))
-        for seed in seeds
-    ]
+    inputs, targets = (normalised(loaded.train.x, case.data, device), torch.from_numpy(loaded.train.y).to(device))
+    tested, truth = (normalised(loaded.test.x, case.data, device), torch.from_numpy(loaded.test.y).to(device))
+    networks = [models.build(models.named()[case.network].description, np.random.default_rng(seed)) for seed in seeds]
     descent = Descent(
         steps=steps,
         sampler=Poisson(rate=case.batch / rows),
@@ -132,16 +105,7 @@ def run(
     watch = Epochs("", rows // case.batch, tested, truth)
     began = time.perf_counter()
     noise, rng = [case.noise] * len(seeds), Rng(seed=seeds.start)
-    descent.run_population(
-        networks,
-        inputs,
-        targets,
-        noise=noise,
-        rows=rows,
-        rng=rng,
-        device=device,
-        checkpoint=watch,
-    )
+    descent.run_population(networks, inputs, targets, noise=noise, rows=rows, rng=rng, device=device, checkpoint=watch)
     seconds = time.perf_counter() - began
     by_epoch = np.array(watch.scores)
     scores, best = by_epoch[-1].tolist(), by_epoch.max(0).tolist()
@@ -175,12 +139,7 @@ def spread(scores: list[float]) -> float:
 def point(text: str) -> dict[str, Any]:
     """The settings that `batch,epochs,base_lr,noise` stands for."""
     batch, epochs, base_lr, noise = text.split(",")
-    return {
-        "batch": int(batch),
-        "epochs": int(epochs),
-        "base_lr": float(base_lr),
-        "noise": float(noise),
-    }
+    return {"batch": int(batch), "epochs": int(epochs), "base_lr": float(base_lr), "noise": float(noise)}
 
 
 def told(one: dict[str, Any]) -> None:
@@ -219,9 +178,7 @@ def runs(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--epochs", type=float, help="fewer, for a quick look")

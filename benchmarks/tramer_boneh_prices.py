@@ -22,7 +22,7 @@ import numpy as np
 
 from privaware.accounting import OPACUS_ORDERS, _rdp, calibrate, epsilon
 from privaware.events import Event, Gaussian
-from privaware.learn.iteration import percentile_epsilon
+from privaware.learners.iteration_amplification import percentile_epsilon
 
 FILE = Path(__file__).with_name("tramer_boneh_prices.json")
 DELTA = 1e-5
@@ -182,10 +182,7 @@ def figure10() -> dict[str, dict[str, float]]:
     """For each epsilon: iteration's noise by batch size, ten epochs; descent's at 2,048 and 30 epochs."""
     out = {}
     for target in (0.5, 1.0, 2.0, 3.0):
-        line = {
-            f"iteration {batch}": iteration_noise(target, 50_000, batch, 10)
-            for batch in (128, 512, 2048)
-        }
+        line = {f"iteration {batch}": iteration_noise(target, 50_000, batch, 10) for batch in (128, 512, 2048)}
         price = partial(classic, rate=2048 / 50_000, steps=30 * (50_000 // 2048))
         line["descent"] = _noise(price, target)
         out[f"{target:g}"] = line
@@ -194,13 +191,7 @@ def figure10() -> dict[str, dict[str, float]]:
 
 def main() -> None:
     noises = grid()
-    made = {
-        "grid": noises,
-        "sizes": sizes(),
-        "curves": curves(noises),
-        "figure9": figure9(),
-        "figure10": figure10(),
-    }
+    made = {"grid": noises, "sizes": sizes(), "curves": curves(noises), "figure9": figure9(), "figure10": figure10()}
     FILE.write_text(json.dumps(made, indent=1) + "\n")
 
 

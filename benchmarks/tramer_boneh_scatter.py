@@ -32,16 +32,7 @@ import torch
 
 from benchmarks._tramer_boneh_engine import from_pixels, on_pixels, together, trained
 from benchmarks._tramer_boneh_features import Bench
-from benchmarks._tramer_boneh_settings import (
-    BATCHES,
-    BEST,
-    EPOCHS,
-    KINDS,
-    PRICES,
-    RATES,
-    SEEDS,
-    Setting,
-)
+from benchmarks._tramer_boneh_settings import BATCHES, BEST, EPOCHS, KINDS, PRICES, RATES, SEEDS, Setting
 from benchmarks._tramer_boneh_stacks import beside, grid, iterated, sizes, table2
 from privaware.features.scatter import Scatter
 
@@ -131,9 +122,7 @@ def priced(setting: Setting, epochs: int) -> Setting:
     return replace(setting, noise=price["noise"], steps=price["steps"])
 
 
-def part_of_grid(
-    bench: Bench, head: str, word: str, kinds: tuple[str, ...], done: set[str]
-) -> Iterator[Cell]:
+def part_of_grid(bench: Bench, head: str, word: str, kinds: tuple[str, ...], done: set[str]) -> Iterator[Cell]:
     """Points of Table 12 for a CNN in a fixed random order, the data sets in turn; the limit ends them.
 
     On the small images the points that differ in learning rate alone and are not done are one population; on CIFAR-10
@@ -148,10 +137,7 @@ def part_of_grid(
     for some in zip_longest(*orders):
         for name, batch, epochs, kind, rates in filter(None, some):
             whole = Setting(data=name, head=head, batch=batch, base_lr=0, epochs=epochs, kind=kind)
-            each = {
-                f"{word} {name} {batch} {epochs} {lr:g} {kind}": replace(whole, base_lr=lr)
-                for lr in rates
-            }
+            each = {f"{word} {name} {batch} {epochs} {lr:g} {kind}": replace(whole, base_lr=lr) for lr in rates}
             left = {key: setting for key, setting in each.items() if key not in done}
             if left:
                 yield f"{word} {name} {batch} {epochs} {kind}", partial(points_of, bench, left)
@@ -165,18 +151,14 @@ def points_of(bench: Bench, settings: dict[str, Setting]) -> dict[str, Any]:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--device", default="cpu")
     made.add_argument("--out", type=Path)
     made.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     made.add_argument("--only", nargs="*", default=[""], help="beginnings of cells' names")
     made.add_argument("--most", type=int, default=10**6, help="at most so many cells")
     made.add_argument("--quick", action="store_true")
-    made.add_argument(
-        "--page", type=Path, help="write docs/results from a folder of finished cells"
-    )
+    made.add_argument("--page", type=Path, help="write docs/results from a folder of finished cells")
     given = made.parse_args()
     if given.page:
         from benchmarks._tramer_boneh_page import write

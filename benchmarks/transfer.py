@@ -23,7 +23,7 @@ import numpy as np
 
 from privaware import accounting, datasets
 from privaware.features.extractor import Extractor
-from privaware.learn.linear import Linear
+from privaware.learners.linear import Linear
 from privaware.noise import Rng
 
 EPSILONS = (1.0, 2.0, 3.0)
@@ -68,22 +68,24 @@ def train(
             size = np.linalg.norm(apart, axis=2) * length[at : at + AT_ONCE, None]
             apart *= np.minimum(1, norm / np.maximum(size, 1e-12))[:, :, None]
             exact += (part.T @ apart.reshape(len(part), -1)).reshape(exact.shape)
-        noisy = [
-            rng.gaussian(exact[:, at], noise=noise, sensitivity=norm) for at, rng in enumerate(rngs)
-        ]
+        noisy = [rng.gaussian(exact[:, at], noise=noise, sensitivity=norm) for at, rng in enumerate(rngs)]
         speed = 0.9 * speed + np.stack(noisy, axis=1) / len(x)
         weights = weights - np.float32(lr) * speed
         total += weights if step >= late else 0
     logits = (x_test @ total.reshape(width, -1)).reshape(-1, seeds, 10)
     scores = 100 * (logits.argmax(axis=2) == y_test[:, None]).mean(axis=0)
-    return {"epsilon": epsilon, "noise": noise, "lr": lr, "scores": scores.round(2).tolist(),
-            "mean": round(float(scores.mean()), 2), "spread": round(float(scores.std(ddof=1)), 2)}  # fmt: skip
+    return {
+        "epsilon": epsilon,
+        "noise": noise,
+        "lr": lr,
+        "scores": scores.round(2).tolist(),
+        "mean": round(float(scores.mean()), 2),
+        "spread": round(float(scores.std(ddof=1)), 2),
+    }
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("piece", choices=["extract", "train"])
     arguments.add_argument("--size", type=int, default=96)
     arguments.add_argument("--folder", type=Path, required=True)
@@ -95,16 +97,8 @@ def main() -> None:
         return
     loaded = datasets.load("cifar10")
     x, x_test = (rows(given.size, part, given.folder) for part in ("train", "test"))
-    made = [
-        train(x, loaded.train.y, x_test, loaded.test.y, epsilon, given.seeds)
-        for epsilon in EPSILONS
-    ]
-    facts = {
-        "size": given.size,
-        "repeats": given.seeds,
-        "commit": given.commit,
-        "date": time.strftime("%Y-%m-%d"),
-    }
+    made = [train(x, loaded.train.y, x_test, loaded.test.y, epsilon, given.seeds) for epsilon in EPSILONS]
+    facts = {"size": given.size, "repeats": given.seeds, "commit": given.commit, "date": time.strftime("%Y-%m-%d")}
     print(json.dumps({"run": facts, "rows": made}, indent=1))
 
 

@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
-__all__ = ["Ledger", "PrivateClassifier", "PrivateRegressor", "Schema", "fit", "train"]
+from privaware._version import __version__
 
 if TYPE_CHECKING:
     from privaware.estimators import PrivateClassifier, PrivateRegressor
-    from privaware.fit import fit
     from privaware.ledger import Ledger
     from privaware.schema import Schema
-    from privaware.train import train
+    from privaware.workflow.crossover import crossover
+    from privaware.workflow.fit import fit
+    from privaware.workflow.predict import predict
+    from privaware.workflow.search import search
+    from privaware.workflow.select import select
+    from privaware.workflow.train import train
+    from privaware.workflow.verify import verify
 
-_HOMES = {
+__all__ = [
+    "Ledger",
+    "PrivateClassifier",
+    "PrivateRegressor",
+    "Schema",
+    "__version__",
+    "crossover",
+    "fit",
+    "predict",
+    "search",
+    "select",
+    "train",
+    "verify",
+]
+
+_MODULES = {
     "Ledger": "ledger",
     "PrivateClassifier": "estimators",
     "PrivateRegressor": "estimators",
     "Schema": "schema",
-    "fit": "fit",
-    "train": "train",
+    "crossover": "workflow.crossover",
+    "fit": "workflow.fit",
+    "predict": "workflow.predict",
+    "search": "workflow.search",
+    "select": "workflow.select",
+    "train": "workflow.train",
+    "verify": "workflow.verify",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are asked for, so that `import privaware` stays quick."""
-    from importlib import import_module
-
-    if name in _HOMES:
-        return getattr(import_module(f"privaware.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"privaware.{_MODULES[name]}"), name)
     raise AttributeError(f"privaware has no {name!r}")
 
 
-class _Package(ModuleType):
-    """`fit` and `train` stay functions: importing the file of the same name does not put it in their place."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return __all__

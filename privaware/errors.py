@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "BudgetExceeded",
-    "CheckFailed",
-    "PrivawareError",
-    "Refused",
-    "WrongInput",
-    "expect_counts",
-    "expect_shares",
-]
+__all__ = ["BudgetExceeded", "CheckFailed", "PrivawareError", "Refused", "WrongInput", "expect_counts", "expect_shares"]
 
 
 class PrivawareError(Exception):

@@ -35,20 +35,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privaware.data import Data, read
 from privaware.errors import WrongInput
-from privaware.fit import fit
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Column, Schema
+from privaware.workflow.fit import fit
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "PrivateClassifier", "PrivateRegressor"]
 
 EXPECTED_FAILED_CHECKS: dict[str, str] = {}
 """The checks of scikit-learn that privacy forces us to fail, each with its reason: none."""
 
-ASSUMED = (
-    "the number of rows, as the length of X",
-    "the number of columns, their names and types, as X declares them",
-)
+ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
 
 class _Private(BaseEstimator):
@@ -90,9 +87,7 @@ class _Private(BaseEstimator):
                 f"for {type(self).__name__}, got one for {made.task}; give another schema"
             )
         if made.form == "image":
-            raise WrongInput(
-                "expected a schema of form table or text, got one of images; use privaware.fit"
-            )
+            raise WrongInput("expected a schema of form table or text, got one of images; use privaware.workflow.fit")
         return made
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
@@ -210,9 +205,7 @@ class PrivateRegressor(RegressorMixin, _Private):
 
 def _how(schema: Schema | None) -> dict[str, Any]:
     """How scikit-learn is to check X: plain finite numbers, or (where more is declared) nothing but its shape."""
-    plain = schema is None or all(
-        c.kind == "number" and c.missing == "refuse" for c in schema.columns
-    )
+    plain = schema is None or all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
     if plain:
         return {"dtype": np.float64}
     return {"dtype": None, "ensure_all_finite": False}
@@ -237,9 +230,7 @@ def _column(name: str, kind: Any) -> Column:
     return Column(name=name, kind="category", missing="category", unseen="other")
 
 
-def _open_schema(
-    estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()
-) -> Schema:
+def _open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
     """What the caller of `fit` declares by calling it; bounds and categories are left to be paid for."""
     columns = typed.columns if typed else tuple(Column(name=n) for n in _names(estimator, shape[1]))
     target = "target"
@@ -289,9 +280,7 @@ def _label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
             "or declare the classes in a schema"
         )
     if len(set(words)) < len(words):
-        raise WrongInput(
-            "expected labels that differ in more than the spaces around them; rename one"
-        )
+        raise WrongInput("expected labels that differ in more than the spaces around them; rename one")
     return classes, words
 
 

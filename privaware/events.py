@@ -74,15 +74,9 @@ class Event:
             value = getattr(self, name)
             raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r:.120}")
 
-    def _expect_number(
-        self, name: str, low: float, *, open_low: bool = True, high: float = math.inf
-    ) -> None:
+    def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
         value = getattr(self, name)
-        number = (
-            isinstance(value, (int, float))
-            and not isinstance(value, bool)
-            and -LARGEST <= value <= LARGEST
-        )
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
         inside = number and (value > low if open_low else value >= low) and value <= high
         words = (
             f"in {'(' if open_low else '['}{low:g}, {high:g}]"
@@ -157,9 +151,7 @@ class RandomisedResponse(Event):
 
     def __post_init__(self) -> None:
         self._expect_number("epsilon", 0)
-        self._expect(
-            "classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2
-        )
+        self._expect("classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +175,7 @@ class Sampled(Event):
         self._expect(
             "cap",
             "with rows, and 1 <= cap <= rows",
-            (self.cap is None) == (self.rows is None)
-            and (self.cap is None or 1 <= self.cap <= (self.rows or 0)),
+            (self.cap is None) == (self.rows is None) and (self.cap is None or 1 <= self.cap <= (self.rows or 0)),
         )
 
 
@@ -223,11 +214,7 @@ class _OneOf(Event):
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        self._expect(
-            "events",
-            "as a tuple of at least one event",
-            isinstance(self.events, tuple) and bool(self.events),
-        )
+        self._expect("events", "as a tuple of at least one event", isinstance(self.events, tuple) and bool(self.events))
         for event in self.events:
             self._expect_event(event)
 
@@ -336,9 +323,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
         raise WrongInput(f"expected events nested at most {DEEPEST} levels deep, got more")
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise WrongInput(
-            f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}"
-        )
+        raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")
     cls = _KINDS[value["kind"]]
     arguments = {name: item for name, item in value.items() if name != "kind"}
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
@@ -347,9 +332,7 @@ def from_json(value: Any, depth: int = 0) -> Event:
         arguments["event"] = from_json(arguments["event"], depth + 1)
     if "events" in arguments:
         if not isinstance(arguments["events"], list):
-            raise WrongInput(
-                f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}"
-            )
+            raise WrongInput(f"{value['kind']}: expected a list of events, got {arguments['events']!r:.120}")
         arguments["events"] = tuple(from_json(part, depth + 1) for part in arguments["events"])
     try:
         return cls(**arguments)

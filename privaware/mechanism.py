@@ -52,9 +52,7 @@ class Then:
     share: float = 1.0
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        return self.first.cost(schema, noise * self.share) + self.second.cost(
-            self.outline(schema), noise
-        )
+        return self.first.cost(schema, noise * self.share) + self.second.cost(self.outline(schema), noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Any:
         released = self.first.run(data, noise * self.share, rng)

@@ -35,13 +35,9 @@ class Model:
     tensors: dict[str, np.ndarray]
 
     @classmethod
-    def of(
-        cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]
-    ) -> Model:
+    def of(cls, module: Any, schema: Schema, features: tuple[Any, ...], architecture: dict[str, Any]) -> Model:
         """The released form of a trained torch module."""
-        tensors = {
-            name: value.detach().cpu().numpy() for name, value in module.state_dict().items()
-        }
+        tensors = {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
@@ -103,9 +99,7 @@ class Model:
         try:
             tensors = load(path.read_bytes())
         except OSError as problem:
-            raise WrongInput(
-                f"expected {path.name} in the model folder: {problem.strerror or problem}"
-            ) from None
+            raise WrongInput(f"expected {path.name} in the model folder: {problem.strerror or problem}") from None
         except (SafetensorError, ValueError, KeyError) as problem:
             raise WrongInput(
                 f"{path.name} is damaged: {problem!s:.160}; fit the model again or restore the folder"
@@ -134,9 +128,7 @@ class Model:
         made = self.outputs(np.array([""], dtype=object) if self.schema.form == "text" else row)
         expected = (1, max(len(self.schema.classes), 1))
         if made.shape != expected:
-            raise WrongInput(
-                f"expected outputs of shape {expected} by the schema in model.json, got {made.shape}"
-            )
+            raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {made.shape}")
 
     def torch_tensors(self) -> dict[str, Any]:
         """Copies of the tensors, for a module of this architecture."""
@@ -150,9 +142,7 @@ class Model:
             network.load_state_dict(self.torch_tensors(), assign=True)
         except RuntimeError as problem:
             reason = " ".join(str(problem).split())
-            raise WrongInput(
-                f"the tensors do not fit the architecture in model.json: {reason:.160}"
-            ) from None
+            raise WrongInput(f"the tensors do not fit the architecture in model.json: {reason:.160}") from None
         return network.eval()
 
 
@@ -174,9 +164,7 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 def _range(schema: Schema) -> tuple[float, float]:
     if schema.low is None or schema.high is None:
-        raise WrongInput(
-            f"expected low and high of the target {schema.target!r} in the schema, got neither"
-        )
+        raise WrongInput(f"expected low and high of the target {schema.target!r} in the schema, got neither")
     return (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
 
 
@@ -184,20 +172,14 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     """What `model.json` says, checked for its form."""
     path = Path(folder) / "model.json"
     if not path.is_file():
-        raise WrongInput(
-            f"expected a model folder with model.json, got {str(folder)!r}; make one with `privaware fit`"
-        )
+        raise WrongInput(f"expected a model folder with model.json, got {str(folder)!r}; make one with `privaware fit`")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
-        raise WrongInput(
-            f"model.json cannot be read: {problem!s:.160}; restore the folder"
-        ) from None
+        raise WrongInput(f"model.json cannot be read: {problem!s:.160}; restore the folder") from None
     needed = {"format", "schema", "features", "architecture", "guarantee", "events"}
     if not isinstance(facts, dict) or not needed <= set(facts) or facts["format"] != 1:
-        raise WrongInput(
-            f"expected model.json of format 1 with {', '.join(sorted(needed))}; restore the folder"
-        )
+        raise WrongInput(f"expected model.json of format 1 with {', '.join(sorted(needed))}; restore the folder")
     return facts
 
 

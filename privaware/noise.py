@@ -63,9 +63,7 @@ class Rng:
     """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not."""
 
     def __init__(self, seed: int | None = None) -> None:
-        if seed is not None and (
-            isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0
-        ):
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
             raise WrongInput(f"expected seed as a whole number >= 0, or none at all, got {seed!r}")
         self.seed = None if seed is None else int(seed)
         keys = [secrets.randbits(256) if self.seed is None else [self.seed, at] for at in range(3)]
@@ -93,9 +91,7 @@ class Rng:
             return self._scalar("gaussian", exact, noise * sensitivity)
         if isinstance(exact, np.ndarray):
             return self._on_lattice(
-                exact,
-                np.asarray(self._streams["noise"].standard_normal(exact.shape)),
-                noise * sensitivity,
+                exact, np.asarray(self._streams["noise"].standard_normal(exact.shape)), noise * sensitivity
             )
         return self._gaussian_tensor(exact, noise * sensitivity)
 
@@ -125,9 +121,15 @@ class Rng:
         return np.where(stream.random(exact.shape) < keep, exact, other)
 
     def perturb(
-        self, problem: Perturbed, *, law: str, noise: np.ndarray, sensitivity: np.ndarray,
-        volume: np.ndarray, price: tuple[Any, ...],
-    ) -> np.ndarray:  # fmt: skip
+        self,
+        problem: Perturbed,
+        *,
+        law: str,
+        noise: np.ndarray,
+        sensitivity: np.ndarray,
+        volume: np.ndarray,
+        price: tuple[Any, ...],
+    ) -> np.ndarray:
         """What `problem` makes of random vectors of scale noise * sensitivity, one for each line.
 
         The law is "gaussian", or "gamma": density proportional to exp(-length / scale). One row moves
@@ -141,9 +143,14 @@ class Rng:
         return self._on_lattice(exact, self._vectors(law, problem.masks), hiding)
 
     def iterate(
-        self, start: np.ndarray, maps: Sequence[Callable[[np.ndarray], np.ndarray]], *,
-        noise: float, sensitivity: float, tail: int = 0,
-    ) -> np.ndarray:  # fmt: skip
+        self,
+        start: np.ndarray,
+        maps: Sequence[Callable[[np.ndarray], np.ndarray]],
+        *,
+        noise: float,
+        sensitivity: float,
+        tail: int = 0,
+    ) -> np.ndarray:
         """The last of a chain: each of `maps` in turn, plus Gaussian noise of deviation noise * sensitivity.
 
         No map may move two points apart, and one row may change one map, by at most `sensitivity`
@@ -220,9 +227,7 @@ class Rng:
         """What a resumed run needs to go on bit for bit. Secret: for checkpoints, never for a release."""
         return {
             "seed": self.seed,
-            "streams": {
-                name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()
-            },
+            "streams": {name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()},
             "torch": {
                 f"{stream}/{device}": made.get_state().numpy().tolist()
                 for (stream, device), made in self._torch.items()
@@ -256,11 +261,7 @@ class Rng:
 
     def _scalar(self, kind: str, exact: float, scale: float) -> float:
         if self.seed is not None:
-            draw = (
-                self._streams["noise"].laplace()
-                if kind == "laplace"
-                else self._streams["noise"].standard_normal()
-            )
+            draw = self._streams["noise"].laplace() if kind == "laplace" else self._streams["noise"].standard_normal()
             return exact + scale * float(draw)
         return float(_opendp_scalar(kind, scale)(exact))
 
@@ -273,20 +274,18 @@ class Rng:
     def _gaussian_tensor(self, exact: Any, scale: Any) -> Any:
         import torch
 
-        from privaware import _kernels
+        from privaware.kernels import elementwise
 
         if exact.device.type == "cpu":
             kind = np.float64 if exact.dtype == torch.float64 else np.float32
-            draw = torch.from_numpy(
-                self._streams["noise"].standard_normal(tuple(exact.shape), dtype=kind)
-            ).to(exact.dtype)
+            draw = torch.from_numpy(self._streams["noise"].standard_normal(tuple(exact.shape), dtype=kind)).to(
+                exact.dtype
+            )
         else:
             generator = self.torch("noise", str(exact.device))
-            draw = torch.randn(
-                exact.shape, generator=generator, device=exact.device, dtype=exact.dtype
-            )
-            if _kernels.rows_of_one_scale(exact, scale):
-                return _kernels.noisy(exact, draw, scale, LATTICE)
+            draw = torch.randn(exact.shape, generator=generator, device=exact.device, dtype=exact.dtype)
+            if elementwise.rows_of_one_scale(exact, scale):
+                return elementwise.noisy(exact, draw, scale, LATTICE)
         step = lattice(scale)
         return draw.mul_(scale).add_(exact).div_(step).round_().mul_(step)
 
@@ -299,9 +298,7 @@ def lattice(scale: Any) -> Any:
     """
     if hasattr(scale, "log2"):
         return (scale * LATTICE).log2().floor().exp2()
-    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[
-        ()
-    ]
+    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[()]
 
 
 def _opendp_scalar(kind: str, scale: float) -> Any:
@@ -324,9 +321,7 @@ def _opendp_noisy_max(scale: float) -> Any:
 
     enable_features("contrib")
     domain = vector_domain(atom_domain(T=float, nan=False))
-    return make_noisy_max(
-        domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale)
-    )
+    return make_noisy_max(domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale))
 
 
 def _plain(state: Any) -> Any:

@@ -69,9 +69,7 @@ class Column:
         self._check_numbers()
         named = all(_text(word) for word in self.categories)
         self._expect(
-            named and len(set(self.categories)) == len(self.categories),
-            "distinct categories, as text",
-            self.categories,
+            named and len(set(self.categories)) == len(self.categories), "distinct categories, as text", self.categories
         )
 
     def _check_numbers(self) -> None:
@@ -230,13 +228,8 @@ class Schema:
 
     def json(self) -> dict[str, Any]:
         """Plain values for `model.json`."""
-        out = {
-            item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"
-        }
-        columns = [
-            {item.name: getattr(column, item.name) for item in fields(column)}
-            for column in self.columns
-        ]
+        out = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
+        columns = [{item.name: getattr(column, item.name) for item in fields(column)} for column in self.columns]
         made: dict[str, Any] = json.loads(json.dumps({**out, "columns": columns}))
         return made
 
@@ -253,9 +246,7 @@ def _construct(cls: type[Any], facts: Any, words: str) -> Any:
     _expect(isinstance(facts, dict), f"facts about the {words}", facts)
     known = {item.name for item in fields(cls)}
     if unknown := sorted(set(facts) - known):
-        raise WrongInput(
-            f"{words}: unknown entries {_shown(unknown)}; known are {', '.join(sorted(known))}"
-        )
+        raise WrongInput(f"{words}: unknown entries {_shown(unknown)}; known are {', '.join(sorted(known))}")
     try:
         return cls(**facts)
     except TypeError as problem:

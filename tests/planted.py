@@ -80,10 +80,7 @@ class NoisePerMicroBatch(Slope):
 
     def release(self, gradients, noise, rng):
         chunks = range(0, max(len(gradients), 1), 2)
-        return sum(
-            Slope.release(self, gradients[at : at + 2], noise / len(chunks) ** 0.5, rng)
-            for at in chunks
-        )
+        return sum(Slope.release(self, gradients[at : at + 2], noise / len(chunks) ** 0.5, rng) for at in chunks)
 
 
 class NoiseAfterTheMean(Slope):
@@ -98,9 +95,7 @@ class NoiseReused(Slope):
 
     def release(self, gradients, noise, rng):
         if not hasattr(rng, "drawn"):
-            rng.drawn = rng.gaussian(
-                np.zeros(gradients.shape[1]), noise=noise, sensitivity=self.norm
-            )
+            rng.drawn = rng.gaussian(np.zeros(gradients.shape[1]), noise=noise, sensitivity=self.norm)
         return self.clipped(gradients, self.norm).sum(axis=0) + rng.drawn
 
 
@@ -435,9 +430,7 @@ class Crowd:
     """Honest: a population, each member with its own sample and its own noise in one stacked call."""
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        return sum(
-            (Gaussian(noise=noise * k).sampled(rate=0.5) for k in (2, 3)), Gaussian(noise=noise)
-        )
+        return sum((Gaussian(noise=noise * k).sampled(rate=0.5) for k in (2, 3)), Gaussian(noise=noise))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Any:
         whole = rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0)
@@ -452,7 +445,5 @@ class CrowdMixed(Crowd):
     def run(self, data, noise, rng):
         counts = [[rng.poisson(len(data), 0.5).sum() * s] * 2 for s in (1.0, 7.0)]
         return rng.gaussian(
-            np.array(counts),
-            noise=noise * np.array([[2.0], [3.0]]),
-            sensitivity=np.array([[2.0], [2.0]]),
+            np.array(counts), noise=noise * np.array([[2.0], [3.0]]), sensitivity=np.array([[2.0], [2.0]])
         )

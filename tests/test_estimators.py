@@ -27,8 +27,7 @@ DELTA = 1e-5
 
 
 @parametrize_with_checks(
-    [PrivateClassifier(), PrivateRegressor()],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
+    [PrivateClassifier(), PrivateRegressor()], expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS
 )
 def test_scikit_learn_finds_no_fault(estimator, check):
     check(estimator)
@@ -292,7 +291,7 @@ class Fitted:
         self.estimator, self.patch = estimator, patch
 
     def run(self, data, noise, rng):
-        self.patch.setattr(import_module("privaware.fit"), "Rng", lambda seed: rng)
+        self.patch.setattr(import_module("privaware.workflow.fit"), "Rng", lambda seed: rng)
         return vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
 
 
@@ -333,8 +332,6 @@ def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monk
 @pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
 def test_a_planted_column_mean_is_seen(monkeypatch, bounded):
     data = rows_for(two_columns(bounded=True), 60)
-    mechanism = Fitted(
-        WithMeans(schema=two_columns(bounded=bounded), learner="linear"), monkeypatch
-    )
+    mechanism = Fitted(WithMeans(schema=two_columns(bounded=bounded), learner="linear"), monkeypatch)
     with pytest.raises(BrokenPromise, match="the release differs on neighbouring rows"):
         replay(mechanism, data, data.take(np.arange(59)), noise=1.0)

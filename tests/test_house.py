@@ -1,84 +1,136 @@
-"""Imports point down the storeys of the house, and no file of a folder imports its neighbour."""
+"""The house of the package: imports point down its storeys, nothing imports in a circle, and names are where one looks."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
-    {"errors", "_kernels", "_pool_kernels", "_block_kernels"},
-    {"events", "schema", "plugins", "_cell_kernels", "_convolution_kernels"},
-    {"noise", "accounting", "origin"},
+    {"_version", "errors"},
+    {"registry", "events", "schema", "metrics", "kernels"},
+    {"noise", "accounting"},
     {"data"},
-    {"mechanism", "ledger", "metrics", "models", "datasets", "space"},
+    {"mechanism", "ledger", "models", "datasets"},
     {"features"},
     {"descent", "model"},
-    {"learn", "attack", "search"},
-    {"select", "audit", "report"},
-    {"plan", "source", "folder", "verify", "predict", "catalogue"},
-    {"charge"},
-    {"fit", "train", "choose"},
-    {"explore"},
-    {"study", "bench", "estimators", "advise", "testing"},
+    {"learners", "attacks", "strategies"},
+    {"selectors"},
+    {"card"},
+    {"report"},
+    {"workflow"},
+    {"studies", "estimators", "testing"},
     {"papers"},
     {"cli"},
 ]
-LEVEL = {name: level for level, names in enumerate(STOREYS) for name in names}
+STOREY = {name: number for number, names in enumerate(STOREYS) for name in names}
+MODULES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
 
 
-def imports(path: Path) -> list[tuple[str, ...]]:
-    """What a file imports from the package, as parts of dotted names."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "privaware":
-            found += [(alias.name,) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("privaware."):
-            base = tuple(node.module.split(".")[1:])
-            found += [(*base, alias.name) for alias in node.names]
-        elif isinstance(node, ast.Import):
-            found += [
-                tuple(a.name.split(".")[1:]) for a in node.names if a.name.startswith("privaware.")
-            ]
-    return found
+def imported(source: str) -> set[str]:
+    """The modules of the package that a file imports: lazily, for its types only or as usual."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            joined = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else node.module for name in joined.values()}
+    return {name for name in names if name.split(".")[0] == "privaware"}
 
 
-def broken(here: tuple[str, ...], target: tuple[str, ...]) -> str:
-    """Why an import is not allowed, or nothing."""
-    if target[0].startswith("__"):
-        return ""
-    if target[0] not in LEVEL:
-        return f"{target[0]} has no storey"
-    if target[0] == here[0]:
-        own = (
-            len(target) < 2
-            or target[1].startswith("_")
-            or here[-1].startswith("_")
-            or len(here) == 1
-        )
-        inside = own or not (ROOT / target[0] / f"{target[1]}.py").exists()
-        return (
-            "" if inside or here[-1] == "__init__" else "a file of one folder imports its neighbour"
-        )
-    return "" if LEVEL[target[0]] < LEVEL[here[0]] else "an import points up"
+GRAPH = {name: imported(path.read_text()) for name, path in MODULES.items()}
 
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Every module that can reach itself, with the way it takes."""
+
+    def way_back(start: str) -> list[str]:
+        todo, seen = [[start]], {start}
+        while todo:
+            way = todo.pop()
+            for target in sorted(graph.get(way[-1], ())):
+                if target == start:
+                    return [*way, start]
+                if target not in seen:
+                    seen.add(target)
+                    todo.append([*way, target])
+        return []
+
+    return [way for name in graph if (way := way_back(name))]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_down(path: Path) -> None:
-    here = path.relative_to(ROOT).with_suffix("").parts
-    wrong = {".".join(target): why for target in imports(path) if (why := broken(here, target))}
-    assert not wrong
+def why_refused(module: str, target: str) -> str:
+    """Why one module may not import another, or nothing."""
+    here, there = module.split(".")[1:] or ["__init__"], target.split(".")[1:]
+    if not there or here == ["__init__"]:  # the package itself only passes on public names
+        return "" if here == ["__init__"] else "the package itself is imported"
+    if there[0] not in STOREY:
+        return f"{there[0]} has no storey"
+    if there[0] != here[0]:
+        return "" if STOREY[there[0]] < STOREY[here[0]] else "an import points up"
+    algorithms = len(here) > 1 and len(there) > 1 and not here[-1].startswith("_") and not there[-1].startswith("_")
+    listed = here[0] in ("learners", "selectors", "strategies", "attacks", "datasets", "models", "features", "papers")
+    inside = MODULES.get(target, ROOT).name == "__init__.py"
+    return "a file of one folder imports its neighbour" if algorithms and listed and not inside else ""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module: str) -> None:
+    assert {target: why for target in GRAPH[module] if (why := why_refused(module, target))} == {}
+
+
+def test_no_circle_of_imports() -> None:
+    graph = {name: targets - {"privaware"} for name, targets in GRAPH.items() if name != "privaware"}
+    assert circles(graph) == []
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) != []
+    lazy = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privaware.ledger import Ledger\n"
+    assert imported(lazy) == {"privaware.ledger"}
+    assert imported("def f():\n    from privaware import events") == {"privaware.events"}
 
 
 def test_an_import_that_points_up_is_seen() -> None:
-    assert broken(("events",), ("fit",)) == "an import points up"
-    assert (
-        broken(("learn", "linear"), ("learn", "pate", "Pate"))
-        == "a file of one folder imports its neighbour"
-    )
-    assert broken(("learn", "linear"), ("learn", "_rows", "rows_of")) == ""
+    assert why_refused("privaware.events", "privaware.workflow.fit") == "an import points up"
+    neighbours = why_refused("privaware.learners.linear", "privaware.learners.pate")
+    assert neighbours == "a file of one folder imports its neighbour"
+    assert why_refused("privaware.learners.linear", "privaware.learners._rows") == ""
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
+    """Every function of the package, and whether it is a Triton kernel."""
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                kernel = name.startswith("privaware.kernels.")
+                yield f"{name}.{node.name}", node, kernel
+
+
+PROMISED = {f"privaware.workflow.{verb}.{verb}" for verb in ("fit", "select", "search", "crossover", "train")}
+"""Signatures that `docs` promise to users."""
+
+
+def test_functions_are_short_and_take_few_arguments() -> None:
+    wrong = []
+    for name, node, kernel in functions():
+        if kernel or name in PROMISED or name.startswith("privaware.cli."):
+            continue
+        of = node.args
+        count = len(of.posonlyargs) + len(of.args) + len(of.kwonlyargs)
+        count -= bool(of.args) and of.args[0].arg in ("self", "cls")
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        if lines > 60 or count > 8:
+            wrong.append(f"{name}: {lines} lines, {count} arguments")
+    assert wrong == []
+
+
+def test_the_root_is_small() -> None:
+    assert len([path for path in ROOT.glob("*.py") if path.name != "__init__.py"]) <= 14

@@ -17,17 +17,7 @@ from hypothesis import strategies as st
 
 from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, Refused, WrongInput
-from privaware.events import (
-    NOTHING,
-    Composed,
-    Disjoint,
-    Event,
-    Gaussian,
-    Laplace,
-    Pure,
-    Unproven,
-    leaves,
-)
+from privaware.events import NOTHING, Composed, Disjoint, Event, Gaussian, Laplace, Pure, Unproven, leaves
 from privaware.ledger import Ledger, _chain, _spent
 
 DELTA = 1e-5
@@ -122,21 +112,14 @@ def test_the_limit_itself_can_be_spent(ledger: Ledger) -> None:
         tight.spend(pure(0.001), what="a crumb")
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     wishes=st.lists(
-        st.tuples(st.sampled_from([0.125, 0.25, 0.625]), st.sampled_from([None, "left", "right"])),
-        max_size=7,
+        st.tuples(st.sampled_from([0.125, 0.25, 0.625]), st.sampled_from([None, "left", "right"])), max_size=7
     )
 )
-def test_a_spend_is_taken_exactly_when_it_fits(
-    tmp_path: Path, wishes: list[tuple[float, str | None]]
-) -> None:
-    ledger = Ledger.create(
-        tmp_path / os.urandom(8).hex(), limit=1.0, delta=DELTA, partitions=("left", "right")
-    )
+def test_a_spend_is_taken_exactly_when_it_fits(tmp_path: Path, wishes: list[tuple[float, str | None]]) -> None:
+    ledger = Ledger.create(tmp_path / os.urandom(8).hex(), limit=1.0, delta=DELTA, partitions=("left", "right"))
     taken: list[tuple[float, str | None]] = []
     for epsilon, part in wishes:
         spent = dict.fromkeys((None, "left", "right"), 0.0)
@@ -247,10 +230,7 @@ def test_a_finished_run_cannot_be_resumed_nor_finished_twice(ledger: Ledger) -> 
     assert not ledger.finished("key")
     ledger.finish("key")
     assert ledger.finished("key")
-    for act in (
-        lambda: ledger.spend(pure(0.2), what="a fit", run="key"),
-        lambda: ledger.finish("key"),
-    ):
+    for act in (lambda: ledger.spend(pure(0.2), what="a fit", run="key"), lambda: ledger.finish("key")):
         with pytest.raises(WrongInput, match="already finished"):
             act()
     assert ledger.spent() == pytest.approx(accounting.epsilon(pure(0.2), DELTA))
@@ -261,9 +241,7 @@ def test_a_finished_run_cannot_be_resumed_nor_finished_twice(ledger: Ledger) -> 
 
 
 def test_the_limit_changes_only_on_the_record(ledger: Ledger, path: Path) -> None:
-    with pytest.raises(
-        WrongInput, match=r"expected limit 1.0 .* got 5.0; change it with --set-limit"
-    ):
+    with pytest.raises(WrongInput, match=r"expected limit 1.0 .* got 5.0; change it with --set-limit"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA)
     entry = ledger.set_limit(5, who="ann")
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")
@@ -287,18 +265,9 @@ def test_the_limit_never_goes_below_what_is_spent(ledger: Ledger, path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"delta": 1e-6},
-        {"unit": "label"},
-        {"relation": "replace_one"},
-        {"cap": 3},
-        {"partitions": []},
-    ],
+    "other", [{"delta": 1e-6}, {"unit": "label"}, {"relation": "replace_one"}, {"cap": 3}, {"partitions": []}]
 )
-def test_one_ledger_holds_one_delta_unit_and_relation(
-    ledger: Ledger, path: Path, other: dict[str, Any]
-) -> None:
+def test_one_ledger_holds_one_delta_unit_and_relation(ledger: Ledger, path: Path, other: dict[str, Any]) -> None:
     same = Ledger.open_or_create(path, limit=None, delta=None)
     assert same == ledger
     with pytest.raises(WrongInput, match=f"expected {next(iter(other))} .* use another ledger"):
@@ -359,9 +328,7 @@ def test_creating_works_without_hard_links(path: Path, monkeypatch: pytest.Monke
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "c?d=1", "e#f", "g%20h", "ñandú", "i&mode=memory", ":memory:", "'\""]
-)
+@pytest.mark.parametrize("name", ["a b", "c?d=1", "e#f", "g%20h", "ñandú", "i&mode=memory", ":memory:", "'\""])
 def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / f"{name}.ledger"
     path.parent.mkdir()
@@ -409,9 +376,7 @@ def test_threads_never_overspend(ledger: Ledger) -> None:
     assert Ledger.verify(ledger.path) == []
 
 
-def test_a_ledger_held_too_long_is_one_sentence(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_held_too_long_is_one_sentence(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_chain, "PATIENCE", 0.05)
     with _chain.locked(ledger.path):
         for act in (ledger.ready, ledger.spend):
@@ -478,9 +443,7 @@ def rewrite(path: Path, number: int, change: Callable[[dict[str, Any]], Any]) ->
     body = json.dumps(values, sort_keys=True, separators=(",", ":"))
     edit(
         path,
-        lambda db: db.execute(
-            "UPDATE entries SET body = ?, hash = ? WHERE number = ?", (body, digest(body), number)
-        ),
+        lambda db: db.execute("UPDATE entries SET body = ?, hash = ? WHERE number = ?", (body, digest(body), number)),
     )
 
 
@@ -509,10 +472,25 @@ def test_the_file_refuses_every_change(path: Path) -> None:
 
 
 FIELDS = [
-    (0, "facts"), (0, "previous"), (0, "time"), (0, "who"), (0, "kind"), (1, "event"), (1, "run"),
-    (1, "seed"), (1, "who"), (1, "what"), (1, "time"), (1, "number"), (2, "partition"), (3, "limit"),
-    (4, "previous"), (4, "event"), (5, "run"), (5, "kind"),
-]  # fmt: skip
+    (0, "facts"),
+    (0, "previous"),
+    (0, "time"),
+    (0, "who"),
+    (0, "kind"),
+    (1, "event"),
+    (1, "run"),
+    (1, "seed"),
+    (1, "who"),
+    (1, "what"),
+    (1, "time"),
+    (1, "number"),
+    (2, "partition"),
+    (3, "limit"),
+    (4, "previous"),
+    (4, "event"),
+    (5, "run"),
+    (5, "kind"),
+]
 
 
 def forge(values: dict[str, Any], name: str) -> None:
@@ -542,9 +520,7 @@ def test_any_changed_field_is_noticed(path: Path, number: int, name: str) -> Non
 
 
 @pytest.mark.parametrize(("number", "name"), [pair for pair in FIELDS if pair[0] < 5])
-def test_a_changed_field_with_a_fitting_hash_breaks_the_chain(
-    path: Path, number: int, name: str
-) -> None:
+def test_a_changed_field_with_a_fitting_hash_breaks_the_chain(path: Path, number: int, name: str) -> None:
     filled(path)
     rewrite(path, number, lambda values: forge(values, name))
     assert Ledger.verify(path) != []
@@ -568,10 +544,7 @@ def test_a_dropped_entry_is_noticed_after_renumbering(path: Path) -> None:
         path,
         lambda db: [
             db.execute("DELETE FROM entries WHERE number = 2"),
-            *(
-                db.execute(f"UPDATE entries SET number = {n - 1} WHERE number = {n}")
-                for n in (3, 4, 5)
-            ),
+            *(db.execute(f"UPDATE entries SET number = {n - 1} WHERE number = {n}") for n in (3, 4, 5)),
             db.execute("UPDATE sqlite_sequence SET seq = 4"),
         ],
     )
@@ -594,9 +567,7 @@ def test_an_entry_of_another_ledger_is_noticed(path: Path, tmp_path: Path) -> No
     filled(path)
     other = filled(tmp_path / "other").path
     _, body, own = rows(other)[4]
-    edit(
-        path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=4", (body, own))
-    )
+    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=4", (body, own)))
     assert any("does not follow" in problem for problem in Ledger.verify(path))
 
 
@@ -618,10 +589,7 @@ def test_a_whole_forged_chain_must_still_keep_to_its_limit(path: Path) -> None:
 
     def put(cheap: float) -> None:
         forged = respell(cheap)
-        edit(
-            path,
-            lambda db: db.executemany("UPDATE entries SET body=?, hash=? WHERE number=?", forged),
-        )
+        edit(path, lambda db: db.executemany("UPDATE entries SET body=?, hash=? WHERE number=?", forged))
 
     named = ledger.entries()[1].hash
     put(1.5)
@@ -633,23 +601,28 @@ def test_a_whole_forged_chain_must_still_keep_to_its_limit(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "{}", "[]", "null", "nonsense", "[" * 50_000, '{"kind":"spend"}', b"\xff\xfe", 7,
-     '{"kind":"spend","who":"a","what":"b","event":{"kind":["Pure"]}}',
-     '{"kind":"spend","who":"a","what":"b","event":{"kind":"Pure","epsilon":1e999}}',
-     '{"kind":"spend","who":"a","what":"b","event":{"kind":"Pure","epsilon":' + "9" * 400 + "}}",
-     '{"kind":"created","who":"a","what":"b","facts":{}}',
-     '{"kind":"created","who":"a","what":"b","facts":[]}'],
-)  # fmt: skip
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "nonsense",
+        "[" * 50_000,
+        '{"kind":"spend"}',
+        b"\xff\xfe",
+        7,
+        '{"kind":"spend","who":"a","what":"b","event":{"kind":["Pure"]}}',
+        '{"kind":"spend","who":"a","what":"b","event":{"kind":"Pure","epsilon":1e999}}',
+        '{"kind":"spend","who":"a","what":"b","event":{"kind":"Pure","epsilon":' + "9" * 400 + "}}",
+        '{"kind":"created","who":"a","what":"b","facts":{}}',
+        '{"kind":"created","who":"a","what":"b","facts":[]}',
+    ],
+)
 @pytest.mark.parametrize("number", [0, 5])
 def test_nonsense_in_an_entry_is_a_sentence(path: Path, body: Any, number: int) -> None:
     filled(path)
     own = digest(body) if isinstance(body, str) else "0" * 64
-    edit(
-        path,
-        lambda db: db.execute(
-            "UPDATE entries SET body=?, hash=? WHERE number=?", (body, own, number)
-        ),
-    )
+    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=?", (body, own, number)))
     problems = Ledger.verify(path)
     assert len(problems) >= 1
     assert all("\n" not in problem for problem in problems)
@@ -708,9 +681,7 @@ STRANGERS: list[Callable[[Path], Any]] = [
 
 
 @pytest.mark.parametrize("make", STRANGERS)
-def test_what_is_no_ledger_is_refused_and_left_alone(
-    path: Path, make: Callable[[Path], Any]
-) -> None:
+def test_what_is_no_ledger_is_refused_and_left_alone(path: Path, make: Callable[[Path], Any]) -> None:
     make(path)
     before = path.read_bytes() if path.is_file() else None
     acts: list[Callable[[], Any]] = [
@@ -730,9 +701,7 @@ def test_what_is_no_ledger_is_refused_and_left_alone(
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "path", ["no/such/folder/x.ledger", "", ".", "/", "a\0b", "x" * 5000, None, 3]
-)
+@pytest.mark.parametrize("path", ["no/such/folder/x.ledger", "", ".", "/", "a\0b", "x" * 5000, None, 3])
 def test_a_path_that_cannot_be_is_one_sentence(path: Any) -> None:
     for act in (Ledger.open, Ledger.verify, lambda p: Ledger.create(p, limit=1.0, delta=DELTA)):
         with pytest.raises(WrongInput) as no:
@@ -740,9 +709,7 @@ def test_a_path_that_cannot_be_is_one_sentence(path: Any) -> None:
         assert "\n" not in str(no.value)
 
 
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_flipped_bytes_are_noticed_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     sound = tmp_path / "sound"

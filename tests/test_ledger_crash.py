@@ -178,9 +178,7 @@ def folder() -> Iterator[Path]:
 def small_disk(folder: Path) -> Iterator[Path]:
     if not ROOT or not shutil.which("mount"):
         pytest.skip("needs the right to mount a small disk")
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True
-    )
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True)
     if mounted.returncode:
         pytest.skip("needs the right to mount a small disk")
     yield folder

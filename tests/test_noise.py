@@ -49,9 +49,7 @@ def test_randomised_response_keeps_the_truth_as_often_as_it_says() -> None:
 @pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
 def test_choosing_is_as_private_as_it_says(seed: int | None) -> None:
     rng = Rng(seed)
-    lower = sum(
-        rng.choose(np.array([0.0, 1.5]), epsilon=2.0, sensitivity=1.0) == 0 for _ in range(4000)
-    )
+    lower = sum(rng.choose(np.array([0.0, 1.5]), epsilon=2.0, sensitivity=1.0) == 0 for _ in range(4000))
     assert stats.binomtest(lower, 4000, math.exp(-1.5) / 2).pvalue > 1e-6
 
 
@@ -84,8 +82,7 @@ def test_p26_streams_are_separate_and_runs_differ() -> None:
     first.initial.random(10)
     zeros = np.zeros(5)
     assert np.array_equal(
-        first.gaussian(zeros, noise=1.0, sensitivity=1.0),
-        second.gaussian(zeros, noise=1.0, sensitivity=1.0),
+        first.gaussian(zeros, noise=1.0, sensitivity=1.0), second.gaussian(zeros, noise=1.0, sensitivity=1.0)
     )
     assert not np.array_equal(Rng().poisson(64, 0.5), Rng().poisson(64, 0.5))
 

@@ -14,9 +14,7 @@ from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(
-    lambda ab: (ab[0], ab[0] + ab[1])
-)
+BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda ab: (ab[0], ab[0] + ab[1]))
 
 
 @st.composite
@@ -25,16 +23,12 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     if kind == "category":
         words = draw(st.lists(NAMES, unique=True, max_size=4))
         missing = draw(st.sampled_from(["refuse", "category"]))
-        return Column(
-            name=name, kind=kind, categories=tuple(words), missing=missing, unseen="other"
-        )
+        return Column(name=name, kind=kind, categories=tuple(words), missing=missing, unseen="other")
     if kind != "number":
         return Column(name=name, kind=kind)
     low, high = draw(BOUNDS)
     bins = sorted(draw(st.sets(st.floats(-1e6, 1e6), max_size=3)))
-    return Column(
-        name=name, low=low, high=high, bins=tuple(bins), missing=draw(st.just((low + high) / 2))
-    )
+    return Column(name=name, low=low, high=high, bins=tuple(bins), missing=draw(st.just((low + high) / 2)))
 
 
 @st.composite
@@ -70,9 +64,7 @@ def test_numpy_numbers_are_written_plainly() -> None:
 
 
 def test_lists_and_tuples_make_equal_schemas() -> None:
-    listed = Schema(
-        columns=[Column(name="a", kind="category", categories=["x"])], classes=["n", "y"]
-    )  # type: ignore[arg-type]
+    listed = Schema(columns=[Column(name="a", kind="category", categories=["x"])], classes=["n", "y"])  # type: ignore[arg-type]
     assert listed == Schema.parse(listed.toml())
     assert hash(listed.columns[0]) == hash(Schema.parse(listed.toml()).columns[0])
 
@@ -131,8 +123,20 @@ def test_an_ill_formed_schema_is_never_born(facts: dict[str, object], words: str
         Schema(**facts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [None, 3, [], {}, {"columns": {}}, {"columns": [{}]}, {"columns": [3]},
-                                   {"columns": [], "extra": 1}, {"columns": [], "rows": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        3,
+        [],
+        {},
+        {"columns": {}},
+        {"columns": [{}]},
+        {"columns": [3]},
+        {"columns": [], "extra": 1},
+        {"columns": [], "rows": None},
+    ],
+)
 def test_a_tampered_json_schema_is_refused(value: object) -> None:
     with pytest.raises(WrongInput):
         Schema.from_json(value)
@@ -152,10 +156,13 @@ def test_bare_keeps_names_kinds_classes_and_rows_and_nothing_read_from_data() ->
     town = Column(name="t", kind="category", categories=("x",), missing="category")
     schema = Schema(columns=(known, town), classes=("n", "y"), rows=77, low=None)
     other = Schema(
-        columns=(Column(name="a", low=-9, high=9, missing="category"),
-                 Column(name="t", kind="category", categories=("p", "q"))),
-        classes=("n", "y"), rows=77,
-    )  # fmt: skip
+        columns=(
+            Column(name="a", low=-9, high=9, missing="category"),
+            Column(name="t", kind="category", categories=("p", "q")),
+        ),
+        classes=("n", "y"),
+        rows=77,
+    )
     assert schema.bare() == other.bare()
     assert not schema.bare().bounded
     assert schema.bare().assumed == (

@@ -109,11 +109,7 @@ def test_each_planted_bug_is_caught(bug: Any) -> None:
 
 def test_every_planted_bug_is_in_the_table() -> None:
     honest = {type(mechanism) for mechanism, _ in HONEST.values()}
-    there = {
-        thing
-        for thing in vars(planted).values()
-        if isinstance(thing, type) and thing.__module__ == "planted"
-    }
+    there = {thing for thing in vars(planted).values() if isinstance(thing, type) and thing.__module__ == "planted"}
     assert there - honest == set(CAUGHT)
 
 
@@ -192,10 +188,7 @@ def test_a_canary_of_ones_own_is_played() -> None:
 # The event that really happened.
 
 
-@given(
-    rates=st.lists(st.sampled_from([0.1, 0.25, 1.0]), min_size=1, max_size=5),
-    noise=st.floats(0.5, 8.0),
-)
+@given(rates=st.lists(st.sampled_from([0.1, 0.25, 1.0]), min_size=1, max_size=5), noise=st.floats(0.5, 8.0))
 def test_what_was_recorded_is_what_honest_descent_charges(rates: list[float], noise: float) -> None:
     rng = Recorder(0)
     for rate in rates:
@@ -241,9 +234,7 @@ def test_private_selection_is_not_priced_call_by_call() -> None:
 
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
             tried = 1 + int(rng.initial.integers(4))
-            return max(
-                rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0) for _ in range(tried)
-            )
+            return max(rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0) for _ in range(tried))
 
     assert check_mechanism(Best(), games=50) <= 1
 
@@ -253,9 +244,7 @@ def test_private_selection_is_not_priced_call_by_call() -> None:
 
 @given(seed=st.integers(0, 2**32), rows=st.integers(0, 12), front=st.booleans())
 @settings(max_examples=60)
-def test_masks_agree_on_common_rows_and_the_extra_row_is_in(
-    seed: int, rows: int, front: bool
-) -> None:
+def test_masks_agree_on_common_rows_and_the_extra_row_is_in(seed: int, rows: int, front: bool) -> None:
     class Masks:
         def __init__(self) -> None:
             self.seen: list[np.ndarray] = []
@@ -282,9 +271,7 @@ def test_masks_agree_on_common_rows_and_the_extra_row_is_in(
 def test_a_row_in_one_part_leaves_the_sample_of_the_other_alone() -> None:
     class Halves:
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
-            counts = [
-                float(rng.poisson(len(part), 0.5).sum()) for part in data.split(rng, (0.5, 0.5))
-            ]
+            counts = [float(rng.poisson(len(part), 0.5).sum()) for part in data.split(rng, (0.5, 0.5))]
             return [rng.gaussian(count, noise=noise, sensitivity=1.0) for count in counts]
 
     rows = rows_for(example(), 20)
@@ -296,12 +283,8 @@ def test_a_row_in_one_part_leaves_the_sample_of_the_other_alone() -> None:
     assert set(moved) == {frozenset({3}), frozenset({4})}
 
 
-@given(
-    scale=st.floats(0.1, 100.0), dimensions=st.integers(1, 6), kind=st.sampled_from(["l1", "l2"])
-)
-def test_the_distance_measured_is_the_norm_the_noise_needs(
-    scale: float, dimensions: int, kind: str
-) -> None:
+@given(scale=st.floats(0.1, 100.0), dimensions=st.integers(1, 6), kind=st.sampled_from(["l1", "l2"]))
+def test_the_distance_measured_is_the_norm_the_noise_needs(scale: float, dimensions: int, kind: str) -> None:
     exact = scale if kind == "l1" else scale / dimensions**0.5
     exact = scale / dimensions if kind == "l1" else exact
 

@@ -24,9 +24,7 @@ def folder() -> Path:
         return Path(named)
     home = Path.home()
     if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "privaware" / "Cache"
-        )
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "privaware" / "Cache"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "privaware"
     return Path(os.environ.get("XDG_CACHE_HOME", home / ".cache")) / "privaware"

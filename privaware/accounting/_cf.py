@@ -72,9 +72,7 @@ def bound_on_epsilon(t: float, k: float, delta: float) -> float:
     return (k - math.log(delta) + t * math.log(t) - (1 + t) * math.log1p(t)) / t
 
 
-def saddle(
-    curve: Callable[[float], float], height: Callable[[float, float], float], guess: float
-) -> float:
+def saddle(curve: Callable[[float], float], height: Callable[[float, float], float], guess: float) -> float:
     """The t > 0 that minimises `height(t, K(t))`, to a few per cent: any t is right, a near one is quick."""
 
     def f(u: float) -> float:
@@ -282,9 +280,7 @@ class Line:
             self._w.append((half * weights).ravel()[keep])
             left = edges[coarse]
             middle = left.mean(axis=1)
-            edges = np.concatenate(
-                [np.stack([left[:, 0], middle], 1), np.stack([middle, left[:, 1]], 1)]
-            )
+            edges = np.concatenate([np.stack([left[:, 0], middle], 1), np.stack([middle, left[:, 1]], 1)])
         return count
 
     def log_delta(self, epsilon: float) -> float:

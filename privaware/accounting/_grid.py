@@ -15,16 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.accounting._laws import (
-    Array,
-    Capped,
-    Law,
-    Normal,
-    Response,
-    SampledLaplace,
-    Shifted,
-    Table,
-)
+from privaware.accounting._laws import Array, Capped, Law, Normal, Response, SampledLaplace, Shifted, Table
 
 Profile = Callable[[Array], Array]
 
@@ -71,9 +62,7 @@ def discretise(law: Law, direction: str, width: float) -> Grid:
             overflow, pushed, usual = law.parts()
             if overflow == 0:
                 return discretise(usual, direction, width)
-            return _mixed(
-                overflow, discretise(pushed, direction, width), discretise(usual, direction, width)
-            )
+            return _mixed(overflow, discretise(pushed, direction, width), discretise(usual, direction, width))
         case SampledLaplace():
             return _laplace(law, direction, width)
         case Response() | Table():
@@ -106,9 +95,7 @@ def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid
     size = int(below[-1]) - low + 2
     index = (below - low).astype(np.int64)
     made = np.bincount(index, weights=probs * (1 - upper) * np.exp(-theta * rest), minlength=size)
-    made += np.bincount(
-        index + 1, weights=probs * upper * np.exp(theta * (width - rest)), minlength=size
-    )
+    made += np.bincount(index + 1, weights=probs * upper * np.exp(theta * (width - rest)), minlength=size)
     return Grid(width=width, low=low, probs=made)
 
 
@@ -129,9 +116,7 @@ def _described(law: Normal | Shifted, direction: str) -> tuple[Any, Profile]:
             return loss, lambda e: _sampled_profile(loss, noise, rate, direction, e)
         case Shifted(noise=noise, rate=rate, replace=True):
             _reachable((1 + 10 * noise) / noise**2 * 2)
-            loss = library.GaussianPrivacyLoss(
-                noise, sampling_prob=rate, adjacency_type=ways.REPLACE
-            )
+            loss = library.GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=ways.REPLACE)
             return loss, lambda e: _sampled_profile(loss, noise, rate, "replace", e)
         case Shifted(noise=noise, group=group):
             _reachable(group * (group + 10 * noise) / noise**2)
@@ -146,9 +131,7 @@ def _reachable(largest: float) -> None:
         raise OutOfReach
 
 
-def _sampled_profile(
-    loss: Any, noise: float, rate: float, direction: str, epsilons: Array
-) -> Array:
+def _sampled_profile(loss: Any, noise: float, rate: float, direction: str, epsilons: Array) -> Array:
     """The library's delta of a sampled Gaussian, its inversion of the loss done for all epsilons at once."""
     sign = -1.0 if direction == "add" else 1.0
     if direction == "replace":
@@ -188,9 +171,7 @@ def _laplace(law: SampledLaplace, direction: str, width: float) -> Grid:
     from dp_accounting.pld import privacy_loss_distribution as library
 
     _reachable(1 / law.noise)
-    pld = library.from_laplace_mechanism(
-        law.noise, value_discretization_interval=width, sampling_prob=law.rate
-    )
+    pld = library.from_laplace_mechanism(law.noise, value_discretization_interval=width, sampling_prob=law.rate)
     pmf = (pld._pmf_remove if direction == "remove" else pld._pmf_add).to_dense_pmf()
     return _trimmed(width, int(pmf._lower_loss), pmf._probs, float(pmf._infinity_mass))
 
@@ -223,9 +204,7 @@ def _balanced(grid: Grid, under_q: float) -> Grid:
         return grid
     shift, slope = np.linalg.solve(system, missing)
     factor = 1 + shift + slope * losses
-    return Grid(
-        width=grid.width, low=grid.low, probs=np.maximum(p * factor, 0.0), infinite=grid.infinite
-    )
+    return Grid(width=grid.width, low=grid.low, probs=np.maximum(p * factor, 0.0), infinite=grid.infinite)
 
 
 def _mixed(weight: float, a: Grid, b: Grid) -> Grid:

@@ -17,18 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "DIRECTIONS",
-    "Array",
-    "Capped",
-    "Law",
-    "Normal",
-    "Response",
-    "SampledLaplace",
-    "Shifted",
-    "Table",
-    "sample",
-]
+__all__ = ["DIRECTIONS", "Array", "Capped", "Law", "Normal", "Response", "SampledLaplace", "Shifted", "Table", "sample"]
 
 Array = NDArray[Any]
 DIRECTIONS = ("remove", "add")
@@ -203,11 +192,7 @@ class SampledLaplace(Law):
         return self.rate == 1
 
     def pure(self) -> float:
-        return (
-            math.log1p(self.rate * math.expm1(1 / self.noise))
-            if 1 / self.noise < 700
-            else 1 / self.noise
-        )
+        return math.log1p(self.rate * math.expm1(1 / self.noise)) if 1 / self.noise < 700 else 1 / self.noise
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         z = np.asarray(z)
@@ -309,9 +294,7 @@ def _log_mgf_laplace(z: Array, e: float) -> Array:
     top = np.maximum(np.real(z) * e, -(1 + np.real(z)) * e)
     near = np.abs(1 + 2 * z) < 1e-9
     safe = np.where(near, 0.0, z)
-    value = ((1 + safe) * np.exp(safe * e - top) + safe * np.exp(-(1 + safe) * e - top)) / (
-        1 + 2 * safe
-    )
+    value = ((1 + safe) * np.exp(safe * e - top) + safe * np.exp(-(1 + safe) * e - top)) / (1 + 2 * safe)
     limit = (1 + e / 2) * np.exp(-e / 2 - top)
     return top + np.log(np.where(near, limit, value))  # type: ignore[no-any-return]
 

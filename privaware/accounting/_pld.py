@@ -111,10 +111,7 @@ def profile(terms: Terms, aims: Sequence[float] = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)
 
 def _compose(terms: Terms, delta: float, direction: str) -> Total:
     widths = _widths(terms)
-    grids = [
-        (discretise(law, direction, width), count)
-        for (law, count), width in zip(terms.laws, widths)
-    ]
+    grids = [(discretise(law, direction, width), count) for (law, count), width in zip(terms.laws, widths)]
     theta = _tilt(terms, grids, delta)
     log_mgf = sum(count * grid.log_mgf(theta) for grid, count in grids)
     survive = terms.survive + sum(n * math.log1p(-grid.infinite) for grid, n in grids)
@@ -123,9 +120,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
     cut = sum(loss for _, loss in powers) + math.exp(-_TAIL)
     peak = log_mgf - theta * grid.losses()[0]
     # What the windows cut off above, relative to the tilted law, is counted as infinite.
-    lost = (
-        cut * math.exp(min(log_mgf - theta * float(grid.losses()[-1]), 0.0)) if peak < 700 else 0.0
-    )
+    lost = cut * math.exp(min(log_mgf - theta * float(grid.losses()[-1]), 0.0)) if peak < 700 else 0.0
     scale = math.exp(terms.survive)
     return Total(
         theta=theta,
@@ -208,9 +203,7 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
     span = sum(grid.width * len(grid.probs) for grid in powers)
     # A few bounded losses, tilted far, may all sit at their largest value: no spread at all.
     spread = max(math.sqrt(sum(grid.moments()[1] for grid in powers)), span / 200)
-    low, high = _window(
-        lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread
-    )
+    low, high = _window(lambda t: sum(count * grid.log_mgf(t) for grid, count in grids), theta, spread)
     low = max(low, sum(float(grid.losses()[0]) for grid in powers))
     high = min(high, sum(float(grid.losses()[-1]) for grid in powers))
     width = spread / 2000

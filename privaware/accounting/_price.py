@@ -12,14 +12,7 @@ import numpy as np
 from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._laws import Array
-from privaware.accounting._terms import (
-    Leaves,
-    Terms,
-    alternatives,
-    contains,
-    flatten,
-    pair_from_profile,
-)
+from privaware.accounting._terms import Leaves, Terms, alternatives, contains, flatten, pair_from_profile
 from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
 
@@ -96,9 +89,7 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
             out["rdp_classic"] = _rdp.convert(orders, curve, rest, classic=True)
     candidates = {
         "privacy_profile" if selected else "pld": out["pld"],
-        "papernot_steinke" if selected else "rdp": (
-            out["rdp"] if selected or out["pld"] is None else None
-        ),
+        "papernot_steinke" if selected else "rdp": (out["rdp"] if selected or out["pld"] is None else None),
     }
     if terms is not None:
         candidates["pure"] = _pure(terms, delta) if out["pld"] is None else None
@@ -143,11 +134,7 @@ def _only_curves(way: Leaves) -> bool:
 
 def _has_profile(event: Event) -> bool:
     if isinstance(event, Selected):
-        inner = (
-            [flatten(w, pair) for w in alternatives(event.event)]
-            if _no_selection(event.event)
-            else []
-        )
+        inner = [flatten(w, pair) for w in alternatives(event.event)] if _no_selection(event.event) else []
         return event.law != "poisson" and all(_composable(t) for t in inner)
     parts = getattr(event, "events", None) or [getattr(event, "event", None)]
     return all(_has_profile(part) for part in parts if isinstance(part, Event))
@@ -181,9 +168,7 @@ def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> Array:
 @lru_cache(maxsize=64)
 def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
     ways = alternatives(selected.event)
-    if any(
-        _failure(way) > 0 for way in ways
-    ):  # a run that may fail outright has no Renyi divergence
+    if any(_failure(way) > 0 for way in ways):  # a run that may fail outright has no Renyi divergence
         return np.full(len(orders), math.inf)
     base = np.max([_rdp_curve(way, orders) for way in ways], axis=0)
     chance = None
@@ -246,9 +231,7 @@ def pair(event: Event) -> tuple[Array, Array, float]:
         price = _selection.shift(event, run, _top(event.event, 1e-9))
         top = price + _top(event.event, 1e-11 / event.mean)
         epsilons = np.linspace(0.0, top, 4001)
-        deltas = np.where(
-            epsilons > price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0
-        )
+        deltas = np.where(epsilons > price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
     elif isinstance(event, Group):
         run, size = profile(event.event), event.size
         epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), 4001)

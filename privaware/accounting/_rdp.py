@@ -35,15 +35,10 @@ TENSORFLOW_ORDERS: tuple[float, ...] = (
     *(128.0, 256.0, 512.0),
 )
 _CHUNK = 128
-OPACUS_ORDERS: tuple[float, ...] = (
-    *(1 + x / 10 for x in range(1, 100)),
-    *(float(x) for x in range(12, 64)),
-)
+OPACUS_ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
 
 
-def epsilon(
-    terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False
-) -> float:
+def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, classic: bool = False) -> float:
     """The least epsilon over `orders`; chances of failure are taken out of delta first."""
     if terms.failure >= delta:
         return math.inf

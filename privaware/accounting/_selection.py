@@ -71,6 +71,4 @@ def shift(selected: Selected, profile: Profile, top: float) -> float:
     """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of hiding the number of runs."""
     eta, gamma = parameters(selected)
     tries = np.linspace(0.0, top, 4001)
-    return (1 + eta) * float(
-        np.min(np.logaddexp(tries, np.log((1 / gamma - 1) * profile(tries) + 1e-300)))
-    )
+    return (1 + eta) * float(np.min(np.logaddexp(tries, np.log((1 / gamma - 1) * profile(tries) + 1e-300))))

@@ -42,24 +42,41 @@ def fit(
 ) -> None:
     """Choose, charge and train the best releasable model."""
     from privaware.errors import WrongInput
-    from privaware.fit import fit as run
+    from privaware.workflow.fit import fit as run
 
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected --task classification or regression, got {task!r}")
     folder = out or Path(f"{Path(data).name}-model")
     made = run(
-        data, target=target, epsilon=epsilon, delta=delta, schema=schema, accept_schema=accept_schema,
-        private_schema=private_schema, unit=unit, cap=cap, public=public, learner=learner,
-        settings=_settings("--set", set_), task=task, test=test, ledger=ledger, limit=limit, time_limit=time_limit,
-        device=device, dry_run=dry_run, out=folder, seed=seed, say=say, confirm=confirm,
-    )  # fmt: skip
+        data,
+        target=target,
+        epsilon=epsilon,
+        delta=delta,
+        schema=schema,
+        accept_schema=accept_schema,
+        private_schema=private_schema,
+        unit=unit,
+        cap=cap,
+        public=public,
+        learner=learner,
+        settings=_settings("--set", set_),
+        task=task,
+        test=test,
+        ledger=ledger,
+        limit=limit,
+        time_limit=time_limit,
+        device=device,
+        dry_run=dry_run,
+        out=folder,
+        seed=seed,
+        say=say,
+        confirm=confirm,
+    )
     words = [made.sentence]
     score = made.internal["test_score"]
     if score is not None:
         constant = made.internal["constant_score"]
-        words.append(
-            f"internal, not for release: test score {score:.4f} (a constant gets {constant:.4f})"
-        )
+        words.append(f"internal, not for release: test score {score:.4f} (a constant gets {constant:.4f})")
     if made.out:
         words += [f"model folder: {made.out}", f"report: {Path(made.out) / 'report.html'}"]
     show(made.json(), words, json)
@@ -92,22 +109,36 @@ def select(
     json: o.JSON = False,
 ) -> None:
     """Choose columns worth their noise; the choice itself is charged."""
-    from privaware.choose import select as run
+    from privaware.workflow.select import select as run
 
     sizes = {"columns": columns, "population": population, "generations": generations}
     settings = {**_settings("--set", set_), **{k: v for k, v in sizes.items() if v is not None}}
     made = run(
-        data, target=target, method=method, epsilon=epsilon, delta=delta, settings=settings, schema=schema,
-        accept_schema=accept_schema, private_schema=private_schema, unit=unit, cap=cap, task=task, ledger=ledger,
-        limit=limit, dry_run=dry_run, out=out, seed=seed, say=say, confirm=confirm,
-    )  # fmt: skip
+        data,
+        target=target,
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        settings=settings,
+        schema=schema,
+        accept_schema=accept_schema,
+        private_schema=private_schema,
+        unit=unit,
+        cap=cap,
+        task=task,
+        ledger=ledger,
+        limit=limit,
+        dry_run=dry_run,
+        out=out,
+        seed=seed,
+        say=say,
+        confirm=confirm,
+    )
     shown = list(made.columns or ())
     show(made.json(), [*shown, f"epsilon {made.epsilon:.4g} at delta {made.delta:g}"], json)
 
 
-@verbs.command(
-    epilog="Example: privaware search digits --space fcn --strategy rs --epsilon 5 --trials 20"
-)
+@verbs.command(epilog="Example: privaware search digits --space fcn --strategy rs --epsilon 5 --trials 20")
 def search(
     data: o.DATA,
     target: o.TARGET = None,
@@ -140,18 +171,42 @@ def search(
     json: o.JSON = False,
 ) -> None:
     """Find an architecture and settings that bear the noise; the search itself is charged."""
-    from privaware.explore import search as run
+    from privaware.workflow.search import search as run
 
     if epsilon is None and model_epsilon is None:
         epsilon = 1.0
     made = run(
-        data, target=target, space=space, strategy=strategy, epsilon=epsilon, model_epsilon=model_epsilon,
-        delta=delta, trials=trials, settings=_settings("--set", set_), options=_settings("--option", option),
-        held_out=held_out, public=public, workflow=workflow, workers=workers, ray=ray, schema=schema,
-        accept_schema=accept_schema, private_schema=private_schema, unit=unit, cap=cap, task=task, test=test,
-        ledger=ledger, limit=limit, device=device, dry_run=dry_run, out=out or Path(f"{Path(data).name}-model"),
-        seed=seed, say=say, confirm=confirm,
-    )  # fmt: skip
+        data,
+        target=target,
+        space=space,
+        strategy=strategy,
+        epsilon=epsilon,
+        model_epsilon=model_epsilon,
+        delta=delta,
+        trials=trials,
+        settings=_settings("--set", set_),
+        options=_settings("--option", option),
+        held_out=held_out,
+        public=public,
+        workflow=workflow,
+        workers=workers,
+        ray=ray,
+        schema=schema,
+        accept_schema=accept_schema,
+        private_schema=private_schema,
+        unit=unit,
+        cap=cap,
+        task=task,
+        test=test,
+        ledger=ledger,
+        limit=limit,
+        device=device,
+        dry_run=dry_run,
+        out=out or Path(f"{Path(data).name}-model"),
+        seed=seed,
+        say=say,
+        confirm=confirm,
+    )
     words = [made.sentence] if made.sentence else []
     words.append(
         f"epsilon {made.epsilon_total:.4g} in all, {made.epsilon_model:.4g} for one model, "
@@ -192,14 +247,32 @@ def crossover(
     json: o.JSON = False,
 ) -> None:
     """Up to which epsilon the simpler of two models is better; every training is charged."""
-    from privaware.study.crossover import crossover as run
+    from privaware.workflow.crossover import crossover as run
 
     made = run(
-        data, simple=simple, complex=complex_, epsilons=_numbers("--epsilons", epsilons), repeats=repeats,
-        target=target, delta=delta, settings=_settings("--set", set_), schema=schema, accept_schema=accept_schema,
-        private_schema=private_schema, unit=unit, cap=cap, task=task, ledger=ledger, limit=limit, device=device,
-        dry_run=dry_run, out=out, seed=seed, say=say, confirm=confirm,
-    )  # fmt: skip
+        data,
+        simple=simple,
+        complex=complex_,
+        epsilons=_numbers("--epsilons", epsilons),
+        repeats=repeats,
+        target=target,
+        delta=delta,
+        settings=_settings("--set", set_),
+        schema=schema,
+        accept_schema=accept_schema,
+        private_schema=private_schema,
+        unit=unit,
+        cap=cap,
+        task=task,
+        ledger=ledger,
+        limit=limit,
+        device=device,
+        dry_run=dry_run,
+        out=out,
+        seed=seed,
+        say=say,
+        confirm=confirm,
+    )
     words = [] if made.crossover is None else [f"crossover epsilon: {made.crossover.sentence}"]
     for at, low in enumerate(made.curves["simple"]):
         high = made.curves["complex"][at]
@@ -221,7 +294,7 @@ def _numbers(name: str, text: str) -> list[float]:
 
 def _settings(option: str, pairs: list[str] | None) -> dict[str, Any]:
     from privaware.errors import WrongInput
-    from privaware.plugins import settings
+    from privaware.registry import settings
 
     try:
         return settings(pairs or [])

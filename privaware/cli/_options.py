@@ -19,44 +19,28 @@ _BUILTIN = "A built-in data set."
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
 NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False)]
-MODEL = Annotated[
-    Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)
-]
+MODEL = Annotated[Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)]
 TARGET = Annotated[str | None, _option("The column to predict. Built-in data bring their own.")]
 EPSILON = Annotated[float, _option("The privacy budget of this run. Smaller is more private.")]
 DELTA = Annotated[float, _option("The chance that the guarantee fails; well below 1 / rows.")]
-SCHEMA = Annotated[
-    Path | None, _option("What is public, in TOML (start one with `privaware schema`).")
-]
+SCHEMA = Annotated[Path | None, _option("What is public, in TOML (start one with `privaware schema`).")]
 ACCEPT = Annotated[bool, _option(_ACCEPT, "--accept-schema")]
-PRIVATE = Annotated[
-    bool, _option("Pay for bounds and categories from the budget.", "--private-schema")
-]
+PRIVATE = Annotated[bool, _option("Pay for bounds and categories from the budget.", "--private-schema")]
 UNIT = Annotated[str | None, _option(_UNIT)]
 CAP = Annotated[int, _option("With --unit COLUMN: how many rows of one person are used at most.")]
 PUBLIC = Annotated[str | None, _option("Public rows, for learners that need them.")]
-TASK = Annotated[
-    str | None, _option("classification or regression, where the target could be either.")
-]
-LEDGER = Annotated[
-    Path | None, _option("The ledger of the data set. Default: DATA.ledger beside the file.")
-]
-LIMIT = Annotated[
-    float | None, _option("The total epsilon of a new ledger. Default: the epsilon asked for.")
-]
+TASK = Annotated[str | None, _option("classification or regression, where the target could be either.")]
+LEDGER = Annotated[Path | None, _option("The ledger of the data set. Default: DATA.ledger beside the file.")]
+LIMIT = Annotated[float | None, _option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
 SEED = Annotated[int | None, _option("Makes the run reproducible and the result NOT for release.")]
 JSON = Annotated[bool, _option("One JSON object on standard output, nothing else.", "--json")]
 
 LEARNER = Annotated[str, _option("One of `privaware list learners`, or auto.")]
-SET = Annotated[
-    list[str] | None, _option("A setting of the learner, as NAME=VALUE; repeatable.", "--set")
-]
+SET = Annotated[list[str] | None, _option("A setting of the learner, as NAME=VALUE; repeatable.", "--set")]
 TEST = Annotated[str | None, _option("Rows to score the model on, for your eyes only.")]
 TIME_LIMIT = Annotated[float | None, _option("About how many seconds training may take.")]
 DEVICE = Annotated[str, _option("cpu, or cuda where there is one.")]
-DRY_RUN = Annotated[
-    bool, _option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")
-]
+DRY_RUN = Annotated[bool, _option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")]
 FOLDER = Annotated[Path | None, _option("The model folder to make. Default: DATA-model.")]
 
 METHOD = Annotated[str, _option("One of `privaware list selectors`.")]
@@ -67,31 +51,17 @@ SELECTION = Annotated[Path | None, _option("A folder to make, with the choice in
 COMPARISON = Annotated[Path | None, _option("A folder to make, with crossover.json and a plot.")]
 EPSILONS = Annotated[str, _option("The epsilons to try, rising, with commas.")]
 REPEATS = Annotated[int, _option("How often each model is trained at each epsilon.")]
-_CONTENDER = (
-    "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
-)
+_CONTENDER = "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
 SIMPLE = Annotated[str, _option(f"The simple model: {_CONTENDER}", "--simple")]
 COMPLEX = Annotated[str, _option(f"The complex model: {_CONTENDER}", "--complex")]
 SPACE = Annotated[str, _option("One of `privaware list spaces`, or a TOML file of your own.")]
 STRATEGY = Annotated[str, _option("One of `privaware list strategies`.")]
-TOTAL = Annotated[
-    float | None, _option("The budget of the search and its model together.", "--epsilon")
-]
-MODEL_EPSILON = Annotated[
-    float | None, _option("The budget of one model; the total follows from the strategy.")
-]
+TOTAL = Annotated[float | None, _option("The budget of the search and its model together.", "--epsilon")]
+MODEL_EPSILON = Annotated[float | None, _option("The budget of one model; the total follows from the strategy.")]
 TRIALS = Annotated[int | None, _option("How many candidates (on average, where it is a secret).")]
-OPTION = Annotated[
-    list[str] | None, _option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")
-]
-SEARCH_PUBLIC = Annotated[
-    str | None, _option("Public rows like these: searching them is free.", "--public")
-]
-WORKFLOW = Annotated[
-    str, _option("aware, or standard: search without noise, to compare on built-in data.")
-]
+OPTION = Annotated[list[str] | None, _option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")]
+SEARCH_PUBLIC = Annotated[str | None, _option("Public rows like these: searching them is free.", "--public")]
+WORKFLOW = Annotated[str, _option("aware, or standard: search without noise, to compare on built-in data.")]
 WORKERS = Annotated[int, _option("Processes that train candidates.")]
-RAY = Annotated[
-    str | None, _option("The address of a Ray cluster that trains candidates, or auto.")
-]
+RAY = Annotated[str | None, _option("The address of a Ray cluster that trains candidates, or auto.")]
 HELD_OUT = Annotated[float, _option("The share of rows that scores candidates and trains none.")]

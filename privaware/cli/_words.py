@@ -24,7 +24,5 @@ def confirm(schema: Any) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     say(schema.toml())
-    say(
-        "This draft was read off the rows; if you accept it, all of the above is treated as public."
-    )
+    say("This draft was read off the rows; if you accept it, all of the above is treated as public.")
     return typer.confirm("Accept it?", err=True)

@@ -23,17 +23,13 @@ MANY = 100
 """A draft proposes no more classes than this: beyond it the target is an identifier or free text."""
 
 
-def draft(
-    raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1
-) -> Schema:
+def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
     """A schema read off the rows, for a person to confirm: all of it is thereby assumed public."""
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {short(task)}")
     values = target_of(raw, target)
     if len(values) == 0:
-        raise WrongInput(
-            "expected at least one row to draft a schema from, got none; write the schema yourself"
-        )
+        raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
     facts = {
         **_draft_target(values, task),
         "target": target,

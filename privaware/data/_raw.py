@@ -45,9 +45,7 @@ def read(source: Any) -> Raw:
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(frame=_named(source, "the DataFrame"))
     if not isinstance(source, (str, os.PathLike)):
-        raise WrongInput(
-            f"expected the path of a data file or a pandas DataFrame, got {type(source).__name__}"
-        )
+        raise WrongInput(f"expected the path of a data file or a pandas DataFrame, got {type(source).__name__}")
     path = Path(source)
     try:
         if path.is_dir():
@@ -59,9 +57,7 @@ def read(source: Any) -> Raw:
             )
         return _reader(path)(path)
     except OSError as problem:
-        raise WrongInput(
-            f"cannot read {short(path.name)}: {problem.strerror or problem!s:.120}"
-        ) from None
+        raise WrongInput(f"cannot read {short(path.name)}: {problem.strerror or problem!s:.120}") from None
 
 
 def _reader(path: Path) -> Callable[[Path], Raw]:
@@ -75,8 +71,7 @@ def _reader(path: Path) -> Callable[[Path], Raw]:
     }
     if path.suffix.lower() not in readers:
         raise WrongInput(
-            f"expected {', '.join(readers)} or a folder of images, got {short(path.name)}; "
-            "convert it to one of these"
+            f"expected {', '.join(readers)} or a folder of images, got {short(path.name)}; convert it to one of these"
         )
     return readers[path.suffix.lower()]
 
@@ -110,26 +105,16 @@ def _csv(path: Path) -> Raw:
 
     text = path.read_bytes()
     if b"\0" in text:
-        raise WrongInput(
-            f"expected {short(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text"
-        )
+        raise WrongInput(f"expected {short(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text")
     separator = "," if path.suffix.lower() == ".csv" else "\t"
-    if (
-        separator == "," and b', "' in text
-    ):  # a quoted field after a space; what is within quotes only loses a space
+    if separator == "," and b', "' in text:  # a quoted field after a space; what is within quotes only loses a space
         text = re.sub(rb', +"(?!")', b',"', text)
     with _whole(path, "CSV in UTF-8 with a header line and as many fields in every row"):
         table = csv.read_csv(
             pa.py_buffer(text),
-            csv.ReadOptions(
-                autogenerate_column_names=True,
-                use_threads=False,
-                block_size=max(len(text), 1 << 20),
-            ),
+            csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
             csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            csv.ConvertOptions(
-                column_types={f"f{at}": pa.string() for at in range(_width(text, separator))}
-            ),
+            csv.ConvertOptions(column_types={f"f{at}": pa.string() for at in range(_width(text, separator))}),
         )
         names = [str(column[0]).strip() for column in table.columns]
         if _unclosed(text, str(table.column(table.num_columns - 1)[-1])):
@@ -162,9 +147,7 @@ def _named(frame: pd.DataFrame, where: str) -> pd.DataFrame:
             f"{names.index('') + 1} of {len(names)}"
         )
     if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise WrongInput(
-            f"expected distinct column names in {short(where)}, got {some(twice)} twice"
-        )
+        raise WrongInput(f"expected distinct column names in {short(where)}, got {some(twice)} twice")
     return frame.set_axis(names, axis=1)
 
 
@@ -186,9 +169,7 @@ def _npz(path: Path) -> Raw:
         found = archive.files
         arrays = {name: archive[name] for name in ("x", "y", "x_test", "y_test") if name in found}
     if "x" not in arrays:
-        raise WrongInput(
-            f"expected an array x (and y) in {short(path.name)}, got {some(found) or 'none at all'}"
-        )
+        raise WrongInput(f"expected an array x (and y) in {short(path.name)}, got {some(found) or 'none at all'}")
     made = _arrays(arrays["x"], arrays.get("y"), path.name)
     if "x_test" not in arrays:
         return made
@@ -220,15 +201,10 @@ def _arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 def _folder(path: Path) -> Raw:
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir())
     files = [
-        (file, folder.name)
-        for folder in folders
-        for file in sorted(folder.iterdir())
-        if file.suffix.lower() in IMAGES
+        (file, folder.name) for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in IMAGES
     ]
     if not files:
-        raise WrongInput(
-            f"expected one sub-folder of images for each class in {short(path.name)}, got no image"
-        )
+        raise WrongInput(f"expected one sub-folder of images for each class in {short(path.name)}, got no image")
     images = [_image(file) for file, _ in files]
     size = images[0].shape[:2]
     for (file, _), image in zip(files, images, strict=True):

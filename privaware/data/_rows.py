@@ -33,9 +33,7 @@ class Data:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
-            raise WrongInput(
-                f"expected as many labels as rows, got {len(self.y)} labels for {len(self.x)} rows"
-            )
+            raise WrongInput(f"expected as many labels as rows, got {len(self.y)} labels for {len(self.x)} rows")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -95,11 +93,7 @@ class Data:
         columns = {name: self.x[:, at] for at, name in enumerate(names)}
         frame = pd.DataFrame(columns, index=range(len(self)))
         coded = type(self).of(Raw(frame=frame), schema, labelled=False)
-        y = (
-            self.y
-            if schema.classes or schema.low is None
-            else np.clip(self.y, schema.low, schema.high)
-        )
+        y = self.y if schema.classes or schema.low is None else np.clip(self.y, schema.low, schema.high)
         return replace(coded, y=y)
 
     @classmethod
@@ -118,8 +112,7 @@ def _columns(raw: Raw, schema: Schema, loose: bool) -> np.ndarray:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     if absent := [column.name for column in schema.used if column.name not in frame.columns]:
         raise WrongInput(
-            f"the schema names {some(absent)}, the data have {some(frame.columns)}; "
-            "edit one to match the other"
+            f"the schema names {some(absent)}, the data have {some(frame.columns)}; edit one to match the other"
         )
     if schema.form == "text":
         return _texts([frame[column.name] for column in schema.used], len(frame))
@@ -147,12 +140,19 @@ def _numbers(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
     numbers, gaps = numbers_of(values)
     wrong = np.isnan(numbers) & ~gaps
     if wrong.any():
-        _refuse(column, wrong, f"expected a number, got {short(values.iloc[_first(wrong)])}; "
-                'mend the row or declare kind = "category" or "ignore"')  # fmt: skip
+        _refuse(
+            column,
+            wrong,
+            f"expected a number, got {short(values.iloc[_first(wrong)])}; "
+            'mend the row or declare kind = "category" or "ignore"',
+        )
     gone = ~np.isfinite(numbers)
     if column.missing == "refuse" and gone.any():
-        _refuse(column, gone, "the value is missing or infinite; mend the row or declare "
-                'missing = "category" or a number to fill in')  # fmt: skip
+        _refuse(
+            column,
+            gone,
+            'the value is missing or infinite; mend the row or declare missing = "category" or a number to fill in',
+        )
     if loose:
         return np.where(gone, np.nan, numbers).astype(object)
     fill = np.nan if isinstance(column.missing, str) else float(column.missing)
@@ -169,8 +169,11 @@ def _categories(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
         return np.where(gaps, "", words.map(str, object))
     unseen = words.map(lambda word: word not in codes, bool) & ~gaps
     if column.unseen == "refuse" and unseen.any():
-        _refuse(column, unseen, f"{short(words[_first(unseen)])} is not a declared category; "
-                'add it or declare unseen = "other"')  # fmt: skip
+        _refuse(
+            column,
+            unseen,
+            f'{short(words[_first(unseen)])} is not a declared category; add it or declare unseen = "other"',
+        )
     return words.map(lambda word: codes.get(word, len(codes)), float)
 
 
@@ -189,8 +192,7 @@ def _targets(raw: Raw, schema: Schema) -> np.ndarray:
         if not np.isfinite(numbers).all():
             at = _first(~np.isfinite(numbers))
             raise WrongInput(
-                f"target {short(schema.target)}, row {at + 1}: expected a finite number, "
-                f"got {short(values.iloc[at])}"
+                f"target {short(schema.target)}, row {at + 1}: expected a finite number, got {short(values.iloc[at])}"
             )
         return numbers if schema.low is None else np.clip(numbers, schema.low, schema.high)
     words = words_of(values)
@@ -230,9 +232,7 @@ def _images(raw: Raw, schema: Schema) -> np.ndarray:
     if images.shape[1:] == (1, *schema.shape[1:]) and schema.shape[0] == 3:
         images = np.repeat(images, 3, axis=1)
     if images.shape[1:] != schema.shape:
-        raise WrongInput(
-            f"expected images of shape {list(schema.shape)}, got {list(images.shape[1:])}"
-        )
+        raise WrongInput(f"expected images of shape {list(schema.shape)}, got {list(images.shape[1:])}")
     if images.dtype.kind != "f":
         top = {"bool": 1, "uint16": 65535}.get(str(images.dtype), 255)
         return np.clip(images.astype(np.float32) / top, 0, 1)
@@ -256,9 +256,7 @@ def _capped(raw: Raw, schema: Schema) -> np.ndarray:
     frame = raw.frame
     if frame is None or schema.unit not in frame.columns:
         known = [] if frame is None else frame.columns
-        raise WrongInput(
-            f"expected the unit column {short(schema.unit)} among the columns, got {some(known)}"
-        )
+        raise WrongInput(f"expected the unit column {short(schema.unit)} among the columns, got {some(known)}")
     words = words_of(frame[schema.unit])
     if words.gaps().any():
         raise WrongInput(

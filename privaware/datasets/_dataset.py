@@ -12,8 +12,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from privaware.data import Data
+from privaware.datasets._download import File, locate, present
 from privaware.errors import WrongInput
-from privaware.origin import File, locate, present
 from privaware.schema import Schema
 
 Read = Callable[[Path | None, Schema], tuple[Data, Data]]
@@ -85,15 +85,11 @@ class Source:
         private, pool = np.arange(schema.rows), np.arange(schema.rows, self.facts.rows)
         aside = train.take(pool)
         aside = replace(aside, y=np.zeros_like(aside.y))
-        return Dataset(
-            name=self.name, schema=schema, train=train.take(private), test=test, public=aside
-        )
+        return Dataset(name=self.name, schema=schema, train=train.take(private), test=test, public=aside)
 
     def _count(self, part: str, got: int, rows: int) -> None:
         if got != rows:
-            raise WrongInput(
-                f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again"
-            )
+            raise WrongInput(f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again")
 
 
 def _named(name: str, sentence: str) -> str:
@@ -115,9 +111,7 @@ def order(name: str, rows: int) -> np.ndarray:
 def cut(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
     """Both parts of `rows` that came without a split: the first of the public order train."""
     if len(data) != rows:
-        raise WrongInput(
-            f"expected {rows} rows as published, got {len(data)}; fetch the files again"
-        )
+        raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
     at = order(name, len(data))
     return data.take(at[:train]), data.take(at[train : train + test])
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.datasets._dataset import pictures
+from privaware.datasets._download import File
 from privaware.errors import WrongInput
-from privaware.origin import File
 from privaware.schema import Schema
 
 PARTS = ("train", "t10k")
@@ -44,9 +44,7 @@ def _array(path: Path) -> np.ndarray:
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise WrongInput(f"expected {path.name!r} as a gzip file, got other bytes") from None
     axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
-    shape = (
-        tuple(int(size) for size in np.frombuffer(raw, ">u4", count=axes, offset=4)) if axes else ()
-    )
+    shape = tuple(int(size) for size in np.frombuffer(raw, ">u4", count=axes, offset=4)) if axes else ()
     if not axes or len(raw) != 4 + 4 * axes + math.prod(shape):
         raise WrongInput(f"expected {path.name!r} as an IDX file of bytes, got something else")
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)

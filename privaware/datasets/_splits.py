@@ -20,9 +20,7 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
     `parts(mnist.train, 36000, 24000)[0]` and validates on the other.
     """
     if min(sizes, default=0) < 1 or sum(sizes) > len(data):
-        raise WrongInput(
-            f"expected sizes of at least 1 that sum to at most {len(data)}, got {list(sizes)}"
-        )
+        raise WrongInput(f"expected sizes of at least 1 that sum to at most {len(data)}, got {list(sizes)}")
     at = order("parts", len(data)) if shuffled else np.arange(len(data))
     ends = np.cumsum(sizes)
     return tuple(

@@ -21,34 +21,95 @@ from pathlib import Path
 
 from privaware.data import Data, Raw
 from privaware.datasets._dataset import Source
-from privaware.origin import File
+from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
 
 HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
 WORKCLASS = (
-    "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov", "Without-pay",
-    "Never-worked", "?",
-)  # fmt: skip
+    "Private",
+    "Self-emp-not-inc",
+    "Self-emp-inc",
+    "Federal-gov",
+    "Local-gov",
+    "State-gov",
+    "Without-pay",
+    "Never-worked",
+    "?",
+)
 MARITAL = (
-    "Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Married-spouse-absent",
+    "Married-civ-spouse",
+    "Divorced",
+    "Never-married",
+    "Separated",
+    "Widowed",
+    "Married-spouse-absent",
     "Married-AF-spouse",
-)  # fmt: skip
+)
 OCCUPATION = (
-    "Tech-support", "Craft-repair", "Other-service", "Sales", "Exec-managerial", "Prof-specialty",
-    "Handlers-cleaners", "Machine-op-inspct", "Adm-clerical", "Farming-fishing", "Transport-moving",
-    "Priv-house-serv", "Protective-serv", "Armed-Forces", "?",
-)  # fmt: skip
+    "Tech-support",
+    "Craft-repair",
+    "Other-service",
+    "Sales",
+    "Exec-managerial",
+    "Prof-specialty",
+    "Handlers-cleaners",
+    "Machine-op-inspct",
+    "Adm-clerical",
+    "Farming-fishing",
+    "Transport-moving",
+    "Priv-house-serv",
+    "Protective-serv",
+    "Armed-Forces",
+    "?",
+)
 RELATIONSHIP = ("Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried")
 RACE = ("White", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other", "Black")
 COUNTRY = (
-    "United-States", "Cambodia", "England", "Puerto-Rico", "Canada", "Germany", "Outlying-US(Guam-USVI-etc)",
-    "India", "Japan", "Greece", "South", "China", "Cuba", "Iran", "Honduras", "Philippines", "Italy", "Poland",
-    "Jamaica", "Vietnam", "Mexico", "Portugal", "Ireland", "France", "Dominican-Republic", "Laos", "Ecuador",
-    "Taiwan", "Haiti", "Columbia", "Hungary", "Guatemala", "Nicaragua", "Scotland", "Thailand", "Yugoslavia",
-    "El-Salvador", "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?",
-)  # fmt: skip
+    "United-States",
+    "Cambodia",
+    "England",
+    "Puerto-Rico",
+    "Canada",
+    "Germany",
+    "Outlying-US(Guam-USVI-etc)",
+    "India",
+    "Japan",
+    "Greece",
+    "South",
+    "China",
+    "Cuba",
+    "Iran",
+    "Honduras",
+    "Philippines",
+    "Italy",
+    "Poland",
+    "Jamaica",
+    "Vietnam",
+    "Mexico",
+    "Portugal",
+    "Ireland",
+    "France",
+    "Dominican-Republic",
+    "Laos",
+    "Ecuador",
+    "Taiwan",
+    "Haiti",
+    "Columbia",
+    "Hungary",
+    "Guatemala",
+    "Nicaragua",
+    "Scotland",
+    "Thailand",
+    "Yugoslavia",
+    "El-Salvador",
+    "Trinadad&Tobago",
+    "Peru",
+    "Hong",
+    "Holand-Netherlands",
+    "?",
+)
 GAINS = (1, 3_000, 4_000, 5_000, 6_000, 7_000, 10_000, 15_000, 20_000, 50_000)
 LOSSES = (1, 1_000, 1_500, 1_750, 2_000, 2_250, 2_500, 3_000)
 
@@ -70,9 +131,7 @@ COLUMNS = (
     _category("sex", ("Female", "Male")),
     Column(name="capital-gain", low=0, high=99_999, bins=GAINS),
     Column(name="capital-loss", low=0, high=5_000, bins=LOSSES),
-    Column(
-        name="hours-per-week", low=1, high=99, bins=(10, 20, 30, 35, 40, 41, 45, 50, 55, 60, 70)
-    ),
+    Column(name="hours-per-week", low=1, high=99, bins=(10, 20, 30, 35, 40, 41, 45, 50, 55, 60, 70)),
     _category("native-country", COUNTRY),
 )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from privaware.data import Data, Raw
 from privaware.datasets._dataset import Source, cut
-from privaware.origin import File
+from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
@@ -44,11 +44,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     assert folder is not None
     frame = pd.read_csv(
-        folder / "breast-cancer.data",
-        header=None,
-        names=[schema.target, *CATEGORIES],
-        dtype=str,
-        keep_default_na=False,
+        folder / "breast-cancer.data", header=None, names=[schema.target, *CATEGORIES], dtype=str, keep_default_na=False
     )
     return cut(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
 
@@ -57,8 +53,7 @@ source = Source(
     name=NAME,
     facts=Schema(
         columns=tuple(
-            Column(name=name, kind="category", categories=tuple(words.split()))
-            for name, words in CATEGORIES.items()
+            Column(name=name, kind="category", categories=tuple(words.split())) for name, words in CATEGORIES.items()
         ),
         target="Class",
         classes=("no-recurrence-events", "recurrence-events"),
@@ -70,9 +65,7 @@ source = Source(
     files=(
         File(
             name="breast-cancer.data",
-            urls=(
-                "https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer/breast-cancer.data",
-            ),
+            urls=("https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer/breast-cancer.data",),
             sha256="ca7d3fa97b62ff967b6894ffbb3acaaf4a51062e0149e5950b3ad6f685970b65",
         ),
     ),

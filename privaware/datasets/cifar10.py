@@ -18,15 +18,13 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.datasets._dataset import Source, pictures
+from privaware.datasets._download import File
 from privaware.errors import WrongInput
-from privaware.origin import File
 from privaware.schema import Schema
 
 __all__ = ["source", "load", "schema"]
 
-CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32
 FOLDER = "cifar-10-batches-bin"
 SUMS = {
@@ -49,9 +47,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 def _batch(path: Path) -> np.ndarray:
     raw = np.fromfile(path, np.uint8)
     if len(raw) % RECORD:
-        raise WrongInput(
-            f"expected {path.name!r} in records of {RECORD} bytes, got {len(raw)} bytes"
-        )
+        raise WrongInput(f"expected {path.name!r} in records of {RECORD} bytes, got {len(raw)} bytes")
     return raw.reshape(-1, RECORD)
 
 

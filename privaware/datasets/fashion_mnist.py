@@ -18,10 +18,7 @@ from privaware.schema import Schema
 
 __all__ = ["source", "load", "schema"]
 
-CLASSES = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-    "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
+CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 source = Source(
     name="fashion_mnist",

@@ -20,8 +20,8 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.datasets._dataset import Source, bits, cut
+from privaware.datasets._download import File
 from privaware.errors import WrongInput
-from privaware.origin import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
@@ -49,12 +49,7 @@ source = Source(
     tested=TEST,
     reserve=400,
     read=_read,
-    files=(
-        File(
-            name="location30.npz",
-            urls=("https://github.com/privacytrustlab/datasets",),
-        ),
-    ),
+    files=(File(name="location30.npz", urls=("https://github.com/privacytrustlab/datasets",)),),
     origin="https://github.com/privacytrustlab/datasets",
 )
 load, schema = source.load, source.schema

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from privaware.data import Data, Raw
 from privaware.datasets._dataset import Source, cut
-from privaware.origin import File
+from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
@@ -59,9 +59,7 @@ source = Source(
     files=(
         File(
             name="insurance.csv",
-            urls=(
-                "https://raw.githubusercontent.com/stedy/Machine-Learning-with-R-datasets/master/insurance.csv",
-            ),
+            urls=("https://raw.githubusercontent.com/stedy/Machine-Learning-with-R-datasets/master/insurance.csv",),
             sha256="505c1cbc2e63d0363bac59501563df2530aadf4cdb9cfee226f4ef32f5468281",
         ),
     ),

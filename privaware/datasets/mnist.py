@@ -20,21 +20,12 @@ __all__ = ["source", "load", "schema"]
 
 source = Source(
     name="mnist",
-    facts=Schema(
-        target="digit",
-        classes=tuple("0123456789"),
-        rows=60_000,
-        form="image",
-        shape=(1, 28, 28),
-    ),
+    facts=Schema(target="digit", classes=tuple("0123456789"), rows=60_000, form="image", shape=(1, 28, 28)),
     tested=10_000,
     reserve=5_000,
     read=_idx.read,
     files=_idx.files(
-        (
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        ),
+        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         (
             "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
             "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",

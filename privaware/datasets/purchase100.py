@@ -21,7 +21,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.datasets._dataset import Source, bits, cut
-from privaware.origin import File
+from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]

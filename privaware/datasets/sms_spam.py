@@ -16,8 +16,8 @@ from pathlib import Path
 
 from privaware.data import Data, Raw
 from privaware.datasets._dataset import Source, cut
+from privaware.datasets._download import File
 from privaware.errors import WrongInput
-from privaware.origin import File
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
@@ -38,8 +38,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
         raise WrongInput("expected 'SMSSpamCollection' as UTF-8 text, got other bytes") from None
     lines = [line.partition("\t") for line in text.split("\n") if line]
     frame = pd.DataFrame(
-        {"label": [label for label, _, _ in lines], "message": [words for _, _, words in lines]},
-        dtype=object,
+        {"label": [label for label, _, _ in lines], "message": [words for _, _, words in lines]}, dtype=object
     )
     return cut(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
 
@@ -47,11 +46,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 source = Source(
     name=NAME,
     facts=Schema(
-        columns=(Column(name="message", kind="text"),),
-        target="label",
-        classes=("ham", "spam"),
-        rows=TRAIN,
-        form="text",
+        columns=(Column(name="message", kind="text"),), target="label", classes=("ham", "spam"), rows=TRAIN, form="text"
     ),
     tested=TEST,
     reserve=470,

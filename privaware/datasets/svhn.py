@@ -20,8 +20,8 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.datasets._dataset import Source, pictures
+from privaware.datasets._download import File
 from privaware.errors import WrongInput
-from privaware.origin import File
 from privaware.schema import Schema
 
 __all__ = ["source", "load", "schema"]
@@ -46,9 +46,7 @@ def _part(path: Path, schema: Schema) -> Data:
         arrays = loadmat(path, variable_names=("X", "y"))
         pixels, labels = arrays["X"].transpose(3, 2, 0, 1), arrays["y"].ravel().astype(np.int64)
     except (MatReadError, KeyError, ValueError, TypeError, NotImplementedError):
-        raise WrongInput(
-            f"expected {path.name!r} as a MATLAB file with X and y, got something else"
-        ) from None
+        raise WrongInput(f"expected {path.name!r} as a MATLAB file with X and y, got something else") from None
     if len(labels) and labels.min() < 1:
         raise WrongInput(f"expected labels 1 to 10 in {path.name!r}, the digit 0 as 10, got others")
     return pictures(schema, pixels, np.where(labels == 10, 0, labels))
@@ -56,9 +54,7 @@ def _part(path: Path, schema: Schema) -> Data:
 
 source = Source(
     name="svhn",
-    facts=Schema(
-        target="digit", classes=tuple("0123456789"), rows=73_257, form="image", shape=(3, 32, 32)
-    ),
+    facts=Schema(target="digit", classes=tuple("0123456789"), rows=73_257, form="image", shape=(3, 32, 32)),
     tested=26_032,
     reserve=5_257,
     read=_read,

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from privaware import _block_kernels, _convolution_kernels
 from privaware.descent._convolution import Convolved, Geometry, sum_copies
 from privaware.descent._pooling import halves
 from privaware.descent._shares import Rows
+from privaware.kernels import conv_block
+from privaware.kernels import convolution as convolution_kernels
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -107,9 +108,7 @@ def _block(stack: Stack, parts: list[Any], last: bool) -> Callable[[Tensor], Ten
     return forward
 
 
-def _leaf(
-    stack: Stack, name: str | None, shape: tuple[int, ...], share: Callable[[Tensor], Any]
-) -> Tensor | None:
+def _leaf(stack: Stack, name: str | None, shape: tuple[int, ...], share: Callable[[Tensor], Any]) -> Tensor | None:
     """Something (that takes no memory) whose gradient becomes the share of a parameter, if that is trained."""
     if name is None:
         return None
@@ -127,7 +126,7 @@ def _fits(stack: Stack, inputs: Tensor, weight: Tensor, geometry: Geometry) -> b
         and geometry.groups == 1
         and not geometry.apart
         and weight.shape[1] % 16 == 0
-        and _convolution_kernels.fits(inputs, inputs, max(1, len(inputs) // max(1, stack.rows)))
+        and convolution_kernels.fits(inputs, inputs, max(1, len(inputs) // max(1, stack.rows)))
     )
 
 
@@ -147,7 +146,7 @@ class _Joined(torch.autograd.Function):
         form = SIDE if side else torch.contiguous_format
         weight = weight.contiguous(memory_format=form)
         z = how.geometry.apply(inputs, weight, None, 1).contiguous(memory_format=form)
-        found = _block_kernels.activated(z, bias, how.kind, pool=how.pool, last=how.last)
+        found = conv_block.activated(z, bias, how.kind, pool=how.pool, last=how.last)
         ctx.how, ctx.size = how, z.shape[2:]
         made = found.last if how.last else found.first
         ctx.save_for_backward(inputs, weight, made, found.index)
@@ -163,7 +162,7 @@ class _Joined(torch.autograd.Function):
         form = SIDE if ctx.how.last else torch.contiguous_format
         given = (gradient.contiguous(memory_format=form), made, index, ctx.size, ctx.how.kind)
         needs = dict(zip(("last", "first", "sums"), ctx.needs_input_grad[:3], strict=True))
-        turned, by_weight, by_bias = _block_kernels.activated_back(*given, **needs)
+        turned, by_weight, by_bias = conv_block.activated_back(*given, **needs)
         back = None
         if turned is not None:
             back = ctx.how.geometry.input_gradient(turned, inputs, weight)

@@ -61,10 +61,7 @@ class Captured:
         steps = range(descent.steps)
         noise = [[descent.noise_at(value, step) for value in run.noise] for step in steps]
         inner = [[run.inner_noise(value) for value in row] for row in noise]
-        lr = [
-            [value * descent.lr_schedule.at(step, descent.steps) for value in run.lr]
-            for step in steps
-        ]
+        lr = [[value * descent.lr_schedule.at(step, descent.steps) for value in run.lr] for step in steps]
         average = descent.average
         weight = [0.0 if average is None else average.weight(step, descent.steps) for step in steps]
         last = [[value, step / descent.steps] for step, value in enumerate(weight)]
@@ -118,10 +115,7 @@ class Captured:
         else:
             generator = run.rng.torch("sampling", str(run.stack.device))
             draws = torch.rand(
-                (run.models, self.width),
-                generator=generator,
-                device=run.stack.device,
-                dtype=torch.float64,
+                (run.models, self.width), generator=generator, device=run.stack.device, dtype=torch.float64
             )
             places, inside = gaps_to_places(draws, run.descent.sampler.rate, len(run.inputs[0]))
             valid = inside.to(run.stack.dtype)
@@ -163,13 +157,7 @@ class Captured:
 
     def _changed(self) -> list[Tensor]:
         run = self.run
-        return [
-            run.stack.theta,
-            run.bounds,
-            self.at,
-            *run.state.values(),
-            *run.averages.values(),
-        ]
+        return [run.stack.theta, run.bounds, self.at, *run.state.values(), *run.averages.values()]
 
     def one_step(self) -> None:
         """Replays the step."""
@@ -224,9 +212,7 @@ class _Pinned:
     """Memory that the device reads by itself; not written again before it has."""
 
     def __init__(self, places: Tensor, valid: Tensor) -> None:
-        self.places, self.valid = (
-            torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (places, valid)
-        )
+        self.places, self.valid = (torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (places, valid))
         self.read = torch.cuda.Event()
 
     def send(self, places: np.ndarray, inside: np.ndarray, to: Tensor, valid: Tensor) -> None:
@@ -281,6 +267,4 @@ def _log_tail(rows: int, rate: float, size: int) -> float:
         return -math.inf
     if share <= rate:
         return 0.0
-    return -rows * (
-        share * math.log(share / rate) + (1 - share) * math.log((1 - share) / (1 - rate))
-    )
+    return -rows * (share * math.log(share / rate) + (1 - share) * math.log((1 - share) / (1 - rate)))

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from privaware import _kernels
 from privaware.errors import WrongInput
+from privaware.kernels import elementwise
 
 __all__ = ["SHORT", "Clip", "automatic", "flat", "parted", "per_layer", "quantile", "shortened"]
 
@@ -84,8 +84,8 @@ def _slack(values: Tensor) -> float:
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
     """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
     each = isinstance(norm, float) or norm.shape == squares.shape
-    if each and squares.shape[1] == 1 and squares.is_contiguous() and _kernels.fits(squares):
-        return _kernels.factors(squares, norm, _slack(squares))
+    if each and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
+        return elementwise.factors(squares, norm, _slack(squares))
     sizes = squares.sqrt().mul_(_slack(squares))
     return (norm / sizes).clamp_max_(1).nan_to_num_(0.0)
 
@@ -143,9 +143,7 @@ class per_layer:
     def _parts(self, squares: Tensor) -> Tensor:
         shares = self.shares or (1.0,) * squares.shape[1]
         if len(shares) != squares.shape[1]:
-            raise WrongInput(
-                f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}"
-            )
+            raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}")
         return _parts(shares, squares.dtype, squares.device)
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from privaware import _convolution_kernels, _kernels
-from privaware._convolution_kernels import Slide
 from privaware.descent._clip import parted, shortened
 from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._shares import (
@@ -24,6 +22,9 @@ from privaware.descent._shares import (
     weighted,
     zero_own_rows,
 )
+from privaware.kernels import convolution as convolution_kernels
+from privaware.kernels import elementwise
+from privaware.kernels.convolution import Slide
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -50,13 +51,7 @@ class Convolved:
     at = None
 
     def __init__(
-        self,
-        inputs: Tensor,
-        gradients: Tensor,
-        geometry: Geometry,
-        weight: Tensor,
-        rows: int,
-        wash: Wash = keep_rows,
+        self, inputs: Tensor, gradients: Tensor, geometry: Geometry, weight: Tensor, rows: int, wash: Wash = keep_rows
     ) -> None:
         self.inputs, self.gradients, self.geometry = inputs, gradients, geometry
         self.weight, self.count, self.wash = weight, rows, wash
@@ -96,9 +91,7 @@ class Convolved:
         if not keep:
             self.inputs, self.gradients = shortened(self.inputs), shortened(self.gradients)
         x, g = _flat(self.inputs), _flat(self.gradients)
-        self.kept, sums = _convolution_kernels.row_gradients(
-            x, g, slide, self.count, keep=keep, centred=centred
-        )
+        self.kept, sums = convolution_kernels.row_gradients(x, g, slide, self.count, keep=keep, centred=centred)
         return sums
 
     def _afresh(self) -> int:
@@ -131,7 +124,7 @@ class Convolved:
         each = max(1, room(x.device) // most) * self.copies
         for some in zip(x.split(each), g.split(each), strict=True):
             left, right = (torch.bmm(t.transpose(1, 2), t) for t in map(self._places, some))
-            sums = _convolution_kernels.overlaps(left, right, slide, x.shape[2:], g.shape[2:])
+            sums = convolution_kernels.overlaps(left, right, slide, x.shape[2:], g.shape[2:])
             terms = x.shape[1] + g.shape[1] + 8 * self.weight[0, 0, 0].numel()
             squares, saw, sent = sums.unbind(1)
             out.append(raised(squares, saw, sent, terms))
@@ -161,15 +154,9 @@ class Convolved:
         """Columns (rows x groups, in, places) and gradients (rows x groups, out, places)."""
         groups = self.geometry.groups
         columns = self.geometry.columns(self.inputs, tuple(self.gradients.shape[2:]))
-        split = [
-            t.reshape(len(self.inputs), groups, -1, columns.shape[2])
-            for t in (columns, self.gradients)
-        ]
+        split = [t.reshape(len(self.inputs), groups, -1, columns.shape[2]) for t in (columns, self.gradients)]
         if self.copies > 1:
-            split = [
-                t.view(self.count, self.copies, *t.shape[1:]).permute(0, 2, 3, 1, 4).flatten(3)
-                for t in split
-            ]
+            split = [t.view(self.count, self.copies, *t.shape[1:]).permute(0, 2, 3, 1, 4).flatten(3) for t in split]
         first, second = (t.reshape(self.count * groups, t.shape[2], -1) for t in split)
         return first, second
 
@@ -184,12 +171,8 @@ class Convolved:
             return self._as_weight(self.kept) if self.turned else self.kept
         plain = self.geometry.groups == 1 and len(self.inputs) == self.count
         if self.geometry.groups == self.inputs.shape[1] == self.gradients.shape[1] > 1:
-            made = sum_copies(
-                self.geometry.apart_gradients(self.inputs, self.gradients), self.count
-            )
-        elif (
-            plain and self.inputs.device.type == "cpu"
-        ):  # there a transposed factor costs several times as much
+            made = sum_copies(self.geometry.apart_gradients(self.inputs, self.gradients), self.count)
+        elif plain and self.inputs.device.type == "cpu":  # there a transposed factor costs several times as much
             places = tuple(self.gradients.shape[2:])
             columns = self.geometry.columns(self.inputs, places, first=True)
             made = torch.bmm(self.gradients.flatten(2), columns)
@@ -218,7 +201,7 @@ class Convolved:
         models, slide = len(out), self.slide()
         if slide is not None:
             given = (_flat(self.inputs), _flat(self.gradients), weights, slide, models)
-            out.add_(self._as_weight(_convolution_kernels.summed(*given)))
+            out.add_(self._as_weight(convolution_kernels.summed(*given)))
             return
         spread = weights.repeat_interleave(self.copies) if self.copies > 1 else weights
         scaled = weighted(self.gradients.flatten(1), spread).view(self.gradients.shape)
@@ -235,7 +218,7 @@ class Convolved:
             return
         spread = good.repeat_interleave(self.copies) if self.copies > 1 else good
         self.inputs = self.wash(self.inputs, spread)
-        if not _kernels.fits(self.gradients):  # `weighted` cleans by itself
+        if not elementwise.fits(self.gradients):  # `weighted` cleans by itself
             self.gradients = keep_rows(self.gradients, spread)
 
 

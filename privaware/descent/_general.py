@@ -55,9 +55,7 @@ def general(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
             wide = value.expand(models, *value.shape[1:])[:, None]
             leaf = wide.expand(models, lead // models, *wide.shape[2:]).detach()
             leaves[local] = leaf.requires_grad_(names[local] is not None)
-        split = {
-            key: arg.view(models, lead // models, *arg.shape[1:]) for key, arg in given.items()
-        }
+        split = {key: arg.view(models, lead // models, *arg.shape[1:]) for key, arg in given.items()}
         run = torch.func.vmap(
             torch.func.vmap(one, in_dims=(0, 0, None), randomness="different"),
             in_dims=(0, 0, None),
@@ -70,9 +68,7 @@ def general(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
     return forward
 
 
-def _record(
-    stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None], rows: int
-) -> None:
+def _record(stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None], rows: int) -> None:
     if not torch.is_grad_enabled():
         return
     for local, leaf in leaves.items():

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from privaware import _convolution_kernels, _kernels
-from privaware._convolution_kernels import Slide
+from privaware.kernels import convolution as convolution_kernels
+from privaware.kernels import elementwise
+from privaware.kernels.convolution import Slide
 
 __all__ = ["Geometry", "convolve"]
 
@@ -80,20 +81,16 @@ class Geometry:
         """The gradient by the inputs, of which only the shape is looked at."""
         return self._back(gradient, inputs, weight, [True, False, False])[0]
 
-    def _back(
-        self, gradient: Tensor, inputs: Tensor, weight: Tensor, wanted: list[bool]
-    ) -> list[Tensor]:
+    def _back(self, gradient: Tensor, inputs: Tensor, weight: Tensor, wanted: list[bool]) -> list[Tensor]:
         none = (0,) * len(self.kernel)
         how = (self.stride, self.padding, self.dilation, False, none, self.groups)
-        found: list[Tensor] = torch.ops.aten.convolution_backward(
-            gradient, inputs, weight, None, *how, wanted
-        )
+        found: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *how, wanted)
         return found
 
     def slide(self, inputs: Tensor, gradients: Tensor, copies: int) -> Slide | None:
         """How the filters slide in two dimensions, where each row's gradient by them is one kernel."""
         flat = self.groups == 1 and len(self.kernel) <= 2
-        if not flat or not _convolution_kernels.fits(inputs, gradients, copies):
+        if not flat or not convolution_kernels.fits(inputs, gradients, copies):
             return None
 
         def pair(part: tuple[int, ...], fill: int) -> tuple[int, int]:
@@ -108,9 +105,9 @@ class Geometry:
 
         A product and a sum for each place of the kernel: matrix products of such shapes take up to twice as long.
         """
-        if len(self.kernel) == 2 and _kernels.fits(inputs, gradients):
+        if len(self.kernel) == 2 and elementwise.fits(inputs, gradients):
             slide = (self.kernel, self.stride, self.padding, self.dilation)
-            return _kernels.apart_gradients(inputs.contiguous(), gradients.contiguous(), *slide)
+            return elementwise.apart_gradients(inputs.contiguous(), gradients.contiguous(), *slide)
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
         made = gradients.new_empty(*gradients.shape[:2], math.prod(self.kernel))
@@ -119,9 +116,7 @@ class Geometry:
             starts = [spot * wide for spot, wide in zip(place, self.dilation, strict=True)]
             ends = zip(starts, sizes, self.stride, strict=True)
             seen: list[Any] = [...]
-            seen += [
-                slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends
-            ]
+            seen += [slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends]
             made[:, :, at] = (inputs[tuple(seen)] * gradients).flatten(2).sum(2)
         return made
 
@@ -154,10 +149,7 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
         return torch.cat([geometry.apply(*part, geometry.groups) for part in parts])
     wide = inputs.view(models, each, *inputs.shape[1:]).transpose(0, 1).flatten(1, 2)
     joined = geometry.apply(
-        wide,
-        weight.flatten(0, 1),
-        None if bias is None else bias.flatten(),
-        models * geometry.groups,
+        wide, weight.flatten(0, 1), None if bias is None else bias.flatten(), models * geometry.groups
     )
     apart = joined.view(each, models, -1, *joined.shape[2:]).transpose(0, 1)
     return apart.reshape(len(inputs), *apart.shape[2:])

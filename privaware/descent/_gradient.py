@@ -125,16 +125,7 @@ def clipped_sum(
     total = torch.zeros_like(stack.theta)
     if rows == 0:
         return _named(stack, total), total.new_zeros(0)
-    squares = accumulate(
-        stack,
-        loss,
-        given,
-        goal,
-        rows=rows,
-        clip=flat(norm),
-        norm=float(norm),
-        total=total,
-    )
+    squares = accumulate(stack, loss, given, goal, rows=rows, clip=flat(norm), norm=float(norm), total=total)
     return _named(stack, total), squares[:, 0].sqrt()
 
 

@@ -112,12 +112,7 @@ Named = tuple[str | None, Tensor | None]
 
 
 def recorded_linear(
-    stack: Stack,
-    inputs: Tensor,
-    weight: Named,
-    bias: Named,
-    at: slice | None = None,
-    bias_at: slice | None = None,
+    stack: Stack, inputs: Tensor, weight: Named, bias: Named, at: slice | None = None, bias_at: slice | None = None
 ) -> Tensor:
     """A linear map with each model's own parameters, recorded; `at` is the slice of a larger parameter that this is."""
     weight_name, weights = weight
@@ -157,9 +152,7 @@ def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
     flat = inputs.reshape(models, -1, inputs.shape[-1])
     turned = weights.expand(models, -1, -1).transpose(1, 2)
     output = (
-        torch.bmm(flat, turned)
-        if biases is None
-        else torch.baddbmm(biases.expand(models, -1)[:, None], flat, turned)
+        torch.bmm(flat, turned) if biases is None else torch.baddbmm(biases.expand(models, -1)[:, None], flat, turned)
     )
     return output.view(*inputs.shape[:-1], weights.shape[1])
 

@@ -69,13 +69,9 @@ class Descent:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 0:
             raise WrongInput(f"Descent: expected steps as a whole number >= 0, got {self.steps!r}")
         if (self.physical is not None and self.physical < 1) or self.copies < 1:
-            raise WrongInput(
-                f"Descent: expected physical and copies >= 1, got {self.physical!r} and {self.copies!r}"
-            )
+            raise WrongInput(f"Descent: expected physical and copies >= 1, got {self.physical!r} and {self.copies!r}")
         if self.precision not in PRECISIONS:
-            raise WrongInput(
-                f"Descent: expected precision among {', '.join(PRECISIONS)}, got {self.precision!r}"
-            )
+            raise WrongInput(f"Descent: expected precision among {', '.join(PRECISIONS)}, got {self.precision!r}")
         if not 0 <= self.overflow < 1:
             raise WrongInput(f"Descent: expected overflow in [0, 1), got {self.overflow!r}")
 
@@ -205,9 +201,7 @@ def _part_of(progress: Progress | None, turn: int, turns: int) -> Progress | Non
     """Progress over several stacks, one after another."""
     if progress is None or turns == 1:
         return progress
-    return lambda step, steps, left: progress(
-        turn * steps + step, turns * steps, left * (turns - turn)
-    )
+    return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))
 
 
 def _own_path(checkpoint: Checkpoint | str | None, turn: int, turns: int) -> Checkpoint | None:

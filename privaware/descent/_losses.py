@@ -60,17 +60,7 @@ class losing_less:
     beta: float = 10.0
     turn: float = 0.5
     done: Any = 0.0
-    watch: tuple[str, ...] = (
-        "ReLU",
-        "ReLU6",
-        "LeakyReLU",
-        "ELU",
-        "SELU",
-        "Tanh",
-        "Hardtanh",
-        "Sigmoid",
-        "Tempered",
-    )
+    watch: tuple[str, ...] = ("ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "Tanh", "Hardtanh", "Sigmoid", "Tempered")
 
     def at(self, done: Any) -> losing_less:
         """This loss when the share `done` of the steps is over."""
@@ -119,9 +109,7 @@ def row_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], rows
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
     if not isinstance(losses, Tensor) or losses.ndim != 1 or rows == 0 or len(losses) % rows:
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-        raise WrongInput(
-            f"expected a loss with one value a row ({rows} values), got {shape}; use reduction='none'"
-        )
+        raise WrongInput(f"expected a loss with one value a row ({rows} values), got {shape}; use reduction='none'")
     return losses / (len(losses) // rows) if len(losses) != rows else losses
 
 

@@ -55,9 +55,7 @@ def _saved_bytes(run: Run, rows: int) -> int:
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
     ):
         _, tape = stack.forward(inputs, many)
-    general = sum(
-        edge.node.variable.numel() * 4 for edge in tape.edges if hasattr(edge.node, "variable")
-    )
+    general = sum(edge.node.variable.numel() * 4 for edge in tape.edges if hasattr(edge.node, "variable"))
     return (sum(seen.values()) + general) // stack.models
 
 

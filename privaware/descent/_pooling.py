@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from privaware import _kernels, _pool_kernels
+from privaware.kernels import elementwise
+from privaware.kernels import pooling as pooling_kernels
 
 __all__ = ["halves", "pooling"]
 
@@ -27,7 +28,7 @@ def halves(layer: nn.Module) -> bool:
 
 def pooling(inputs: Tensor) -> Tensor:
     """The maxima of the blocks of (n, channels, height, width)."""
-    if inputs.ndim == 4 and inputs.numel() and _kernels.fits(inputs):
+    if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
         made: Tensor = _Halved.apply(inputs)
         return made
     return F.max_pool2d(inputs, 2)
@@ -36,7 +37,7 @@ def pooling(inputs: Tensor) -> Tensor:
 class _Halved(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor) -> Tensor:
-        found, index = _pool_kernels.halved(inputs.contiguous())
+        found, index = pooling_kernels.halved(inputs.contiguous())
         ctx.shape = inputs.shape
         ctx.save_for_backward(index)
         made: Tensor = found
@@ -46,5 +47,5 @@ class _Halved(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         back = gradient.new_empty(ctx.shape)
         [index] = ctx.saved_tensors
-        _pool_kernels.halved_back(gradient.contiguous(), index, back)
+        pooling_kernels.halved_back(gradient.contiguous(), index, back)
         return back

@@ -59,14 +59,7 @@ def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
     return made.train(layer.training)
 
 
-def proven(
-    module: nn.Module,
-    loss: Any,
-    inputs: Sequence[Tensor],
-    targets: Any,
-    device: Any,
-    models: int = 1,
-) -> bool:
+def proven(module: nn.Module, loss: Any, inputs: Sequence[Tensor], targets: Any, device: Any, models: int = 1) -> bool:
     """Whether the module must be handled whole (the general way); refuses what cannot be private at all.
 
     Rules are compared with whole mantissas: shortened ones would blur what is right and what is wrong. A run with
@@ -78,13 +71,7 @@ def proven(
 
 
 def _proven(
-    module: nn.Module,
-    loss: Any,
-    inputs: Sequence[Tensor],
-    targets: Any,
-    device: Any,
-    models: int,
-    short: bool,
+    module: nn.Module, loss: Any, inputs: Sequence[Tensor], targets: Any, device: Any, models: int, short: bool
 ) -> bool:
     probe = copy.deepcopy(module).to(device)
     for parameter in probe.parameters():  # a start that diverged would overflow; structure is tried
@@ -131,22 +118,16 @@ def refuse_kinds(module: nn.Module) -> None:
         where = f"layer {name!r}" if name else "the module"
         if isinstance(layer, _InstanceNorm):
             if layer.track_running_stats:
-                raise Refused(
-                    f"{where} keeps statistics of the rows; use track_running_stats=False"
-                )
+                raise Refused(f"{where} keeps statistics of the rows; use track_running_stats=False")
         elif isinstance(layer, _BatchNorm) and (layer.training or not layer.track_running_stats):
             raise Refused(
                 f"{where} is batch norm, which mixes rows, so no row's gradient can be bounded; "
                 "use privaware.descent.replace_batch_norm(module)"
             )
         if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
-            raise Refused(
-                f"{where} is an embedding whose rows interact; leave max_norm and scale_grad_by_freq off"
-            )
+            raise Refused(f"{where} is an embedding whose rows interact; leave max_norm and scale_grad_by_freq off")
         if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
-            raise Refused(
-                f"{where} is not initialised yet; call the module once on made-up rows first"
-            )
+            raise Refused(f"{where} is not initialised yet; call the module once on made-up rows first")
 
 
 def made_up(like: Tensor, at: int, rows: int) -> Tensor:
@@ -182,9 +163,7 @@ def _isolated(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tens
         )
     for name, value in module.named_buffers():
         if not torch.equal(value, before[name]):
-            raise Refused(
-                f"buffer {name!r} changes with the rows, which would release them; freeze it"
-            )
+            raise Refused(f"buffer {name!r} changes with the rows, which would release them; freeze it")
 
 
 def _with_other_row(item: Tensor) -> Tensor:
@@ -193,17 +172,13 @@ def _with_other_row(item: Tensor) -> Tensor:
     return changed
 
 
-def _by_autograd(
-    module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor
-) -> list[dict[str, Tensor]]:
+def _by_autograd(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor) -> list[dict[str, Tensor]]:
     """Each row's gradients; a trainable parameter that takes no part is refused."""
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
     losses = _losses(module, loss, rows, goal)
     found = []
     for value in losses:
-        gradients = torch.autograd.grad(
-            value, list(named.values()), allow_unused=True, retain_graph=True
-        )
+        gradients = torch.autograd.grad(value, list(named.values()), allow_unused=True, retain_graph=True)
         lost = [name for name, g in zip(named, gradients, strict=True) if g is None]
         if lost:
             raise Refused(
@@ -237,9 +212,7 @@ def _agrees_on(
         return near and _bounded(*given, whole, counts[-1])
 
 
-def _bounded(
-    module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor, whole: bool, models: int
-) -> bool:
+def _bounded(module: nn.Module, loss: Any, rows: tuple[Tensor, ...], goal: Tensor, whole: bool, models: int) -> bool:
     """Whether each row's clipped gradient alone keeps its bound as it is rounded, up to the margin of a run."""
     from privaware.descent._gradient import accumulate
 
@@ -276,9 +249,7 @@ def _agrees(
     norm = max(0.5 * float(min(sizes)), 1e-6)
     given = tuple(torch.cat([item] * models) for item in rows)
     goals = torch.cat([goal] * models)
-    squares = accumulate(
-        stack, loss, given, goals, rows=ROWS * models, clip=flat(norm), norm=norm, total=total
-    )
+    squares = accumulate(stack, loss, given, goals, rows=ROWS * models, clip=flat(norm), norm=norm, total=total)
     true, slack = torch.stack(sizes * models), SHORT if short else EXACT
     near = torch.allclose(squares[:, 0].sqrt(), true, rtol=slack, atol=1e-6)
     apart = total.new_zeros(models)
@@ -288,7 +259,5 @@ def _agrees(
         want, found = torch.stack(parts).sum(0), stack.view(total, slot)
         apart += (found - want).flatten(1).square().sum(1)
         if not short:
-            near = near and torch.allclose(
-                found, want.expand_as(found), rtol=slack, atol=slack * norm
-            )
+            near = near and torch.allclose(found, want.expand_as(found), rtol=slack, atol=slack * norm)
     return near and bool((apart.sqrt() <= TURNED * ROWS * norm).all())

@@ -28,13 +28,9 @@ Cell = Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[tuple[Tensor, ...], 
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
     """LSTM, GRU and plain RNN: any depth, both directions, one or two bias vectors."""
     if getattr(layer, "proj_size", 0):
-        raise Refused(
-            "an LSTM with proj_size has no rule; use proj_size=0 and a linear layer after it"
-        )
+        raise Refused("an LSTM with proj_size has no rule; use proj_size=0 and a linear layer after it")
     ends = ("", "_reverse") if layer.bidirectional else ("",)
-    runs = [
-        [_direction(stack, layer, f"_l{at}{end}") for end in ends] for at in range(layer.num_layers)
-    ]
+    runs = [[_direction(stack, layer, f"_l{at}{end}") for end in ends] for at in range(layer.num_layers)]
     two = isinstance(layer, nn.LSTM)
 
     def forward(inputs: Any, hx: Any = None) -> Any:
@@ -92,13 +88,7 @@ def _direction(stack: Stack, layer: Any, end: str) -> _Direction:
 class _Direction:
     """One layer in one direction."""
 
-    def __init__(
-        self,
-        stack: Stack,
-        given: dict[str, Tensor | None],
-        cell: Cell,
-        backwards: bool = False,
-    ) -> None:
+    def __init__(self, stack: Stack, given: dict[str, Tensor | None], cell: Cell, backwards: bool = False) -> None:
         self.stack, self.cell, self.backwards = stack, cell, backwards
         self.gru = cell is _gru
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -106,9 +96,7 @@ class _Direction:
         self.names = {name: pair[0] for name, pair in found.items()}
         self.values = {name: pair[1] for name, pair in found.items()}
 
-    def __call__(
-        self, inputs: Tensor, state: tuple[Tensor, ...]
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def __call__(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         from privaware.descent._layers import multiply, rows_first
 
         rows_first(inputs, self.stack.rows)
@@ -154,9 +142,7 @@ class _Direction:
 
 
 def _split(inputs: Tensor, gradients: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    return inputs.reshape(rows, -1, inputs.shape[2]), gradients.reshape(
-        rows, -1, gradients.shape[2]
-    )
+    return inputs.reshape(rows, -1, inputs.shape[2]), gradients.reshape(rows, -1, gradients.shape[2])
 
 
 def _summed(gradients: Tensor, rows: int) -> Tensor:
@@ -168,17 +154,13 @@ def _given(values: Tensor | None) -> Tensor:
     return values
 
 
-def _lstm(
-    fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]
-) -> tuple[tuple[Tensor, ...], None]:
+def _lstm(fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], None]:
     into, forget, new, out = (fresh + again).chunk(4, 1)
     memory = forget.sigmoid() * state[1] + into.sigmoid() * new.tanh()
     return (out.sigmoid() * memory.tanh(), memory), None
 
 
-def _gru(
-    fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]
-) -> tuple[tuple[Tensor, ...], Tensor]:
+def _gru(fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
     parts = zip(fresh.chunk(3, 1), again.chunk(3, 1), strict=True)
     (reset_x, reset_h), (update_x, update_h), (new_x, new_h) = parts
     reset, update = (reset_x + reset_h).sigmoid(), (update_x + update_h).sigmoid()
@@ -189,9 +171,7 @@ def _gru(
 def _plain(nonlinearity: str) -> Cell:
     act = torch.tanh if nonlinearity == "tanh" else torch.relu
 
-    def cell(
-        fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]
-    ) -> tuple[tuple[Tensor, ...], None]:
+    def cell(fresh: Tensor, again: Tensor, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], None]:
         return (act(fresh + again),), None
 
     return cell

@@ -90,9 +90,7 @@ class Run:
         self.inputs = as_inputs(inputs, self.stack)
         self.targets = as_target(targets, self.stack)
         if len(self.targets) != len(self.inputs[0]):
-            raise WrongInput(
-                f"expected one target a row, got {len(self.targets)} for {len(self.inputs[0])} rows"
-            )
+            raise WrongInput(f"expected one target a row, got {len(self.targets)} for {len(self.inputs[0])} rows")
         place, first = self.stack.device, self.modules[0]
         if proven(first, loss, self.inputs, self.targets, place, self.models):
             self.stack = Stack(self.modules, device=device, whole=True, watch=watch)
@@ -104,9 +102,7 @@ class Run:
     def _each(self, name: str, values: Sequence[float]) -> list[float]:
         out = [float(value) for value in values]
         if len(out) != self.models or not all(value >= 0 for value in out):
-            raise WrongInput(
-                f"expected {name} >= 0 for each of {self.models} models, got {list(values)!r}"
-            )
+            raise WrongInput(f"expected {name} >= 0 for each of {self.models} models, got {list(values)!r}")
         return out
 
     def _check_noise(self) -> None:
@@ -117,9 +113,7 @@ class Run:
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
     def to_end(
-        self,
-        progress: Callable[[int, int, float], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        self, progress: Callable[[int, int, float], None] | None = None, checkpoint: Checkpoint | None = None
     ) -> list[nn.Module]:
         """All remaining steps; the trained copies. `progress` hears steps done, steps in all, seconds left."""
         if checkpoint is not None:

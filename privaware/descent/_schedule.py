@@ -17,16 +17,7 @@ from typing import Protocol
 
 from privaware.errors import WrongInput
 
-__all__ = [
-    "Schedule",
-    "constant",
-    "cosine",
-    "exponential",
-    "linear",
-    "piecewise",
-    "step_down",
-    "warm_up",
-]
+__all__ = ["Schedule", "constant", "cosine", "exponential", "linear", "piecewise", "step_down", "warm_up"]
 
 
 class Schedule(Protocol):
@@ -74,9 +65,7 @@ class exponential:
 
     def __post_init__(self) -> None:
         if self.factor <= 0 or self.every < 1:
-            raise WrongInput(
-                f"exponential: expected factor > 0 and every >= 1, got {self.factor!r}, {self.every!r}"
-            )
+            raise WrongInput(f"exponential: expected factor > 0 and every >= 1, got {self.factor!r}, {self.every!r}")
 
     def at(self, step: int, steps: int) -> float:
         return float(self.factor ** (step // self.every))

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from privaware import _kernels
 from privaware.descent._clip import parted, shortened
 from privaware.errors import Refused
+from privaware.kernels import elementwise
 
 __all__ = ["Beside", "Outer", "Rows", "Share", "Tokens", "merged"]
 
@@ -49,9 +49,7 @@ class Share(Protocol):
 class Rows:
     """The contributions themselves: (rows, *shape)."""
 
-    def __init__(
-        self, gradients: Tensor, squares: Tensor | None = None, at: slice | None = None
-    ) -> None:
+    def __init__(self, gradients: Tensor, squares: Tensor | None = None, at: slice | None = None) -> None:
         self.gradients, self.at = gradients, at
         self._squares = squares
 
@@ -76,13 +74,7 @@ class Outer:
     product of two squared norms; of several, it is the cheaper of the positions' Gram matrices and the product itself.
     """
 
-    def __init__(
-        self,
-        inputs: Tensor,
-        gradients: Tensor,
-        at: slice | None = None,
-        wash: Wash | None = None,
-    ) -> None:
+    def __init__(self, inputs: Tensor, gradients: Tensor, at: slice | None = None, wash: Wash | None = None) -> None:
         self.inputs, self.gradients, self.at = inputs, gradients, at
         self.wash = wash or keep_rows
         self.kept: Tensor | None = None
@@ -97,8 +89,8 @@ class Outer:
         """With one position the bias beside is counted here: its part is that of an input of 1."""
         if self.single:
             a, g = self.inputs, self.gradients
-            if a.shape[1] <= _kernels.WIDEST and _kernels.fits(a, g):
-                return _kernels.product_squares(a, g, self.bias)
+            if a.shape[1] <= elementwise.WIDEST and elementwise.fits(a, g):
+                return elementwise.product_squares(a, g, self.bias)
             return (square_sums(a) + self.bias) * square_sums(g)
         rows, positions, width = self.inputs.shape
         height = self.gradients.shape[2]
@@ -154,7 +146,7 @@ class Outer:
             self.kept = zero_own_rows(self.kept, good)
             return
         self.inputs = self.wash(self.inputs, good)
-        if not (self.single and _kernels.fits(self.gradients)):  # `weighted` cleans by itself
+        if not (self.single and elementwise.fits(self.gradients)):  # `weighted` cleans by itself
             self.gradients = keep_rows(self.gradients, good)
 
 
@@ -252,16 +244,16 @@ def keep_rows(values: Tensor, good: Tensor) -> Tensor:
 
 def zero_own_rows(values: Tensor, good: Tensor) -> Tensor:
     """The same for a tensor that nothing else reads: good rows need not be copied."""
-    if len(values) > 1 and values.is_contiguous() and _kernels.fits(values):
-        _kernels.zero_rows(values, good)
+    if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
+        elementwise.zero_rows(values, good)
         return values
     return keep_rows(values, good)
 
 
 def weighted(values: Tensor, weights: Tensor) -> Tensor:
     """Each row times its weight."""
-    if values.ndim == 2 and _kernels.fits(values):
-        return _kernels.weighted(values, weights)
+    if values.ndim == 2 and elementwise.fits(values):
+        return elementwise.weighted(values, weights)
     return values * weights.view(-1, *[1] * (values.ndim - 1))
 
 
@@ -309,10 +301,6 @@ def _joined(group: list[Share]) -> Share:
     outer = [share for share in group if isinstance(share, Outer)]
     if len(outer) < len(group):
         return Rows(torch.stack([share.rows() for share in group]).sum(0), at=group[0].at)
-    inputs = [
-        share.inputs.reshape(len(share.inputs), -1, share.inputs.shape[-1]) for share in outer
-    ]
-    gradients = [
-        share.gradients.reshape(len(share.inputs), -1, share.gradients.shape[-1]) for share in outer
-    ]
+    inputs = [share.inputs.reshape(len(share.inputs), -1, share.inputs.shape[-1]) for share in outer]
+    gradients = [share.gradients.reshape(len(share.inputs), -1, share.gradients.shape[-1]) for share in outer]
     return Outer(torch.cat(inputs, 1), torch.cat(gradients, 1), group[0].at)

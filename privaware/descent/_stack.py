@@ -72,12 +72,7 @@ class Stack:
     """The parameters of a population, flat: `theta` is (models, trainable numbers)."""
 
     def __init__(
-        self,
-        modules: Sequence[nn.Module],
-        *,
-        device: Any = "cpu",
-        whole: bool = False,
-        watch: Sequence[str] = (),
+        self, modules: Sequence[nn.Module], *, device: Any = "cpu", whole: bool = False, watch: Sequence[str] = ()
     ) -> None:
         from privaware.descent._layers import install
 
@@ -219,9 +214,7 @@ def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
 def _groups(slots: list[Slot]) -> dict[str, int]:
     """The number of the layer (the module that owns it) of each parameter."""
     owners: dict[str, int] = {}
-    return {
-        slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots
-    }
+    return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}
 
 
 def _dtype(slots: list[Slot], named: dict[str, nn.Parameter]) -> torch.dtype:
@@ -229,7 +222,5 @@ def _dtype(slots: list[Slot], named: dict[str, nn.Parameter]) -> torch.dtype:
     if not kinds:
         raise WrongInput("expected a module with trainable parameters, got none")
     if len(kinds) > 1 or not next(iter(kinds)).is_floating_point:
-        raise Refused(
-            f"expected trainable parameters of one floating-point type, got {sorted(map(str, kinds))}"
-        )
+        raise Refused(f"expected trainable parameters of one floating-point type, got {sorted(map(str, kinds))}")
     return next(iter(kinds))

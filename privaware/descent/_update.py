@@ -27,9 +27,7 @@ class Update(Protocol):
 
     def start(self, theta: Tensor) -> State: ...
 
-    def apply(
-        self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any
-    ) -> None: ...
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any) -> None: ...
 
 
 def _checked(name: str, lr: float) -> None:

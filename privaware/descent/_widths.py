@@ -23,9 +23,7 @@ WASTE = {"cpu": 1.5, "cuda": 2.0}
 SPARE = 4_000_000
 """So many padded parameters are always worth a stack on a GPU: small models wait for launches, not for arithmetic."""
 
-ACTIVATIONS = (
-    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid,
-)  # fmt: skip
+ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid)
 """Layers that change each number by itself, whatever the row or unit."""
 WIRES = (nn.Dropout, nn.Flatten, nn.Identity)
 
@@ -109,10 +107,7 @@ def together(modules: Sequence[nn.Module], device: str, by_layer: bool = False) 
 
 
 def _by_shape(shapes: dict[int, Shape]) -> list[list[int]]:
-    return [
-        [at for at, other in shapes.items() if other == shape]
-        for shape in dict.fromkeys(shapes.values())
-    ]
+    return [[at for at, other in shapes.items() if other == shape] for shape in dict.fromkeys(shapes.values())]
 
 
 def _by_size(shapes: dict[int, Shape], slow: bool) -> list[list[int]]:
@@ -134,9 +129,7 @@ def _pays(shapes: list[Shape], slow: bool) -> bool:
 
 
 def _widest(shapes: Sequence[Shape]) -> Shape:
-    return tuple(
-        tuple(max(sizes) for sizes in zip(*same, strict=True)) for same in zip(*shapes, strict=True)
-    )
+    return tuple(tuple(max(sizes) for sizes in zip(*same, strict=True)) for same in zip(*shapes, strict=True))
 
 
 def _count(shape: Shape) -> int:
@@ -229,9 +222,7 @@ def _widen(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tens
             lifted = any(float(other(torch.zeros(()))) != 0 for other in same)
             if units and (len(kinds) > 1 or (units > narrowest and lifted)):
                 place = list(kinds).index((type(leaf), _settings(leaf)))
-                wide.set_submodule(
-                    name, Choice([copy.deepcopy(k) for k in kinds.values()], place, real, units)
-                )
+                wide.set_submodule(name, Choice([copy.deepcopy(k) for k in kinds.values()], place, real, units))
     return wide, torch.cat(masks)
 
 

@@ -86,9 +86,7 @@ class Fourier:
         import torch
 
         self.order = {step: list(range(bank.L)) for step in bank.steps()}
-        self.filters = {
-            (at, to): place(bank.wavelets(to, max(at, 0))[:, None]) for at, to in bank.steps()
-        }
+        self.filters = {(at, to): place(bank.wavelets(to, max(at, 0))[:, None]) for at, to in bank.steps()}
         self.low = {at: [place(m) for m in bank.averages(at)] for at in range(-1, bank.J)}
         sizes = (bank.height, bank.width)
         device = self.low[-1][0].device
@@ -253,9 +251,7 @@ def _waves(frequencies: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angle), np.sin(angle)
 
 
-def _convolution(
-    kernels: np.ndarray, stride: int, across: np.ndarray, tall: np.ndarray
-) -> np.ndarray:
+def _convolution(kernels: np.ndarray, stride: int, across: np.ndarray, tall: np.ndarray) -> np.ndarray:
     """(frequencies, kernels x height', folds x height): every kernel at every stride-th place."""
     count, height, _ = kernels.shape
     lag = (np.arange(0, height, stride)[:, None] - np.arange(height)) % height

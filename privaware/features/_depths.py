@@ -63,21 +63,13 @@ def prepared(images: Tensor, side: int = SIDE) -> Tensor:
     """Images in [0, 1] of any size, grey or in colour, as the network takes them: 3 x side x side in [-1, 1]."""
     images = torch.nan_to_num(images, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     if images.shape[-2:] != (side, side):
-        images = functional.interpolate(
-            images, size=(side, side), mode="bilinear", align_corners=False, antialias=True
-        )
+        images = functional.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)
     images = (images * 2 - 1).expand(-1, 3, -1, -1)
     return images.contiguous(memory_format=torch.channels_last)
 
 
 def pooled(
-    network: nn.Module,
-    images: Tensor,
-    depths: Sequence[int],
-    pools: Sequence[int],
-    *,
-    mirror: bool,
-    normed: bool,
+    network: nn.Module, images: Tensor, depths: Sequence[int], pools: Sequence[int], *, mirror: bool, normed: bool
 ) -> list[Tensor]:
     """Each map of prepared images averaged down to pool x pool, with `mirror` also over the image and its mirror."""
     made = [

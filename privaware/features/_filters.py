@@ -60,9 +60,7 @@ def folded(spectrum: np.ndarray, level: int) -> np.ndarray:
     return spectrum
 
 
-def _gabor(
-    shape: tuple[int, int], spread: float, theta: float, frequency: float, slant: float
-) -> np.ndarray:
+def _gabor(shape: tuple[int, int], spread: float, theta: float, frequency: float, slant: float) -> np.ndarray:
     """A plane wave under an elongated bell, summed over the neighbouring copies of the torus."""
     made = np.zeros(shape, complex)
     for down in range(-2, 3):

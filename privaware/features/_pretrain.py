@@ -54,9 +54,7 @@ def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """The loss of telling each view's partner from all other views, given projections (rows, numbers) of both."""
     both = functional.normalize(torch.cat([first, second]).float(), dim=1)
     likeness = both @ both.T / temperature
-    likeness = likeness.masked_fill(
-        torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4
-    )
+    likeness = likeness.masked_fill(torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4)
     partner = torch.arange(len(both), device=both.device).roll(len(first))
     return functional.cross_entropy(likeness, partner)
 
@@ -74,9 +72,7 @@ class Pretraining:
         self.head = build({**described, "activation": "relu", "dropout": 0.0}, rng).to(self.device)
         self.both = nn.ModuleDict({"network": self.network, "head": self.head})
         fused = self.device.type == "cuda"
-        self.optimiser = torch.optim.AdamW(
-            self.both.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused
-        )
+        self.optimiser = torch.optim.AdamW(self.both.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused)
         self.step_number, self.progress, self.seconds = 0, 0.0, 0.0
         self.note = ""
         self._loss: Callable[[Tensor, Tensor], Tensor] = (
@@ -148,9 +144,7 @@ class Pretraining:
     def load(self, state: dict[str, Any]) -> None:
         """Goes back to where `state` was taken; one of another recipe is refused."""
         if state["recipe"] != asdict(self.recipe):
-            raise WrongInput(
-                f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file"
-            )
+            raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
         self.both.load_state_dict(state["both"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step_number, self.progress = state["step"], state["progress"]

@@ -57,9 +57,7 @@ class Scattered:
         raw = square / count - mean[:, None] * mean
         scale = raw.diagonal().clamp(min=1e-12).sqrt()
         covariance = raw / (scale[:, None] * scale)
-        return cls(
-            mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu()
-        )
+        return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
 
     def tensors(self) -> dict[str, Tensor]:
         """What is stored. Scales span decades, so they and the means stay in single precision."""
@@ -80,11 +78,7 @@ class Scattered:
         size = len(tensors["scatter.mean"])
         block, at = torch.zeros(size, size), torch.triu_indices(size, size)
         block[at[0], at[1]] = tensors["scatter.covariance"].float()
-        return cls(
-            mean=tensors["scatter.mean"],
-            scale=tensors["scatter.scale"],
-            covariance=block + block.triu(1).T,
-        )
+        return cls(mean=tensors["scatter.mean"], scale=tensors["scatter.scale"], covariance=block + block.triu(1).T)
 
     def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
         """From coefficients (rows, 243, h, w) to whitened rows; a power of 0 only centres and scales."""

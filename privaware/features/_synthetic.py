@@ -105,9 +105,7 @@ def textures(generators: int, each: int, size: int, g: torch.Generator) -> Tenso
         for _ in range(2):
             x = _layer(x, style, g)
         brush = _normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
-        weight = torch.exp(
-            0.7 * _normal(g, 1, generators, 1, 1, 1)
-        )  # coarse or fine, each its own mix
+        weight = torch.exp(0.7 * _normal(g, 1, generators, 1, 1, 1))  # coarse or fine, each its own mix
         stroke = functional.conv2d(x, brush, groups=generators).unflatten(1, (generators, 3))
         painted = painted + (weight * stroke).flatten(1, 2)
     images = painted.unflatten(1, (generators, 3)).transpose(0, 1).flatten(0, 1)
@@ -141,9 +139,7 @@ def _oriented(filters: int, channels: int, g: torch.Generator, side: int = 5) ->
     across = torch.cos(angle) * at + torch.sin(angle) * at[:, None]
     along = torch.cos(angle) * at[:, None] - torch.sin(angle) * at
     reach = _uniform(g, *shape, low=0.45, high=1.55)
-    stripe = torch.cos(
-        _uniform(g, *shape, low=0.2, high=1.7) * across + _uniform(g, *shape, high=2 * math.pi)
-    )
+    stripe = torch.cos(_uniform(g, *shape, low=0.2, high=1.7) * across + _uniform(g, *shape, high=2 * math.pi))
     window = torch.exp(-(across.square() + along.square() / 2) / (2 * reach.square()))
     chosen = _normal(g, *shape) * (_uniform(g, *shape) < 1 / 3)
     made = stripe * window * chosen

@@ -29,31 +29,19 @@ def view(images: Tensor, draws: Tensor, side: int = 32) -> Tensor:
     return _recoloured(cropped, *(draw[:, None, None, None] for draw in colour)) * 2 - 1
 
 
-def _cropped(
-    images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int
-) -> Tensor:
+def _cropped(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor:
     """A part of random area, shape and place, mirrored half the time, at `side`."""
     area = LEAST_AREA + (1 - LEAST_AREA) * area
     ratio = torch.exp((2 * stretch - 1) * STRETCH)
     width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
-    across = torch.stack(
-        [torch.where(flip < 0.5, -width, width), torch.zeros_like(x), (2 * x - 1) * (1 - width)], 1
-    )
+    across = torch.stack([torch.where(flip < 0.5, -width, width), torch.zeros_like(x), (2 * x - 1) * (1 - width)], 1)
     down = torch.stack([torch.zeros_like(y), height, (2 * y - 1) * (1 - height)], 1)
-    grid = functional.affine_grid(
-        torch.stack([across, down], 1), [len(images), 3, side, side], align_corners=False
-    )
+    grid = functional.affine_grid(torch.stack([across, down], 1), [len(images), 3, side, side], align_corners=False)
     return functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
 
 
 def _recoloured(
-    x: Tensor,
-    jittered: Tensor,
-    bright: Tensor,
-    contrast: Tensor,
-    saturation: Tensor,
-    hue: Tensor,
-    greyed: Tensor,
+    x: Tensor, jittered: Tensor, bright: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor, greyed: Tensor
 ) -> Tensor:
     """Brightness, contrast, saturation and hue moved in most images, all colour taken from some."""
     on = (jittered < JITTERED).to(x.dtype)

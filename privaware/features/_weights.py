@@ -93,8 +93,7 @@ def save(
     from safetensors.torch import save_file
 
     tensors = {
-        f"network.{name}": value.detach().cpu().half().contiguous()
-        for name, value in network.state_dict().items()
+        f"network.{name}": value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()
     }
     kept = {**facts, **statistics.facts(), "normed": str(int(normed))}
     beside = {} if scattered is None else scattered.tensors()

@@ -37,9 +37,7 @@ def walsh(pool: int) -> Tensor:
     if pool not in (1, 2, 4):
         raise WrongInput(f"expected maps pooled to 1, 2 or 4 for whitening, got {pool!r}")
     line = torch.tensor(SIGNS, dtype=torch.float64)[:pool, :: 4 // pool]
-    order = sorted(
-        ((a, b) for a in range(pool) for b in range(pool)), key=lambda ab: (max(ab) > 1, ab)
-    )
+    order = sorted(((a, b) for a in range(pool) for b in range(pool)), key=lambda ab: (max(ab) > 1, ab))
     made = torch.stack([torch.outer(line[a], line[b]).flatten() for a, b in order])
     return (made / pool).to(torch.float32)
 
@@ -58,9 +56,7 @@ class Statistics:
     covariances: tuple[Tensor, ...]
 
     @classmethod
-    def of(
-        cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]
-    ) -> Statistics:
+    def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
         """Of many batches of pooled maps."""
         count = 0
         sums: list[Tensor] = []
@@ -77,9 +73,7 @@ class Statistics:
         centre = by_mode([mean[None] for mean in means])
         raw = [s / count - m[0, :, None] * m[0] for s, m in zip(squares, centre, strict=True)]
         scales = _scales(raw, [m.shape for m in means])
-        each = by_mode(
-            [s[None, :, None].expand(1, *m.shape) for s, m in zip(scales, means, strict=True)]
-        )
+        each = by_mode([s[None, :, None].expand(1, *m.shape) for s, m in zip(scales, means, strict=True)])
         scaled = [c / (s[0, :, None] * s[0]) for c, s in zip(raw, each, strict=True)]
         return cls(
             depths=tuple(depths),
@@ -115,13 +109,9 @@ class Statistics:
             block[at[0], at[1]] = tensors[f"covariance.{mode}"].float()
             blocks.append(block + block.triu(1).T)
         scales = tuple(tensors[f"scale.{depth}"].float() for depth in depths)
-        return cls(
-            depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks)
-        )
+        return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
-    def whitening(
-        self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE
-    ) -> Whitening:
+    def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
         """For some of the depths, pooled as here or further."""
         chosen = [self._place(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
@@ -154,9 +144,7 @@ class Statistics:
 class Whitening:
     """Pooled maps to whitened rows."""
 
-    def __init__(
-        self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]
-    ) -> None:
+    def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
         self.means, self.scales, self.matrices = means, scales, matrices
 
     def to(self, device: Any) -> Whitening:

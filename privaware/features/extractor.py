@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware.datasets._download import File, locate
 from privaware.errors import WrongInput
-from privaware.origin import File, locate
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class Extractor:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, 1 or 3, H, W) in [0, 1] becomes (N, 1280)."""
         if x.ndim != 4 or x.shape[1] not in (1, 3):
-            raise WrongInput(
-                f"extractor: expected images with 1 or 3 channels, got shape {x.shape}"
-            )
+            raise WrongInput(f"extractor: expected images with 1 or 3 channels, got shape {x.shape}")
         return extract(self.features, x)
 
     def width(self, schema: Schema) -> int:
@@ -127,9 +125,7 @@ def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     return folded
 
 
-def _network(
-    x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tensor]]
-) -> torch.Tensor:
+def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
     def layer(x: torch.Tensor, name: str, stride: int = 1, *, bent: bool = True) -> torch.Tensor:
         made = _convolve(x, *weights[name], stride)
         return made.clamp_(0, 6) if bent else made
@@ -144,9 +140,7 @@ def _network(
     return layer(x, "_conv_head").mean(dim=(2, 3))
 
 
-def _convolve(
-    x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int
-) -> torch.Tensor:
+def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
     """With zeros around as TensorFlow puts them: the odd one is below and to the right."""
     from torch.nn import functional
 

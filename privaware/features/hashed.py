@@ -52,11 +52,7 @@ class Hashed:
 
     def _grams(self, text: str) -> Counter[str]:
         tokens = text.split()
-        grams = [
-            " ".join(tokens[i : i + n])
-            for n in range(1, self.words + 1)
-            for i in range(len(tokens) - n + 1)
-        ]
+        grams = [" ".join(tokens[i : i + n]) for n in range(1, self.words + 1) for i in range(len(tokens) - n + 1)]
         padded = f" {' '.join(tokens)} "
         runs = range(3, self.letters + 1)
         grams += [f"#{padded[i : i + n]}" for n in runs for i in range(len(padded) - n + 1)]

@@ -34,9 +34,7 @@ class MaxPool:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, ..., H, W) becomes (N, ..., H / size, W / size), rounded down."""
         if x.ndim < 3 or min(x.shape[-2:]) < self.size:
-            raise WrongInput(
-                f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}"
-            )
+            raise WrongInput(f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}")
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
         kept = x[..., : height * self.size, : width * self.size]
         windows = kept.reshape(*x.shape[:-2], height, self.size, width, self.size)

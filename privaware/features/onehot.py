@@ -48,9 +48,7 @@ class OneHot:
 
     def _slots(self, column: Column) -> int:
         if column.kind == "category":
-            return len(column.categories) + (
-                column.missing == "category" or column.unseen == "other"
-            )
+            return len(column.categories) + (column.missing == "category" or column.unseen == "other")
         edges = self._edges(column)
         return (len(edges) + 1 if len(edges) else 1) + (column.missing == "category")
 

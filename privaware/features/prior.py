@@ -81,9 +81,7 @@ class Prior:
         import torch
 
         if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
-            raise WrongInput(
-                f"prior: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}"
-            )
+            raise WrongInput(f"prior: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
         given = isinstance(x, torch.Tensor)
         here = x.device if given else ("cuda" if torch.cuda.is_available() else "cpu")
         make = self.on(here)
@@ -125,9 +123,7 @@ class Prior:
         whitening = self._whitening(str(device))
 
         def make(ready: Tensor) -> Tensor:
-            small = pooled(
-                network, ready, self.depths, self.pools, mirror=self.mirror, normed=self.normed
-            )
+            small = pooled(network, ready, self.depths, self.pools, mirror=self.mirror, normed=self.normed)
             return whitening(small) if whitening else torch.cat([m.flatten(1) for m in small], 1)
 
         return make
@@ -156,9 +152,7 @@ class Prior:
         depth, width = (16, 4) if self.weights is None else _stored(self._file, "cpu").shape
         channels = channels_at(depth, width)
         if self.depths[-1] >= len(channels):
-            raise WrongInput(
-                f"prior: expected depths from 0 to {len(channels) - 1}, got {self.depths!r}"
-            )
+            raise WrongInput(f"prior: expected depths from 0 to {len(channels) - 1}, got {self.depths!r}")
         own = sum(channels[at] * p**2 for at, p in zip(self.depths, self.pools, strict=True))
         return own + (COLUMNS if self.scatter else 0)
 
@@ -184,9 +178,7 @@ def _stored(file: str, device: str) -> Stored:
 
 
 @lru_cache(maxsize=4)
-def _whitening(
-    file: str, depths: tuple[int, ...], pools: tuple[int, ...], power: float, device: str
-) -> Whitening:
+def _whitening(file: str, depths: tuple[int, ...], pools: tuple[int, ...], power: float, device: str) -> Whitening:
     """Kept, because a model asks for it with every few thousand rows."""
     return _stored(file, "cpu").statistics.whitening(depths, pools, power).to(device)
 

@@ -35,9 +35,7 @@ class Project:
         flat = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32)
         rows = np.nan_to_num(flat, posinf=0.0, neginf=0.0)
         if rows.shape[1] != len(self.matrix):
-            raise WrongInput(
-                f"expected rows of {len(self.matrix)} entries to project, got {rows.shape[1]}"
-            )
+            raise WrongInput(f"expected rows of {len(self.matrix)} entries to project, got {rows.shape[1]}")
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         cut = rows * np.minimum(1, self.norm / np.maximum(length, np.float32(1e-12)))
         return np.asarray(cut @ np.asarray(self.matrix, dtype=np.float32))

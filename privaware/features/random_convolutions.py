@@ -39,9 +39,7 @@ class RandomConvolutions:
         for name, least in (("count", 1), ("size", 2), ("grid", 1), ("draw", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
-                raise WrongInput(
-                    f"random_convolutions: expected {name} >= {least} as a whole number, got {value!r}"
-                )
+                raise WrongInput(f"random_convolutions: expected {name} >= {least} as a whole number, got {value!r}")
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, C, H, W) becomes (N, 2 count, grid, grid)."""

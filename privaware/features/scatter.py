@@ -51,9 +51,7 @@ class Scatter:
         for name, most in (("J", 12), ("L", 64)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise WrongInput(
-                    f"scatter: expected {name} as a whole number from 1 to {most}, got {value!r}"
-                )
+                raise WrongInput(f"scatter: expected {name} as a whole number from 1 to {most}, got {value!r}")
 
     def __call__(self, x: Images, schema: Schema | None = None) -> Images:
         """(N, C, H, W) becomes (N, C, maps, H / 2^J, W / 2^J), rounded down, in float32.

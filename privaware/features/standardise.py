@@ -34,9 +34,7 @@ class Standardise:
         if x.ndim < 2 or x.shape[1] != len(self.mean):
             raise WrongInput(f"expected {len(self.mean)} channels, got rows of shape {x.shape[1:]}")
         shape = (1, -1, *(1 for _ in x.shape[2:]))
-        mean, deviation = (
-            np.array(v, dtype=np.float32).reshape(shape) for v in (self.mean, self.deviation)
-        )
+        mean, deviation = (np.array(v, dtype=np.float32).reshape(shape) for v in (self.mean, self.deviation))
         return np.asarray((x.astype(np.float32) - mean) / deviation)
 
     def width(self, schema: Schema) -> int:

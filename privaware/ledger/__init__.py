@@ -110,9 +110,7 @@ class Ledger:
             if first is None:
                 raise WrongInput(f"there is no ledger at {chain.said(place)}: give a limit for it")
             try:
-                return cls.create(
-                    place, limit=first, delta=DELTA if delta is None else delta, **facts
-                )
+                return cls.create(place, limit=first, delta=DELTA if delta is None else delta, **facts)
             except WrongInput:
                 if not os.path.lexists(place):  # otherwise another process was first: take its own
                     raise
@@ -283,9 +281,7 @@ class Ledger:
             raise WrongInput(f"expected an event that can be written down, got {event!r:.120}")
         if wish.partition is not None and wish.partition not in self.facts.partitions:
             names = ", ".join(self.facts.partitions) or "none"
-            raise WrongInput(
-                f"{chain.said(self.path)}: expected a partition among {names}, got {wish.partition!r}"
-            )
+            raise WrongInput(f"{chain.said(self.path)}: expected a partition among {names}, got {wish.partition!r}")
         return wish
 
     def _admit(self, entries: tuple[Entry, ...], wish: Entry) -> Entry | None:
@@ -317,8 +313,7 @@ class Ledger:
             if value != has:
                 way = "change it with --set-limit" if name == "limit" else "use another ledger"
                 raise WrongInput(
-                    f"{chain.said(self.path)}: expected {name} {has!r} as the ledger has it, got"
-                    f" {value!r:.120}; {way}"
+                    f"{chain.said(self.path)}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}"
                 )
 
 

@@ -40,13 +40,10 @@ APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger fr
 VERSION = 1
 PATIENCE = 120.0  # seconds to wait for another process
 TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost last entry is noticed
-    "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scratch (slot INTEGER PRIMARY KEY, filler BLOB NOT NULL)",
-    "CREATE TRIGGER no_update BEFORE UPDATE ON entries"
-    " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
-    "CREATE TRIGGER no_delete BEFORE DELETE ON entries"
-    " BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
     # REPLACE deletes without asking the guard above, so a number that is taken is refused here
     "CREATE TRIGGER in_order BEFORE INSERT ON entries"
     " WHEN NEW.number IS NOT (SELECT coalesce(max(number) + 1, 0) FROM entries)"
@@ -136,9 +133,7 @@ def locked(place: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def connected(
-    place: Path, *, mode: str = "rw", called: Path | None = None
-) -> Iterator[sqlite3.Connection]:
+def connected(place: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
     """A connection whose troubles are told in words."""
     if mode == "rw":
         expect_file(place)
@@ -194,12 +189,8 @@ def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         raise WrongInput(f"{said(place)}: expected a ledger of version {VERSION}, got {version}")
-    whole = (
-        db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
-    )
-    if (
-        os.stat(place).st_size < whole
-    ):  # SQLite itself would notice only where it needs what is gone
+    whole = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+    if os.stat(place).st_size < whole:  # SQLite itself would notice only where it needs what is gone
         raise WrongInput(f"{said(place)} is damaged: its end is cut off; put back a copy of it")
     found = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     if sorted(map(repr, found)) != sorted(repr((sql,)) for sql in TABLES):

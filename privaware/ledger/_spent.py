@@ -53,8 +53,7 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
 
 def _composed(counts: Mapping[Event, int], anew: Set[Event]) -> Event:
     events = tuple(
-        count
-        * (AnyOf(events=event.events) if isinstance(event, Disjoint) and event in anew else event)
+        count * (AnyOf(events=event.events) if isinstance(event, Disjoint) and event in anew else event)
         for event, count in counts.items()
     )
     return events[0] if len(events) == 1 else Composed(events=events)

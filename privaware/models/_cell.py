@@ -14,20 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privaware import _cell_kernels as kernels
+from privaware.kernels import dpnas_cell as kernels
 
-__all__ = [
-    "Cell",
-    "Edge",
-    "Graph",
-    "Halved",
-    "Normed",
-    "Step",
-    "backward",
-    "forward",
-    "separately",
-    "steps",
-]
+__all__ = ["Cell", "Edge", "Graph", "Halved", "Normed", "Step", "backward", "forward", "separately", "steps"]
 
 Edge = tuple[int, int, nn.Module]
 KINDS: dict[type[nn.Module], str] = {
@@ -73,9 +62,7 @@ class Cell(Graph):
     `edges` maps (from, to), with 0 for the entry, to a module; an edge that is not there carries nothing.
     """
 
-    def __init__(
-        self, entry: nn.Module, edges: Iterable[Edge], nodes: int, short: bool = False
-    ) -> None:
+    def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, short: bool = False) -> None:
         super().__init__(entry, nodes, short)
         self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
 
@@ -197,18 +184,9 @@ def _step(start: int, end: int, op: nn.Module) -> Step | None:
         return None
     conv, norm, *after = parts
     activation = KINDS.get(type(after[0])) if after else "linear"
-    if (
-        after
-        and isinstance(after[0], nn.Hardtanh)
-        and (after[0].min_val, after[0].max_val) != (-1, 1)
-    ):
+    if after and isinstance(after[0], nn.Hardtanh) and (after[0].min_val, after[0].max_val) != (-1, 1):
         return None
-    if (
-        activation is None
-        or not _plain(conv)
-        or type(norm) not in (nn.GroupNorm, Normed)
-        or norm.affine
-    ):
+    if activation is None or not _plain(conv) or type(norm) not in (nn.GroupNorm, Normed) or norm.affine:
         return None
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(norm, nn.GroupNorm)
@@ -243,12 +221,7 @@ def _state(first: Tensor, out: Tensor, at: int) -> Tensor:
 
 
 def forward(
-    first: Tensor,
-    made: list[Step],
-    nodes: int,
-    weights: Sequence[Tensor],
-    stored: torch.dtype,
-    keep: bool,
+    first: Tensor, made: list[Step], nodes: int, weights: Sequence[Tensor], stored: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """All nodes side by side, and if `keep` what `backward` needs besides; `weights` are (models, ...)."""
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=stored)
@@ -276,12 +249,7 @@ def forward(
 
 
 def backward(
-    first: Tensor,
-    out: Tensor,
-    gradient: Tensor,
-    made: list[Step],
-    kept: Sequence[Tensor],
-    weights: Sequence[Tensor],
+    first: Tensor, out: Tensor, gradient: Tensor, made: list[Step], kept: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> tuple[Tensor | None, list[Tensor]]:
     """The gradient by `first`, and each row's gradients by the convolutions' weights."""
     nodes = out.shape[1] // first.shape[1]

@@ -22,28 +22,9 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-__all__ = [
-    "ACTIVATIONS",
-    "POOLINGS",
-    "Activated",
-    "Description",
-    "Image",
-    "is_whole",
-    "seeded",
-    "smaller",
-]
+__all__ = ["ACTIVATIONS", "POOLINGS", "Activated", "Description", "Image", "is_whole", "seeded", "smaller"]
 
-ACTIVATIONS = (
-    "relu",
-    "relu6",
-    "leaky_relu",
-    "elu",
-    "selu",
-    "tanh",
-    "hardtanh",
-    "sigmoid",
-    "tempered",
-)
+ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
 POOLINGS = ("max", "average")
 LARGEST = 2**31
 """No layer is as wide as this; wider ones would be found by the library of tensors, after the charge."""
@@ -68,9 +49,7 @@ class Description:
     def _module(self) -> nn.Module:
         raise WrongInput(f"{self.name}: expected a family that makes a module")
 
-    def build(
-        self, rng: Rng | np.random.Generator | torch.Generator | None = None, device: Any = None
-    ) -> nn.Module:
+    def build(self, rng: Rng | np.random.Generator | torch.Generator | None = None, device: Any = None) -> nn.Module:
         """A new module, its weights drawn from `rng`, or from the operating system's entropy where none is given."""
         import torch
 
@@ -104,11 +83,7 @@ class Description:
     def _wholes(self, field: str, least: int = 1, size: int | None = None) -> None:
         values = getattr(self, field)
         listed = isinstance(values, (list, tuple))
-        if (
-            not listed
-            or not all(is_whole(v, least) and v < LARGEST for v in values)
-            or size not in (None, len(values))
-        ):
+        if not listed or not all(is_whole(v, least) and v < LARGEST for v in values) or size not in (None, len(values)):
             many = "a list of" if size is None else f"{size}"
             raise self._wrong(field, f"{many} whole numbers >= {least} and below {LARGEST}")
         self._set(field, tuple(int(v) for v in values))
@@ -153,11 +128,7 @@ class Activated(Description):
 
     def _check_tempered(self) -> None:
         values = self.tempered
-        if (
-            not isinstance(values, (list, tuple))
-            or len(values) != 3
-            or not all(is_real(v) for v in values)
-        ):
+        if not isinstance(values, (list, tuple)) or len(values) != 3 or not all(is_real(v) for v in values):
             raise self._wrong("tempered", "three numbers: scale, temperature and offset")
         self._set("tempered", tuple(float(v) for v in values))
         if not self._uses_tempered() and self.tempered != (2.0, 2.0, 1.0):

@@ -177,9 +177,7 @@ class StandardisedConv2d(nn.Module):
     through the standardisation, which is the same for every row.
     """
 
-    def __init__(
-        self, channels: int, filters: int, size: int, stride: int = 1, padding: int = 0
-    ) -> None:
+    def __init__(self, channels: int, filters: int, size: int, stride: int = 1, padding: int = 0) -> None:
         super().__init__()
         self.stride, self.padding = stride, padding
         fan_in = channels * size * size

@@ -38,10 +38,7 @@ def named() -> dict[str, Published]:
 def _entries(rows: Iterable[tuple[str, int, str, dict[str, Any], str]]) -> dict[str, Published]:
     return {
         f"{prefix}.{parameters}": Published(
-            description=copy.deepcopy(description),
-            parameters=parameters,
-            source=source,
-            note=note,
+            description=copy.deepcopy(description), parameters=parameters, source=source, note=note
         )
         for prefix, parameters, source, description, note in rows
     }

@@ -11,13 +11,7 @@ Row = tuple[str, int, str, dict[str, Any], str]
 
 def fcn(*widths: int, dropout: float = 0.2) -> dict[str, Any]:
     inputs, *hidden, outputs = widths
-    return {
-        "name": "fcn",
-        "inputs": inputs,
-        "hidden": hidden,
-        "outputs": outputs,
-        "dropout": dropout,
-    }
+    return {"name": "fcn", "inputs": inputs, "hidden": hidden, "outputs": outputs, "dropout": dropout}
 
 
 def cnn(inputs: list[int], filters: list[int], hidden: list[int], **more: Any) -> dict[str, Any]:
@@ -26,13 +20,7 @@ def cnn(inputs: list[int], filters: list[int], hidden: list[int], **more: Any) -
 
 
 def lstm(units: int, hidden: int, dropout: float = 0.2) -> dict[str, Any]:
-    return {
-        "name": "lstm",
-        "units": units,
-        "hidden": [hidden],
-        "outputs": 2,
-        "dropout": dropout,
-    }
+    return {"name": "lstm", "units": units, "hidden": [hidden], "outputs": 2, "dropout": dropout}
 
 
 MNIST, GREY, COLOUR = [1, 28, 28], [1, 32, 32], [3, 32, 32]
@@ -113,23 +101,13 @@ CNN: list[Row] = [
             pooling="average",
             dropout=0.0,
         ),
-        "The table prints 16 maps for the first convolution; its 156 parameters mean 6."
-        " The activation is not stated.",
+        "The table prints 16 maps for the first convolution; its 156 parameters mean 6. The activation is not stated.",
     ),
     (
         "mnist",
         122_442,
         "Tables VI and XXX (random weights)",
-        cnn(
-            MNIST,
-            [32, 64],
-            [64],
-            kernels=[5, 3],
-            paddings=[0, 0],
-            halve=False,
-            pool_last=True,
-            dropout=0.0,
-        ),
+        cnn(MNIST, [32, 64], [64], kernels=[5, 3], paddings=[0, 0], halve=False, pool_last=True, dropout=0.0),
         "The paper says 19,328 trainable, which are the two convolutions; the last two layers, which its text"
         f" trains, have 103,114. {NO_DROPOUT}",
     ),

@@ -30,20 +30,8 @@ TRAMER: list[Row] = [
         tramer(MNIST, [[16, 8, 2, 2], ["pool", 2, 1], [32, 4, 2, 0], ["pool", 2, 1]], 32),
         "",
     ),
-    (
-        "cnn.cifar10",
-        550_570,
-        "Table 7",
-        tramer(COLOUR, threes(32, 32, "M", 64, 64, "M", 128, 128, "M"), 128),
-        "",
-    ),
-    (
-        "cnn.cifar10",
-        167_642,
-        "Table 20 (small)",
-        tramer(COLOUR, threes(16, 16, "M", 32, 32, "M", 64, "M"), 128),
-        "",
-    ),
+    ("cnn.cifar10", 550_570, "Table 7", tramer(COLOUR, threes(32, 32, "M", 64, 64, "M", 128, 128, "M"), 128), ""),
+    ("cnn.cifar10", 167_642, "Table 20 (small)", tramer(COLOUR, threes(16, 16, "M", 32, 32, "M", 64, "M"), 128), ""),
     (
         "scatter_cnn.mnist",
         33_066,
@@ -75,9 +63,7 @@ def image(name: str, data: str, **more: Any) -> dict[str, Any]:
 
 
 MISSING = "The paper's table of it is missing: structure of the authors' code."
-AS_CODE = (
-    "The paper counts 1.97M; this is the authors' code, the printed table would give 1,460,506."
-)
+AS_CODE = "The paper counts 1.97M; this is the authors' code, the printed table would give 1,460,506."
 VGG11 = "Called VGG16 in the paper; its layers are those of VGG-11."
 
 
@@ -85,13 +71,7 @@ def dpmlbench(data: str, simple: int, resnet: int, inception: int, vgg: int) -> 
     normed = image("simple_cnn", data, groups=4)
     return [
         (f"simple_cnn.{data}", simple, "Table 2", image("simple_cnn", data), MISSING),
-        (
-            f"simple_cnn_group_norm.{data}",
-            simple,
-            "Figure 4",
-            normed,
-            f"{MISSING} No weights in the norm.",
-        ),
+        (f"simple_cnn_group_norm.{data}", simple, "Figure 4", normed, f"{MISSING} No weights in the norm."),
         (f"resnet20.{data}", resnet, "Tables 2 and 14", image("resnet", data), MISSING),
         (f"inception.{data}", inception, "Tables 15 and 17", image("inception", data), AS_CODE),
         (f"vgg.{data}", vgg, "Tables 2 and 16", image("vgg", data), VGG11),
@@ -148,13 +128,7 @@ DPNAS: list[Row] = [
     ("mnist", 213_418, "Table 1 (0.21M)", dpnas("mnist"), DEPTHWISE),
     ("fashion_mnist", 214_570, "Table 1 (0.21M)", dpnas("fashion_mnist"), DEPTHWISE),
     *(
-        (
-            f"small.{data}",
-            parameters,
-            "Table 1 (DPNASNet-S)",
-            dpnas(data, channels=[16, 16, 32], squeeze=16),
-            SMALL,
-        )
+        (f"small.{data}", parameters, "Table 1 (DPNASNet-S)", dpnas(data, channels=[16, 16, 32], squeeze=16), SMALL)
         for data, parameters in {"mnist": 30_106, "fashion_mnist": 30_682}.items()
     ),
 ]

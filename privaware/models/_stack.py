@@ -49,9 +49,7 @@ def flat(model: Image, steps: Iterable[Step]) -> int:
     return channels * height * width
 
 
-def convolutions(
-    model: Image, steps: Iterable[Step], groups: int = 0
-) -> list[tuple[str, nn.Module]]:
+def convolutions(model: Image, steps: Iterable[Step], groups: int = 0) -> list[tuple[str, nn.Module]]:
     """The layers of `steps` with their names; `groups` puts a norm without weights before each activation."""
     from torch import nn
 
@@ -73,12 +71,7 @@ def convolutions(
 
 
 def stack(
-    model: Image,
-    steps: tuple[Step, ...],
-    hidden: tuple[int, ...],
-    *,
-    dropout: float = 0.0,
-    groups: int = 0,
+    model: Image, steps: tuple[Step, ...], hidden: tuple[int, ...], *, dropout: float = 0.0, groups: int = 0
 ) -> nn.Sequential:
     """`steps`, then dense layers with activation, dropout before the output, and a linear output."""
     from collections import OrderedDict

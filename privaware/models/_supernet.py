@@ -27,9 +27,7 @@ Cells = tuple[str, ...] | None
 class SharedCell(Graph):
     """The graph of one stage; each edge is a dictionary of operations (none for zero)."""
 
-    def __init__(
-        self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, short: bool
-    ) -> None:
+    def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, short: bool) -> None:
         super().__init__(entry, nodes, short)
         self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
 
@@ -88,9 +86,7 @@ class Supernet(nn.Module):
         cells: list[Any] = list(self.cells)
         stages = [part for shared in cells for part in (shared.of(cell), self.pool)]
         head = self.head.named_children()
-        return nn.Sequential(
-            OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head])
-        )
+        return nn.Sequential(OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head]))
 
     def places(self) -> dict[str, tuple[int, str] | None]:
         """For each parameter the edge and operation it belongs to; None for what every cell uses."""

@@ -30,18 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dpnas", "OPERATIONS"]
 
-OPERATIONS = (
-    "zero",
-    "max_pool",
-    "average_pool",
-    "identity",
-    "relu",
-    "selu",
-    "tanh",
-    "linear",
-    "hardtanh",
-    "sigmoid",
-)
+OPERATIONS = ("zero", "max_pool", "average_pool", "identity", "relu", "selu", "tanh", "linear", "hardtanh", "sigmoid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +98,7 @@ class Dpnas(Image):
 
         groups = channels if apart else 1
         given: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
-        return nn.Sequential(
-            nn.Conv2d(channels, filters, kernel, **given), Normed(self.groups, filters)
-        )
+        return nn.Sequential(nn.Conv2d(channels, filters, kernel, **given), Normed(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
         from privaware.models._cell import Cell

@@ -46,11 +46,7 @@ class Fcn(Activated):
             self._choice("activation", ACTIVATIONS)
         else:
             each = self._activations()
-            if (
-                len(each) != len(self.hidden)
-                or not each
-                or any(name not in ACTIVATIONS for name in each)
-            ):
+            if len(each) != len(self.hidden) or not each or any(name not in ACTIVATIONS for name in each):
                 many = f"one name, or one for each of the {len(self.hidden)} hidden layers, of"
                 raise self._wrong("activation", f"{many} {', '.join(ACTIVATIONS)}")
             self._set("activation", each)

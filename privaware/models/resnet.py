@@ -98,7 +98,5 @@ class ResNet(Image):
         )
         shortcut = None
         if stride > 1:
-            shortcut = nn.Sequential(
-                nn.AvgPool2d(1, stride), self._norm(channels), PadChannels(filters - channels)
-            )
+            shortcut = nn.Sequential(nn.AvgPool2d(1, stride), self._norm(channels), PadChannels(filters - channels))
         return Residual(body, shortcut=shortcut, after=self._activation())

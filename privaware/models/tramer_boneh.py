@@ -42,10 +42,7 @@ class TramerBoneh(Image):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.layers, (list, tuple)) or not all(map(_is_layer, self.layers)):
-            raise self._wrong(
-                "layers",
-                'a list of [filters, kernel, stride, padding] and ["pool", kernel, stride]',
-            )
+            raise self._wrong("layers", 'a list of [filters, kernel, stride, padding] and ["pool", kernel, stride]')
         self._set("layers", tuple(tuple(layer) for layer in self.layers))
         self._wholes("hidden")
         self._whole("groups", least=0)
@@ -54,8 +51,7 @@ class TramerBoneh(Image):
 
     def _steps(self) -> tuple[Step, ...]:
         return tuple(
-            Pool(*map(int, layer[1:])) if layer[0] == "pool" else Conv(*map(int, layer))
-            for layer in self.layers
+            Pool(*map(int, layer[1:])) if layer[0] == "pool" else Conv(*map(int, layer)) for layer in self.layers
         )
 
     def _module(self) -> nn.Module:

@@ -45,8 +45,7 @@ class Vgg(Image):
         super().__post_init__()
         stages = self.filters
         if not isinstance(stages, (list, tuple)) or not all(
-            isinstance(stage, (list, tuple)) and stage and all(is_whole(f, 1) for f in stage)
-            for stage in stages
+            isinstance(stage, (list, tuple)) and stage and all(is_whole(f, 1) for f in stage) for stage in stages
         ):
             raise self._wrong("filters", "a list of stages, each a list of whole numbers >= 1")
         self._set("filters", tuple(tuple(int(f) for f in stage) for stage in stages))

@@ -28,8 +28,7 @@ def power(epsilon: float, delta: float, false_alarms: float) -> float:
     """
     if not (epsilon >= 0 and 0 <= delta <= 1 and 0 <= false_alarms <= 1):
         raise WrongInput(
-            "power: expected epsilon >= 0 and delta and false_alarms in [0, 1], "
-            f"got {(epsilon, delta, false_alarms)}"
+            f"power: expected epsilon >= 0 and delta and false_alarms in [0, 1], got {(epsilon, delta, false_alarms)}"
         )
     if math.isinf(epsilon):
         return 1.0
@@ -46,8 +45,7 @@ def risk(epsilon: float, delta: float) -> Any:
     corner = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     best, blind = "best possible attacker", "guessing"
     rows: list[dict[str, Any]] = [
-        {"who": best, "x": x, "y": power(epsilon, delta, x)}
-        for x in sorted({0.0, corner, 1 - delta, 1.0})
+        {"who": best, "x": x, "y": power(epsilon, delta, x)} for x in sorted({0.0, corner, 1 - delta, 1.0})
     ]
     rows += [{"who": blind, "x": x, "y": x} for x in (0.0, 1.0)]
     scale = alt.Scale(domain=[best, blind], range=[ORANGE, GREY])
@@ -91,20 +89,27 @@ def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str
     )
     kinds = alt.Scale(domain=["alone", "together"], range=[BLUE, ORANGE])
     drawn = bars.mark_bar(size=18).encode(color=alt.Color("kind:N", scale=kinds, legend=None))
-    said = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(
-        text="said:N"
-    )
+    said = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(text="said:N")
     return _styled((drawn + said).properties(width=WIDTH - 130, height=alt.Step(30)))
 
 
 def _styled(chart: Any) -> Any:
     axis = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
-    return chart.configure(font="sans-serif", background="transparent").configure_view(
-        stroke=None
-    ).configure_axis(
-        labelFontSize=13, titleFontSize=13, titleFontWeight="normal", titlePadding=10,
-        gridOpacity=0.15, domainOpacity=0.5, tickOpacity=0.5, **axis,
-    ).configure_legend(labelFontSize=13, labelColor="currentColor")  # fmt: skip
+    return (
+        chart.configure(font="sans-serif", background="transparent")
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelFontSize=13,
+            titleFontSize=13,
+            titleFontWeight="normal",
+            titlePadding=10,
+            gridOpacity=0.15,
+            domainOpacity=0.5,
+            tickOpacity=0.5,
+            **axis,
+        )
+        .configure_legend(labelFontSize=13, labelColor="currentColor")
+    )
 
 
 def render(chart: Any) -> str:

@@ -79,9 +79,7 @@ def read(folder: Path) -> Any:
     except OSError as problem:
         raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
     except (ValueError, RecursionError):
-        raise WrongInput(
-            f"{path} is damaged: expected one JSON object as fit wrote it; take a fresh copy"
-        ) from None
+        raise WrongInput(f"{path} is damaged: expected one JSON object as fit wrote it; take a fresh copy") from None
 
 
 def check(value: Any) -> Facts:
@@ -162,9 +160,7 @@ def _listed(raw: dict[str, Any], name: str, kind: type, where: str = "") -> tupl
     items = _get(raw, name, list, where)
     for item in items:
         if not isinstance(item, kind):
-            raise WrongInput(
-                f"expected {where}{name} as a list of {_KINDS[kind]}, got {item!r:.80}"
-            )
+            raise WrongInput(f"expected {where}{name} as a list of {_KINDS[kind]}, got {item!r:.80}")
     return tuple(items)
 
 
@@ -199,9 +195,4 @@ def _clean(value: Any, depth: int) -> Any:
     return value
 
 
-_KINDS: dict[type, str] = {
-    str: "text",
-    dict: "objects",
-    list: "a list",
-    bool: "true or false",
-}
+_KINDS: dict[type, str] = {str: "text", dict: "objects", list: "a list", bool: "true or false"}

@@ -130,9 +130,7 @@ def _budget(facts: Facts) -> dict[str, Any]:
     svg = _charts.render(_charts.budget(known[:BARS], together))
     return {
         "svg": svg,
-        "alternative": "; ".join(
-            [*(f"{what}: {said}" for what, _, said in known[:BARS]), f"together: {together[2]}"]
-        ),
+        "alternative": "; ".join([*(f"{what}: {said}" for what, _, said in known[:BARS]), f"together: {together[2]}"]),
         "words": _sum_in_words([epsilon for _, epsilon, _ in known], total),
         "left": max(0, len(known) - BARS),
     }
@@ -156,8 +154,7 @@ def _sum_in_words(parts: list[float], total: float) -> str:
 
 def _risk(claim: Guarantee) -> dict[str, Any]:
     points = [
-        (f"{100 * alarm:g}%", _words.percent(_charts.power(claim.epsilon, claim.delta, alarm)))
-        for alarm in ALARMS
+        (f"{100 * alarm:g}%", _words.percent(_charts.power(claim.epsilon, claim.delta, alarm))) for alarm in ALARMS
     ]
     return {
         "svg": _charts.render(_charts.risk(claim.epsilon, claim.delta)),

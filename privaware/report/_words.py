@@ -35,11 +35,7 @@ SHOWN = 4  # parts of a long composition that are spelt out
 
 LABELS = ("label", "labels")  # units that hide nothing but the target
 
-LAWS = {
-    "negative_binomial": "truncated negative binomial",
-    "logarithmic": "logarithmic",
-    "poisson": "Poisson",
-}
+LAWS = {"negative_binomial": "truncated negative binomial", "logarithmic": "logarithmic", "poisson": "Poisson"}
 
 
 def number(x: float, digits: int = 6) -> str:
@@ -94,17 +90,13 @@ def formula(event: events.Event) -> str:
         return f"the best of a secret random number of runs ({runs}), each {formula(event.event)}"
     if isinstance(event, events.Group):
         return f"{formula(event.event)}, priced for a unit of up to {event.size:,} rows"
-    return _leaf(event) + (
-        ", every row" if isinstance(event, (events.Gaussian, events.Laplace)) else ""
-    )
+    return _leaf(event) + (", every row" if isinstance(event, (events.Gaussian, events.Laplace)) else "")
 
 
 def _repeated(event: events.Repeated) -> str:
     inner, times = event.event, f"{event.count:,}"
     if isinstance(inner, events.Sampled) and isinstance(inner.event, events.Gaussian):
-        return (
-            f"{times} steps of {formula(inner).replace('a Poisson sample', 'Poisson samples', 1)}"
-        )
+        return f"{times} steps of {formula(inner).replace('a Poisson sample', 'Poisson samples', 1)}"
     if isinstance(inner, (events.Gaussian, events.Laplace)):
         name = type(inner).__name__
         return f"{times} x {name}, noise {number(inner.noise)}, every row"
@@ -135,9 +127,7 @@ def _leaf(event: events.Event) -> str:
     if isinstance(event, events.ZCDP):
         return f"a release known to cost rho {number(event.rho)} (zero-concentrated)"
     if isinstance(event, events.RandomisedResponse):
-        return (
-            f"randomised response among {event.classes:,} values, epsilon {number(event.epsilon)}"
-        )
+        return f"randomised response among {event.classes:,} values, epsilon {number(event.epsilon)}"
     if isinstance(event, events.Unproven):
         return f"no proven guarantee: {event.reason}"
     return formula(event)
@@ -174,10 +164,7 @@ def likelihood(epsilon: float, delta: float, change: str) -> str:
     if epsilon > 700:  # beyond the largest float, and far beyond any meaning
         return "An epsilon as large as this promises nothing in practice."
     times = bound(math.exp(epsilon), 3)
-    return (
-        f"{change}, and no result becomes more than {times} times as likely, except with a chance "
-        f"of {bound(delta)}."
-    )
+    return f"{change}, and no result becomes more than {times} times as likely, except with a chance of {bound(delta)}."
 
 
 def game(unit: str, relation: str) -> str:

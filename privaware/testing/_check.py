@@ -31,10 +31,15 @@ SEEDS = 12
 
 
 def check_mechanism(
-    mechanism: Mechanism[Any], *, schema: Schema | None = None, data: Data | None = None,
-    epsilon: float = 1.0, delta: float = 1e-5, games: int = 500,
+    mechanism: Mechanism[Any],
+    *,
+    schema: Schema | None = None,
+    data: Data | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    games: int = 500,
     neighbour: Data | Callable[[Data], Data] | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
 
     Checked are: a price from public facts alone, which more noise never raises; no crash and a finite release on 0, 1
@@ -74,9 +79,7 @@ class _Check:
         """A price is an event, the same for the same public facts."""
         event = self.mechanism.cost(self.schema, 2.0)
         if not isinstance(event, Event):
-            raise BrokenPromise(
-                f"cost is not an event: expected a privaware.events.Event, got {event!r:.80}"
-            )
+            raise BrokenPromise(f"cost is not an event: expected a privaware.events.Event, got {event!r:.80}")
         again = self.mechanism.cost(Schema.from_json(self.schema.json()), 2.0)
         if again != event:
             raise BrokenPromise(
@@ -97,20 +100,14 @@ class _Check:
     def calibrated(self, epsilon: float) -> float:
         """The noise at which everything else is looked at."""
         try:
-            noise = accounting.calibrate(
-                lambda level: self.mechanism.cost(self.schema, level), epsilon, self.delta
-            )
+            noise = accounting.calibrate(lambda level: self.mechanism.cost(self.schema, level), epsilon, self.delta)
         except PrivawareError as problem:
-            raise BrokenPromise(
-                f"no noise brings the cost to epsilon {epsilon:g}: {problem}"
-            ) from problem
+            raise BrokenPromise(f"no noise brings the cost to epsilon {epsilon:g}: {problem}") from problem
         return max(float(noise), 1e-6)
 
     def edges(self, rows: Data, noise: float) -> None:
         """No rows, few rows and rows that are not finite neither crash nor spoil the release."""
-        cases = [
-            (f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)
-        ]
+        cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
             for words, x, y in extremes(self.schema)
@@ -126,19 +123,12 @@ class _Check:
 
     def seeds(self, rows: Data, noise: float) -> None:
         """The same seed gives the same release, different seeds different ones."""
-        once, again = (
-            released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2)
-        )
+        once, again = (released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2))
         if not np.array_equal(once, again, equal_nan=True):
-            raise BrokenPromise(
-                "the same seed gives different releases: there is randomness outside rng"
-            )
+            raise BrokenPromise("the same seed gives different releases: there is randomness outside rng")
         if _price(self.mechanism.cost(self.schema, noise), self.delta) == 0:
             return
-        loud = [
-            released_numbers(record(self.mechanism, rows, 64 * noise, seed=seed).released)
-            for seed in range(SEEDS)
-        ]
+        loud = [released_numbers(record(self.mechanism, rows, 64 * noise, seed=seed).released) for seed in range(SEEDS)]
         if all(np.array_equal(loud[0], other) for other in loud[1:]):
             raise BrokenPromise(
                 "the same release for different seeds: the noise is missing, or drawn from a fixed seed"
@@ -155,9 +145,7 @@ class _Check:
             try:
                 moved = max(self.both_ways(few, other, noise, seed))
             except BrokenPromise as problem:
-                raise BrokenPromise(
-                    f"{problem}; seen on {len(few)} rows and the same {words}"
-                ) from problem
+                raise BrokenPromise(f"{problem}; seen on {len(few)} rows and the same {words}") from problem
             if moved > worst.get(len(few), (0.0,))[0]:
                 worst[len(few)] = moved, (few, other)
         if neighbour is not None:
@@ -165,9 +153,7 @@ class _Check:
         played = sorted({min(worst, default=0), SIZES[-1]} & set(worst))
         return [worst[size][1] for size in played]
 
-    def _pairs(
-        self, rows: Data, neighbour: Data | Callable[[Data], Data] | None
-    ) -> Iterator[tuple[str, Data, Data]]:
+    def _pairs(self, rows: Data, neighbour: Data | Callable[[Data], Data] | None) -> Iterator[tuple[str, Data, Data]]:
         if neighbour is not None:
             yield "as you gave them", rows, neighbour(rows) if callable(neighbour) else neighbour
         for size in (*(size for size in SIZES if size < len(rows)), len(rows)):
@@ -212,28 +198,17 @@ class _Check:
     def unchanged(self, noise: float, before: np.ndarray, price: Event) -> None:
         """A run leaves nothing of the rows behind in the mechanism."""
         if self.mechanism.cost(self.schema, noise) != price:
-            raise BrokenPromise(
-                "the cost changed after a run: it depends on the rows, not on public facts alone"
-            )
+            raise BrokenPromise("the cost changed after a run: it depends on the rows, not on public facts alone")
         if not np.array_equal(released_numbers(self.mechanism), before, equal_nan=True):
-            raise BrokenPromise(
-                "run changed the fields of the mechanism: they must hold public settings only"
-            )
+            raise BrokenPromise("run changed the fields of the mechanism: they must hold public settings only")
 
-    def game(
-        self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int
-    ) -> float:
+    def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
         """Nobody who sees the releases can prove more than was claimed."""
         found = 0.0
         for data, neighbour in canaries if games else []:
-            found = max(
-                found,
-                canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games),
-            )
+            found = max(found, canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games))
         if found > epsilon:
-            raise BrokenPromise(
-                f"the canary game proves epsilon of at least {found:.3g}, the claim is {epsilon:.3g}"
-            )
+            raise BrokenPromise(f"the canary game proves epsilon of at least {found:.3g}, the claim is {epsilon:.3g}")
         return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.audit import epsilon_lower
+from privaware.attacks._bounds import epsilon_lower
 from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
@@ -14,9 +14,15 @@ from privaware.testing._release import padded, released_numbers
 
 
 def canary_game(
-    mechanism: Mechanism[Any], data: Data, neighbour: Data, noise: float, *,
-    delta: float, games: int = 1000, confidence: float = 0.999,
-) -> float:  # fmt: skip
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    delta: float,
+    games: int = 1000,
+    confidence: float = 0.999,
+) -> float:
     """The epsilon that `games` runs on each of two neighbouring data sets prove the mechanism to cost at least.
 
     A quarter of the runs says in which direction the releases differ; the rest are scored along it.
@@ -27,12 +33,7 @@ def canary_game(
     without, within = both[:games], both[games:]
     learnt = max(games // 4, 2)
     direction = _direction(within[:learnt], without[:learnt])
-    return epsilon_lower(
-        within[learnt:] @ direction,
-        without[learnt:] @ direction,
-        delta=delta,
-        confidence=confidence,
-    )
+    return epsilon_lower(within[learnt:] @ direction, without[learnt:] @ direction, delta=delta, confidence=confidence)
 
 
 def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> Any:

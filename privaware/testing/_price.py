@@ -8,25 +8,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from privaware.events import (
-    NOTHING,
-    ZCDP,
-    Event,
-    Gaussian,
-    Laplace,
-    Pure,
-    RandomisedResponse,
-    Sampled,
-)
+from privaware.events import NOTHING, ZCDP, Event, Gaussian, Laplace, Pure, RandomisedResponse, Sampled
 from privaware.testing._tape import Call, levels
 
 
 def spent(
-    calls: list[Call],
-    *,
-    unsampled: Iterable[int] = (),
-    only: set[int] | None = None,
-    relation: str = "add_remove",
+    calls: list[Call], *, unsampled: Iterable[int] = (), only: set[int] | None = None, relation: str = "add_remove"
 ) -> Event:
     """The event that the recorded calls amount to.
 
@@ -39,13 +26,8 @@ def spent(
         bare = [at for at in chosen if not rates or at in set(unsampled)]
         counted.update(event for at in bare for event in _events(calls[at]))
         hidden = [event for at in chosen if at not in bare for event in _events(calls[at])]
-        if len(rates) > 1 and len(hidden) == len(
-            rates
-        ):  # a population: one sample for each release
-            counted.update(
-                _on_sample([event], rate, relation)
-                for event, rate in zip(hidden, rates, strict=True)
-            )
+        if len(rates) > 1 and len(hidden) == len(rates):  # a population: one sample for each release
+            counted.update(_on_sample([event], rate, relation) for event, rate in zip(hidden, rates, strict=True))
         elif hidden:
             counted[_on_sample(hidden, min(1.0, sum(rates)), relation)] += 1
     total = NOTHING
@@ -70,9 +52,7 @@ def _on_sample(hidden: list[Event], rate: float, relation: str) -> Event:
     joint = hidden[0]
     if len(hidden) > 1:
         levels = [event.noise for event in hidden if isinstance(event, Gaussian)]
-        joint = (
-            Gaussian(noise=1 / math.sqrt(sum(level**-2 for level in levels))) if levels else NOTHING
-        )
+        joint = Gaussian(noise=1 / math.sqrt(sum(level**-2 for level in levels))) if levels else NOTHING
         for event in hidden:
             joint = joint if isinstance(event, Gaussian) else joint + event
     return joint if rate == 1 else Sampled(event=joint, rate=rate, relation=relation)
@@ -88,9 +68,7 @@ def _events(call: Call) -> list[Event]:
         return [ZCDP(rho=0.5 / ((1 + call.public["tail"]) * float(call.public["noise"]) ** 2))]
     if call.kind == "respond":
         each = max(1, int(np.prod(call.exact.shape[1:])))
-        response = RandomisedResponse(
-            epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"])
-        )
+        response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))
         return [response] * each
     kind = Gaussian if call.kind == "gaussian" else Laplace
     return [kind(noise=float(level)) for level in levels(call)[0].ravel()]

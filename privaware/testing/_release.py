@@ -59,9 +59,7 @@ def _leaf(value: Any) -> np.ndarray | None:
     if isinstance(value, complex):
         return np.array([value.real, value.imag])
     if hasattr(value, "detach") and hasattr(value, "dtype"):
-        value = (
-            value.detach().cpu().double() if value.is_floating_point() else value.cpu()
-        ).numpy()
+        value = (value.detach().cpu().double() if value.is_floating_point() else value.cpu()).numpy()
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value.astype(float).ravel()
     if isinstance(value, (type, Rng, np.random.Generator)):

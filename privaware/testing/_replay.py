@@ -30,9 +30,8 @@ class Replay:
 
 
 def record(
-    mechanism: Mechanism[Any], data: Data, noise: float, *, seed: int = 0,
-    edit: Edit | None = None, inside: bool = True,
-) -> Replay:  # fmt: skip
+    mechanism: Mechanism[Any], data: Data, noise: float, *, seed: int = 0, edit: Edit | None = None, inside: bool = True
+) -> Replay:
     """Runs `mechanism` and notes every call of its generator."""
     rng = Recorder(seed, edit=edit, inside=inside)
     released = _run(mechanism, data, noise, rng, "the data")
@@ -40,13 +39,7 @@ def record(
 
 
 def replay(
-    mechanism: Mechanism[Any],
-    data: Data,
-    neighbour: Data,
-    noise: float,
-    *,
-    seed: int = 0,
-    inside: bool = True,
+    mechanism: Mechanism[Any], data: Data, neighbour: Data, noise: float, *, seed: int = 0, inside: bool = True
 ) -> Replay:
     """Runs on `data`, plays what was released back on `neighbour`, and raises where the two can be told apart.
 

@@ -100,9 +100,7 @@ class Edit:
         small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
         same = np.array([_same(small, large, at, at) for at in range(len(small))], dtype=bool)
         first = int(np.argmin(same)) if not same.all() else len(small)
-        if abs(grown) == 1 and all(
-            _same(small, large, at, at + 1) for at in range(first, len(small))
-        ):
+        if abs(grown) == 1 and all(_same(small, large, at, at + 1) for at in range(first, len(small))):
             return cls(kind="added" if grown > 0 else "removed", at=first, rows=len(data))
         if grown == 0 and (~same).sum() <= 1:
             return cls(kind="changed", at=min(first, max(len(data) - 1, 0)), rows=len(data))

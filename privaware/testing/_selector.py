@@ -33,7 +33,7 @@ def check_selector(
     a tuple of at least one, none twice, all among those a learner sees and in their order, no more than
     the setting `columns` allows, and never an ignored column or the target.
 
-    >>> from privaware.select.random import Random
+    >>> from privaware.selectors.random import Random
     >>> check_selector(Random(columns=2))
     0.0
     """
@@ -49,9 +49,7 @@ def check_selector(
             problem = _wrong(selector, schema, record(selector, some, noise, seed=seed).released)
             if problem:
                 raise BrokenPromise(f"{name}: {problem}")
-    return check_mechanism(
-        selector, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games
-    )
+    return check_mechanism(selector, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games)
 
 
 def _wrong(selector: Mechanism[Any], schema: Schema, released: Any) -> str:

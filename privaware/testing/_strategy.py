@@ -12,11 +12,11 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace
 from privaware.model import Model
+from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.search._search import Search
-from privaware.search._strategy import Round, Trial
-from privaware.space import Point, Space
+from privaware.strategies._search import Search
+from privaware.strategies._strategy import Round, Trial
 from privaware.testing._check import check_mechanism
 from privaware.testing._rows import example
 from privaware.testing._tape import BrokenPromise
@@ -30,12 +30,7 @@ SMALL = {
 
 
 def check_strategy(
-    strategy: Any,
-    *,
-    space: Space | None = None,
-    data: Data | None = None,
-    epsilon: float = 4.0,
-    delta: float = 1e-5,
+    strategy: Any, *, space: Space | None = None, data: Data | None = None, epsilon: float = 4.0, delta: float = 1e-5
 ) -> None:
     """Raises an AssertionError that names the broken promise.
 
@@ -45,7 +40,7 @@ def check_strategy(
     rows: one row changes what happens only through noised values. `data` stands in for made-up rows of a table. One
     that finds its point by itself, without trials, has only price and contract to keep.
 
-    >>> from privaware.search.mgrs import Mgrs
+    >>> from privaware.strategies.mgrs import Mgrs
     >>> class Modest(Mgrs):
     ...     adaptive = False
     >>> check_strategy(Modest(generations=(4, 4)))
@@ -63,9 +58,7 @@ def check_strategy(
     price = accounting.epsilon(search.cost(schema, 4.0), delta)
     once = accounting.epsilon(search.model_cost(schema, 4.0), delta)
     if (alone or search.trials(schema) > 1) and not price > once:
-        raise BrokenPromise(
-            f"{name}: the search costs epsilon {price:.4g}, no more than one trial ({once:.4g})"
-        )
+        raise BrokenPromise(f"{name}: the search costs epsilon {price:.4g}, no more than one trial ({once:.4g})")
     check_mechanism(search, schema=schema, data=data, epsilon=epsilon, delta=delta, games=0)
 
 
@@ -119,9 +112,7 @@ def _check_talk(name: str, strategy: Any, space: Space) -> None:
         raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
 
 
-def _talk(
-    name: str, strategy: Any, space: Space, rounds: tuple[Round, ...], seed: int
-) -> list[Any]:
+def _talk(name: str, strategy: Any, space: Space, rounds: tuple[Round, ...], seed: int) -> list[Any]:
     searcher = strategy.start(space, np.random.default_rng(0))
     scores = np.random.default_rng(seed)
     told: list[Trial] = []

@@ -10,13 +10,7 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.testing._implied import (
-    Certified,
-    chain_ratio,
-    noted,
-    perturbed_ratio,
-    widest_stretch,
-)
+from privaware.testing._implied import Certified, chain_ratio, noted, perturbed_ratio, widest_stretch
 from privaware.testing._rows import Edit
 
 MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
@@ -135,9 +129,7 @@ class Recorder(Rng):
 class Replayer(Recorder):
     """A generator that returns what was released on neighbouring rows, and compares what it is given."""
 
-    def __init__(
-        self, seed: int, recorded: list[Call], edit: Edit, *, inside: bool, doubled: bool
-    ) -> None:
+    def __init__(self, seed: int, recorded: list[Call], edit: Edit, *, inside: bool, doubled: bool) -> None:
         super().__init__(seed, edit=edit, inside=inside)
         self.recorded = recorded
         self.doubled = doubled
@@ -177,9 +169,7 @@ class Replayer(Recorder):
                 "later noise hides nothing"
             )
         now = _call("iterate", np.stack([points, moved], axis=1), before.returned, public)
-        self._compare(
-            before, now, chain_ratio(before.exact, now.exact, float(public["sensitivity"]))
-        )
+        self._compare(before, now, chain_ratio(before.exact, now.exact, float(public["sensitivity"])))
         return before.returned.copy()
 
     def _compare(self, before: Call, now: Call, ratio: float) -> None:
@@ -277,10 +267,7 @@ def _ratio(before: Call, now: Call) -> float:
         return float((apart.reshape(len(apart), -1) != 0).any(axis=1).sum()) if apart.size else 0.0
     size = float(np.sqrt((before.exact.astype(float) ** 2).sum()))
     if before.kind == "choose":
-        distance, limit = (
-            np.abs(apart).max(initial=0.0),
-            np.asarray(before.public["sensitivity"], float),
-        )
+        distance, limit = (np.abs(apart).max(initial=0.0), np.asarray(before.public["sensitivity"], float))
     else:
         limit = levels(before)[1]
         shared = tuple(axis for axis in range(apart.ndim) if limit.shape[axis] == 1)
@@ -296,14 +283,10 @@ def _ratio(before: Call, now: Call) -> float:
 def _expect_sound(call: Call, at: int) -> None:
     words = f"call {at + 1} ({call.kind})"
     if not np.isfinite(call.exact.astype(float)).all():
-        raise BrokenPromise(
-            f"{words} was given an exact value that is not finite: one row can break the release"
-        )
+        raise BrokenPromise(f"{words} was given an exact value that is not finite: one row can break the release")
     for name in ("noise", "sensitivity", "epsilon"):
         if name in call.public and not (_array(call.public[name]).astype(float) > 0).all():
-            raise BrokenPromise(
-                f"{words} was given {name} {call.public[name]!r:.60}, expected more than 0"
-            )
+            raise BrokenPromise(f"{words} was given {name} {call.public[name]!r:.60}, expected more than 0")
 
 
 def _sampled_before(calls: list[Call]) -> bool:
@@ -315,18 +298,19 @@ def _sampled_before(calls: list[Call]) -> bool:
 def _call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> Call:
     values = _array(exact)
     step = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
-    return Call(kind=kind, public={name: _copied(value) for name, value in public.items()},
-                exact=values.copy(), returned=_copied(returned), step=step)  # fmt: skip
+    return Call(
+        kind=kind,
+        public={name: _copied(value) for name, value in public.items()},
+        exact=values.copy(),
+        returned=_copied(returned),
+        step=step,
+    )
 
 
 def _array(value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
-        value = (
-            value.float().numpy()
-            if value.is_floating_point() and value.element_size() < 4
-            else value.numpy()
-        )
+        value = value.float().numpy() if value.is_floating_point() and value.element_size() < 4 else value.numpy()
     return np.asarray(value)
 
 

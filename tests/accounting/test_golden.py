@@ -29,9 +29,7 @@ def rows() -> list[dict[str, Any]]:
     file = folder() / "accounting.json"
     if not file.exists():
         return []
-    return [
-        row for row in json.loads(file.read_text()) if not any(w in row["id"] for w in COMPARISON)
-    ]
+    return [row for row in json.loads(file.read_text()) if not any(w in row["id"] for w in COMPARISON)]
 
 
 def cases() -> list[Any]:
@@ -60,9 +58,7 @@ def event_of(row: dict[str, Any]) -> Event | None:
     if name.startswith("selection"):
         return selection(name.split(".", 3)[3], p)
     if name == "hetero.example":
-        steps = [
-            100 * Gaussian(noise=2.5 * math.exp(-0.01 * t)).sampled(rate=0.01) for t in range(40)
-        ]
+        steps = [100 * Gaussian(noise=2.5 * math.exp(-0.01 * t)).sampled(rate=0.01) for t in range(40)]
         return sum(steps[1:], steps[0]) + 2 * Gaussian(noise=8.0) + Gaussian(noise=12.0)
     if name == "bao.pafs":
         return 2315 * Pure(epsilon=p["eps0"])
@@ -98,9 +94,7 @@ def descent(name: str, p: dict[str, Any]) -> Event | None:
     if name.startswith("neighbour"):
         return p["steps"] * Sampled(event=inner, rate=rate, relation="replace_one")
     if name.startswith("truncated"):
-        return p["steps"] * Sampled(
-            event=inner, rate=rate, rows=p["n"], cap=p["truncated_batch_size"]
-        )
+        return p["steps"] * Sampled(event=inner, rate=rate, rows=p["n"], cap=p["truncated_batch_size"])
     training = p["steps"] * inner.sampled(rate=rate)
     if p.get("sigma_norm"):
         return training + 2 * Gaussian(noise=float(p["sigma_norm"]))
@@ -152,9 +146,7 @@ def compare(row: dict[str, Any]) -> list[tuple[str, float, float, float]]:
 CASES = cases()
 
 
-@pytest.mark.skipif(
-    not CASES, reason="no golden file: set PRIVAWARE_GOLDEN to the folder that has accounting.json"
-)
+@pytest.mark.skipif(not CASES, reason="no golden file: set PRIVAWARE_GOLDEN to the folder that has accounting.json")
 @pytest.mark.parametrize("row", CASES)
 def test_the_accountants_give_back_golden_values(row: dict[str, Any]) -> None:
     for column, expected, found, tolerance in compare(row):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware.learn._convex import Problems
+from privaware.learners._convex import Problems
 
 torch = pytest.importorskip("torch")
 
@@ -18,11 +18,7 @@ def table() -> Any:
     x = (drawn.random((300, 4)) < 0.4).astype(float)  # many rows alike
     y = (x[:, 0] + drawn.random(300) > 0.8).astype(np.int64)
     return SimpleNamespace(
-        x=x[:200],
-        y=y[:200],
-        x_test=x[200:],
-        y_test=y[200:],
-        norms=lambda m: np.sqrt(m.sum(1) + 1.0),
+        x=x[:200], y=y[:200], x_test=x[200:], y_test=y[200:], norms=lambda m: np.sqrt(m.sum(1) + 1.0)
     )
 
 
@@ -39,9 +35,14 @@ def test_rows_alike_taken_once_lead_to_the_same_minimum() -> None:
     found = solver._solved(problem, tilt, ridge, None).numpy()
     rows = np.hstack([given.x[:, mask], np.ones((200, 1))])
     plain = Problems(
-        rows=rows, targets=2.0 * given.y[None] - 1, loss="logistic", ridge=ridge.numpy()[:, 0],
-        masks=np.ones((3, 4), bool), norm=np.full(3, 2.0), tolerance=np.full(3, 1e-9),
-    )  # fmt: skip
+        rows=rows,
+        targets=2.0 * given.y[None] - 1,
+        loss="logistic",
+        ridge=ridge.numpy()[:, 0],
+        masks=np.ones((3, 4), bool),
+        norm=np.full(3, 2.0),
+        tolerance=np.full(3, 1e-9),
+    )
     assert np.abs(found - plain.solve(tilt.numpy())).max() < 1e-6
 
 

@@ -19,14 +19,7 @@ from privaware.errors import WrongInput
 
 
 def given(out: Path, **more: Any) -> argparse.Namespace:
-    first = {
-        "device": "cpu",
-        "only": None,
-        "limit": 1e9,
-        "quick": False,
-        "tar": None,
-        "store": None,
-    }
+    first = {"device": "cpu", "only": None, "limit": 1e9, "quick": False, "tar": None, "store": None}
     return argparse.Namespace(out=out, **{**first, "commit": "abc", **more})
 
 
@@ -119,11 +112,7 @@ for name in studies.CELLS:
 
 def test_every_cell_has_its_noises_and_needs_no_accountant_to_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKED],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
     )
     assert done.returncode == 0, done.stderr
     found = dict(line.split() for line in done.stdout.splitlines())

@@ -34,9 +34,7 @@ def test_each_model_of_a_stack_is_the_engines() -> None:
     x, y = rows()
     net = nn.Linear(6, 3)
     steps, rates = (3, 3, 7), [[0.5, 2.0, 1.0], [1.0, 0.25, 4.0]]
-    stack = Stacked(
-        steps=steps, lr=torch.tensor(rates), noise=torch.zeros(2, 3), divisor=40.0, norm=0.4, classes=3
-    )  # fmt: skip
+    stack = Stacked(steps=steps, lr=torch.tensor(rates), noise=torch.zeros(2, 3), divisor=40.0, norm=0.4, classes=3)
     start = (net.weight.detach(), net.bias.detach())
     weights, biases = stack.run(x, y, every_row(40), Rng(seed=1), start)
     for kind in range(2):
@@ -57,9 +55,7 @@ def test_each_model_of_a_stack_is_the_engines() -> None:
 
 def test_noise_of_a_stack_has_each_models_own_scale() -> None:
     x = torch.zeros(1, 4, 5000)
-    stack = Stacked(
-        steps=(1, 1), lr=torch.ones(1, 2), noise=torch.tensor([[2.0, 6.0]]), divisor=8.0, bound=0.1
-    )
+    stack = Stacked(steps=(1, 1), lr=torch.ones(1, 2), noise=torch.tensor([[2.0, 6.0]]), divisor=8.0, bound=0.1)
     start = (torch.zeros(10, 5000), torch.zeros(10))
     y = torch.zeros(4, dtype=torch.int64)
     weights, _ = stack.run(x, y, every_row(4), Rng(seed=2), start)
@@ -77,7 +73,7 @@ def test_samples_have_their_law() -> None:
 
 def test_private_statistics_are_those_of_normalise() -> None:
     from benchmarks._tramer_boneh_features import statistics
-    from privaware.select.normalise import Normalise
+    from privaware.selectors.normalise import Normalise
 
     made = np.random.default_rng(5).random((50, 3, 4, 4), np.float32)
     schema = Schema(classes=("a", "b"), rows=50, form="image", shape=(3, 4, 4))

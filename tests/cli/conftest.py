@@ -118,8 +118,4 @@ def watched(path: Path) -> Iterator[list[str]]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, byte for byte."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

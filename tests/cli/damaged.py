@@ -19,9 +19,26 @@ import numpy as np
 
 Draw = np.random.Generator
 ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 10**400, 1e400, float("nan"), "", "x" * 5000, "\ud800", [], {}, [[]], {"kind": []}, "../../etc",
-    [1, 2], {"name": "linear"}, -1.5, "<b>",
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    0,
+    10**400,
+    1e400,
+    float("nan"),
+    "",
+    "x" * 5000,
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"kind": []},
+    "../../etc",
+    [1, 2],
+    {"name": "linear"},
+    -1.5,
+    "<b>",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +110,36 @@ def removed(draw: Draw) -> Damage:
 
 
 NEEDED = (
-    ("schema",), ("features",), ("architecture",), ("guarantee",), ("events",), ("format",), ("guarantee", "epsilon"),
-    ("guarantee", "delta"), ("events", 0), ("events", 0, "event"), ("events", 0, "event", "kind"),
-    ("events", 0, "event", "count"), ("events", 0, "event", "event"), ("events", 0, "event", "event", "noise"),
-    ("architecture", "name"), ("architecture", "inputs"), ("architecture", "outputs"), ("features", 0),
-    ("features", 0, "name"), ("schema", "columns"), ("schema", "columns", 0), ("schema", "columns", 0, "low"),
-    ("schema", "columns", 1, "categories"), ("schema", "classes"), ("schema", "form"), ("schema", "rows"), ("tensors",),
-    ("ledger",), ("ledger", "entry"),
-)  # fmt: skip
+    ("schema",),
+    ("features",),
+    ("architecture",),
+    ("guarantee",),
+    ("events",),
+    ("format",),
+    ("guarantee", "epsilon"),
+    ("guarantee", "delta"),
+    ("events", 0),
+    ("events", 0, "event"),
+    ("events", 0, "event", "kind"),
+    ("events", 0, "event", "count"),
+    ("events", 0, "event", "event"),
+    ("events", 0, "event", "event", "noise"),
+    ("architecture", "name"),
+    ("architecture", "inputs"),
+    ("architecture", "outputs"),
+    ("features", 0),
+    ("features", 0, "name"),
+    ("schema", "columns"),
+    ("schema", "columns", 0),
+    ("schema", "columns", 0, "low"),
+    ("schema", "columns", 1, "categories"),
+    ("schema", "classes"),
+    ("schema", "form"),
+    ("schema", "rows"),
+    ("tensors",),
+    ("ledger",),
+    ("ledger", "entry"),
+)
 
 
 def edited(draw: Draw) -> Damage:
@@ -202,7 +241,7 @@ def ledger_rows(draw: Draw) -> Damage:
 
     def spoil(folder: Path) -> None:
         with closing(sqlite3.connect(folder / "book.ledger", isolation_level=None)) as db:
-            guards = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()  # fmt: skip
+            guards = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
             for name, _ in guards:
                 db.execute(f"DROP TRIGGER {name}")
             try:

@@ -17,11 +17,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-IMPORTS = (
-    "altair", "jinja2", "opendp.measurements", "pandas", "privaware.fit", "privaware.predict", "privaware.verify",
-    "pyarrow.csv", "safetensors.numpy", "torch", "privaware.cli._verbs", "dp_accounting.pld.privacy_loss_distribution",
-    "privaware.learn.linear", "privaware.learn.majority", "privaware.descent", "typer._adapters", "sklearn.datasets",
-)  # fmt: skip
+IMPORTS = [
+    "altair",
+    "jinja2",
+    "opendp.measurements",
+    "pandas",
+    "pyarrow.csv",
+    "safetensors.numpy",
+    "torch",
+    "sklearn.datasets",
+    "typer._adapters",
+    "dp_accounting.pld.privacy_loss_distribution",
+    "privaware.cli._verbs",
+    "privaware.descent",
+    "privaware.learners.linear",
+    "privaware.learners.majority",
+    "privaware.workflow.fit",
+    "privaware.workflow.predict",
+    "privaware.workflow.verify",
+]
 
 
 class Forks:
@@ -78,9 +92,7 @@ def _child(number: int, run: dict[str, Any]) -> None:
 
 def _said(number: int, runs: list[dict[str, Any]]) -> bool:
     file = Path(runs[number]["cwd"]) / f".{number}.err"
-    return "after" not in runs[number] or (
-        file.exists() and runs[number]["after"] in file.read_text()
-    )
+    return "after" not in runs[number] or (file.exists() and runs[number]["after"] in file.read_text())
 
 
 def _serve() -> None:

@@ -17,9 +17,19 @@ SEARCH = ("--space", "space.toml", "--set", "steps=4", "--set", "batch=100", "--
 BASE = {
     "search": (*SEARCH, "--epsilon", "2", "--out", "n"),
     "select": ("--epsilon", "0.5", "--out", "n"),
-    "crossover": ("--simple", "majority", "--complex", "linear", "--epsilons", "0.1,0.3",
-                  "--repeats", "1", "--out", "n"),
-}  # fmt: skip
+    "crossover": (
+        "--simple",
+        "majority",
+        "--complex",
+        "linear",
+        "--epsilons",
+        "0.1,0.3",
+        "--repeats",
+        "1",
+        "--out",
+        "n",
+    ),
+}
 Fill = Callable[[Path], object]
 
 
@@ -46,18 +56,27 @@ class Wrong:
 
 def wrong() -> Iterator[Wrong]:
     """All of them, in a fixed order."""
-    for family in (_spaces, _values, _strategies, _options, _settings, _budgets, _ledgers, _tables, _folders,
-                   _publics, _crossovers, _selections):  # fmt: skip
+    for family in (
+        _spaces,
+        _values,
+        _strategies,
+        _options,
+        _settings,
+        _budgets,
+        _ledgers,
+        _tables,
+        _folders,
+        _publics,
+        _crossovers,
+        _selections,
+    ):
         yield from family()
 
 
 def _space(name: str, text: str | bytes, *words: str) -> Wrong:
     raw = text if isinstance(text, bytes) else text.encode()
     return Wrong(
-        kind=f"space: {name}",
-        verb="search",
-        words=words,
-        fill=lambda folder: (folder / "space.toml").write_bytes(raw),
+        kind=f"space: {name}", verb="search", words=words, fill=lambda folder: (folder / "space.toml").write_bytes(raw)
     )
 
 
@@ -118,15 +137,15 @@ def _spaces() -> Iterator[Wrong]:
         "architecture unknown": CHOICES + '[build]\nlr = "$lr"\narchitecture = { name = "wow" }\n',
         "architecture is a number": CHOICES + "[build]\narchitecture = 3\n",
         "architecture without a name": CHOICES + '[build]\narchitecture = { hidden = ["$units"] }\n',
-        "architecture with an unknown field":
-            CHOICES + '[build]\narchitecture = { name = "fcn", hidden = ["$units"], colour = 3 }\n',
+        "architecture with an unknown field": CHOICES
+        + '[build]\narchitecture = { name = "fcn", hidden = ["$units"], colour = 3 }\n',
         "hidden is text": CHOICES + '[build]\narchitecture = { name = "fcn", hidden = "$units" }\n',
         "images from a table": CHOICES + '[build]\narchitecture = { name = "tramer_boneh_cnn" }\n',
         "dates": "[choices]\nunits = [1979-05-27]\nlr = [1.0]\n" + BUILD,
         "dates as rate": "[choices]\nunits = [4]\nlr = [1979-05-27T07:32:00Z]\n" + BUILD,
         "nested far": CHOICES + "[build]\nlr = " + "[" * 600 + "]" * 600 + "\n",
         "nested further": CHOICES + "[build]\nlr = " + "[" * 60000 + "]" * 60000 + "\n",
-    }  # fmt: skip
+    }
     for name, text in texts.items():
         yield _space(name, text)
     for name in (
@@ -144,8 +163,23 @@ def _spaces() -> Iterator[Wrong]:
         yield Wrong(kind="space: named", verb="search", words=("--space", name))
 
 
-VALUES = ("-4", "0", "-1e9", "1e300", "nan", "inf", "-inf", '"many"', '""', "true", "[1, 2]", "{ a = 1 }", "2.5",
-          "99999999999999999999", "1e-300")  # fmt: skip
+VALUES = (
+    "-4",
+    "0",
+    "-1e9",
+    "1e300",
+    "nan",
+    "inf",
+    "-inf",
+    '"many"',
+    '""',
+    "true",
+    "[1, 2]",
+    "{ a = 1 }",
+    "2.5",
+    "99999999999999999999",
+    "1e-300",
+)
 GOOD = {("lr", "2.5"), ("norm", "2.5"), ("batch", "99999999999999999999")}
 
 
@@ -158,21 +192,23 @@ def _values() -> Iterator[Wrong]:
         for setting in ("lr", "batch", "steps", "norm"):
             if (setting, value) in GOOD:
                 continue
-            text = (
-                f'priced = ["size"]\n[choices]\nsize = [{values}]\n[build]\n{setting} = "$size"\n'
-            )
+            text = f'priced = ["size"]\n[choices]\nsize = [{values}]\n[build]\n{setting} = "$size"\n'
             words = ("--set", "batch=100") if setting == "steps" else ("--set", "steps=4")
             yield Wrong(
-                kind=f"value: {setting} {value}", verb="search", bare=True,
+                kind=f"value: {setting} {value}",
+                verb="search",
+                bare=True,
                 words=("--space", "space.toml", *words, "--trials", "3", "--epsilon", "2", "--out", "n"),
                 fill=lambda folder, text=text: (folder / "space.toml").write_text(text),
-            )  # fmt: skip
+            )
     unpriced = '[choices]\nsize = [4, 100]\n[build]\nbatch = "$size"\n'
     yield Wrong(
-        kind="space: a price that is not declared", verb="search", bare=True,
+        kind="space: a price that is not declared",
+        verb="search",
+        bare=True,
         words=("--space", "space.toml", "--set", "steps=4", "--trials", "3", "--epsilon", "2", "--out", "n"),
         fill=lambda folder: (folder / "space.toml").write_text(unpriced),
-    )  # fmt: skip
+    )
 
 
 def _searches(kind: str, *calls: tuple[str, ...], **more: Any) -> Iterator[Wrong]:
@@ -181,98 +217,71 @@ def _searches(kind: str, *calls: tuple[str, ...], **more: Any) -> Iterator[Wrong
 
 
 def _strategies() -> Iterator[Wrong]:
-    names = (
-        "nothing",
-        "",
-        "RS",
-        "random",
-        "_search",
-        "__init__",
-        "rs.py",
-        "../rs",
-        "rs ",
-        "grid,rs",
-        "mgrs\0",
-    )
+    names = ("nothing", "", "RS", "random", "_search", "__init__", "rs.py", "../rs", "rs ", "grid,rs", "mgrs\0")
     yield from _searches("strategy", *(("--strategy", name) for name in names))
-    yield from _searches(
-        "strategy", ("--strategy", "dpnas"), ("--strategy", "dpnas", "--space", "dpnas")
-    )
+    yield from _searches("strategy", ("--strategy", "dpnas"), ("--strategy", "dpnas", "--space", "dpnas"))
     for strategy in ("rs", "racing", "grid", "mgrs", "paas"):
         yield from _searches(
-            "strategy",
-            *(("--strategy", strategy, "--trials", value) for value in ("0", "-1", "x", "1.5", "nan", "")),
-        )  # fmt: skip
+            "strategy", *(("--strategy", strategy, "--trials", value) for value in ("0", "-1", "x", "1.5", "nan", ""))
+        )
 
 
 def _options() -> Iterator[Wrong]:
     own = {
-        "rs": (
-            "chance=2",
-            "chance=-1",
-            "chance=x",
-            "chance=true",
-            "chance=NaN",
-            "top=-0.1",
-            "top=2",
-            "top=[1]",
-            "x=1",
-        ),
-        "racing": (
-            "faster=1",
-            "faster=0",
-            "faster=-2",
-            "faster=2.5",
-            "faster=true",
-            "faster=x",
-            "colour=red",
-        ),
+        "rs": ("chance=2", "chance=-1", "chance=x", "chance=true", "chance=NaN", "top=-0.1", "top=2", "top=[1]", "x=1"),
+        "racing": ("faster=1", "faster=0", "faster=-2", "faster=2.5", "faster=true", "faster=x", "colour=red"),
         "grid": ("pace=2", "=", "=3", "trials"),
         "mgrs": ("population=0", "population=-1", "population=x", "generations=-1", "nothing=1"),
         "paas": ("population=0", "population=-1", "generations=x", "survivors=-1", "nothing=1"),
         "optuna": ("sampler=nothing", "sampler=3", "nothing=1"),
     }
     for strategy, options in own.items():
-        yield from _searches(
-            "option", *(("--strategy", strategy, "--option", one) for one in options)
-        )
+        yield from _searches("option", *(("--strategy", strategy, "--option", one) for one in options))
     yield from _searches("option", ("--option", "chance=1e999"))
     for value in ("0", "-3", "true", "[1]", "2.5", "x"):
-        words = (
-            "--space",
-            "space.toml",
-            "--epsilon",
-            "2",
-            "--out",
-            "n",
-            "--option",
-            f"trials={value}",
-        )
+        words = ("--space", "space.toml", "--epsilon", "2", "--out", "n", "--option", f"trials={value}")
         yield Wrong(kind=f"option: trials={value}", verb="search", words=words, bare=True)
 
 
 def _settings() -> Iterator[Wrong]:
-    yield from _searches("setting", *(("--set", one) for one in (
-        "steps=0", "steps=-4", "steps=x", "steps=2.5", "steps=true", "steps=[4]", "batch=0", "batch=-1",
-        "batch=x", "batch=NaN", "norm=0", "norm=-1", "norm=x", "norm=NaN", "norm=Infinity", "colour=red", "steps",
-        "=4", "device=gpu", "rate=2", "momentum=7", "momentum=x", "update=nothing")))  # fmt: skip
     yield from _searches(
-        "held out", *(("--held-out", one) for one in ("0", "1", "-0.1", "2", "nan", "inf", "x", ""))
+        "setting",
+        *(
+            ("--set", one)
+            for one in (
+                "steps=0",
+                "steps=-4",
+                "steps=x",
+                "steps=2.5",
+                "steps=true",
+                "steps=[4]",
+                "batch=0",
+                "batch=-1",
+                "batch=x",
+                "batch=NaN",
+                "norm=0",
+                "norm=-1",
+                "norm=x",
+                "norm=NaN",
+                "norm=Infinity",
+                "colour=red",
+                "steps",
+                "=4",
+                "device=gpu",
+                "rate=2",
+                "momentum=7",
+                "momentum=x",
+                "update=nothing",
+            )
+        ),
     )
-    yield from _searches(
-        "workers", *(("--workers", one) for one in ("0", "-1", "x", "1.5", "nan", ""))
-    )
-    yield from _searches(
-        "workflow", *(("--workflow", one) for one in ("", "x", "AWARE", "standard"))
-    )
-    yield from _searches(
-        "device", *(("--device", one) for one in ("", "gpu", "cuda:99", "tpu", "cuda"))
-    )
+    yield from _searches("held out", *(("--held-out", one) for one in ("0", "1", "-0.1", "2", "nan", "inf", "x", "")))
+    yield from _searches("workers", *(("--workers", one) for one in ("0", "-1", "x", "1.5", "nan", "")))
+    yield from _searches("workflow", *(("--workflow", one) for one in ("", "x", "AWARE", "standard")))
+    yield from _searches("device", *(("--device", one) for one in ("", "gpu", "cuda:99", "tpu", "cuda")))
     yield from _searches("seed", *(("--seed", one) for one in ("-1", "x", "1.5", "")))
     yield from _searches("cap", *(("--unit", "town", "--cap", one) for one in ("0", "-1", "x")))
-    yield from _searches(
-        "unit", ("--unit", "nothing"), ("--unit", ""), ("--unit", "y"), ("--cap", "0")
-    )
+    yield from _searches("unit", ("--unit", "nothing"), ("--unit", ""), ("--unit", "y"), ("--cap", "0"))
     yield from _searches("workers", ("--workers", "1000"))
     yield from _searches("ray", ("--ray", "nowhere:1"), ("--ray", ""), ("--ray", "x y"))
     yield from _searches("unknown", ("--colour",), ("more",), ("--epsilon",), ("--target",))
@@ -286,12 +295,7 @@ def _budgets() -> Iterator[Wrong]:
     for value in bad:
         words = (*SEARCH, "--model-epsilon", value, "--out", "n")
         yield Wrong(kind=f"budget: model {value}", verb="search", words=words, bare=True)
-        yield Wrong(
-            kind=f"budget: public {value}",
-            verb="search",
-            words=(*words, "--public", "people.csv"),
-            bare=True,
-        )
+        yield Wrong(kind=f"budget: public {value}", verb="search", words=(*words, "--public", "people.csv"), bare=True)
     yield from _searches("budget", ("--model-epsilon", "1"))
     for verb in ("search", "select", "crossover"):
         for value in ("0", "-1e-5", "1", "0.1", "nan", "inf", "x", "2"):
@@ -308,9 +312,7 @@ def _budgets() -> Iterator[Wrong]:
         yield Wrong(kind=f"over: {strategy}", verb="search", words=words, bare=True, codes=over)
 
 
-def _book(
-    folder: Path, *, unit: str = "row", relation: str = "add_remove", delta: float = 1e-5
-) -> None:
+def _book(folder: Path, *, unit: str = "row", relation: str = "add_remove", delta: float = 1e-5) -> None:
     from privaware.ledger import Ledger
 
     (folder / "book.ledger").unlink()
@@ -327,14 +329,12 @@ def _ledgers() -> Iterator[Wrong]:
         "is empty": lambda folder: (folder / "book.ledger").write_bytes(b""),
         "is a folder": lambda folder: ((folder / "book.ledger").unlink(), (folder / "book.ledger").mkdir()),
         "is cut": lambda folder: (folder / "book.ledger").write_bytes((folder / "book.ledger").read_bytes()[:700]),
-    }  # fmt: skip
+    }
     for verb in ("search", "select", "crossover"):
         for name, fill in fills.items():
             yield Wrong(kind=f"ledger: {verb}, {name}", verb=verb, words=(), fill=fill)
         for place in ("no/where/book", "people.csv", "."):
-            yield Wrong(
-                kind=f"ledger: {verb} at {place}", verb=verb, words=(), ledger=("--ledger", place)
-            )
+            yield Wrong(kind=f"ledger: {verb} at {place}", verb=verb, words=(), ledger=("--ledger", place))
 
 
 def _tables() -> Iterator[Wrong]:
@@ -354,23 +354,29 @@ def _tables() -> Iterator[Wrong]:
     }
     for verb in ("search", "select", "crossover"):
         for name, text in texts.items():
-            for schema in (
-                ("--accept-schema", "--target", "y"),
-                ("--private-schema", "--target", "y"),
-            ):
+            for schema in (("--accept-schema", "--target", "y"), ("--private-schema", "--target", "y")):
                 yield Wrong(
-                    kind=f"rows: {verb}, {name}, {schema[0]}", verb=verb, words=(), schema=schema,
+                    kind=f"rows: {verb}, {name}, {schema[0]}",
+                    verb=verb,
+                    words=(),
+                    schema=schema,
                     fill=lambda folder, text=text: (folder / "people.csv").write_text(text),
-                )  # fmt: skip
-        for schema in ((), ("--accept-schema",), ("--private-schema",), ("--target", "y"), ("--schema", "no.toml"),
-                       ("--accept-schema", "--target", "nothing"), ("--private-schema", "--target", ""),
-                       ("--schema", "people.toml", "--target", "age"), ("--schema", "space.toml"),
-                       ("--schema", "people.toml", "--accept-schema"),
-                       ("--accept-schema", "--target", "y", "--task", "regression"),
-                       ("--accept-schema", "--target", "y", "--task", "magic")):  # fmt: skip
-            yield Wrong(
-                kind=f"schema: {verb} {' '.join(schema)}", verb=verb, words=(), schema=schema
-            )
+                )
+        for schema in (
+            (),
+            ("--accept-schema",),
+            ("--private-schema",),
+            ("--target", "y"),
+            ("--schema", "no.toml"),
+            ("--accept-schema", "--target", "nothing"),
+            ("--private-schema", "--target", ""),
+            ("--schema", "people.toml", "--target", "age"),
+            ("--schema", "space.toml"),
+            ("--schema", "people.toml", "--accept-schema"),
+            ("--accept-schema", "--target", "y", "--task", "regression"),
+            ("--accept-schema", "--target", "y", "--task", "magic"),
+        ):
+            yield Wrong(kind=f"schema: {verb} {' '.join(schema)}", verb=verb, words=(), schema=schema)
         for data in ("nowhere.csv", "nothing", "", "space.toml", ".", "a\nb", "x" * 300):
             yield Wrong(kind=f"data: {verb} {data!s:.20}", verb=verb, words=(), data=data)
 
@@ -381,7 +387,7 @@ def _folders() -> Iterator[Wrong]:
         "holds a thesis": lambda folder: ((folder / "n").mkdir(), (folder / "n" / "thesis").write_text("years")),
         "is a broken link": lambda folder: (folder / "n").symlink_to("/nowhere/at/all"),
         "is a pipe": lambda folder: __import__("os").mkfifo(folder / "n"),
-    }  # fmt: skip
+    }
     for verb in ("search", "select", "crossover"):
         for name, fill in fills.items():
             yield Wrong(kind=f"out: {verb}, {name}", verb=verb, words=(), fill=fill)
@@ -410,55 +416,60 @@ def _publics() -> Iterator[Wrong]:
     }
     for name, text in texts.items():
         yield Wrong(
-            kind=f"public: {name}", verb="search", words=("--public", "public.csv"),
+            kind=f"public: {name}",
+            verb="search",
+            words=("--public", "public.csv"),
             fill=lambda folder, text=text: (folder / "public.csv").write_text(text),
-        )  # fmt: skip
-    yield from _searches("public", ("--public", "nowhere.csv"), ("--public", "."), ("--public", ""),
-                         ("--public", "space.toml"), ("--public", "digits"),
-                         ("--public", "people.csv", "--workflow", "standard"),
-                         ("--public", "people.csv", "--model-epsilon", "1"))  # fmt: skip
-    yield Wrong(kind="public: bounds that are private", verb="search", words=("--public", "people.csv"),
-                schema=("--private-schema", "--target", "y"))  # fmt: skip
+        )
     yield from _searches(
-        "test", ("--test", "nowhere.csv"), ("--test", "space.toml"), ("--test", ".")
+        "public",
+        ("--public", "nowhere.csv"),
+        ("--public", "."),
+        ("--public", ""),
+        ("--public", "space.toml"),
+        ("--public", "digits"),
+        ("--public", "people.csv", "--workflow", "standard"),
+        ("--public", "people.csv", "--model-epsilon", "1"),
     )
+    yield Wrong(
+        kind="public: bounds that are private",
+        verb="search",
+        words=("--public", "people.csv"),
+        schema=("--private-schema", "--target", "y"),
+    )
+    yield from _searches("test", ("--test", "nowhere.csv"), ("--test", "space.toml"), ("--test", "."))
 
 
 def _crossovers() -> Iterator[Wrong]:
-    models = ("nothing", "", "linear:steps", "linear:steps=-1", "linear:steps=x", "linear:colour=red",
-              "linear:columns=nothing", "linear:columns=", "{", "{}", "[]", '{"name": "x"}', "majority:steps=3", ":",
-              "linear:lr=NaN", '{"name": "fcn", "hidden": [-1]}', "tramer_boneh_cnn")  # fmt: skip
+    models = (
+        "nothing",
+        "",
+        "linear:steps",
+        "linear:steps=-1",
+        "linear:steps=x",
+        "linear:colour=red",
+        "linear:columns=nothing",
+        "linear:columns=",
+        "{",
+        "{}",
+        "[]",
+        '{"name": "x"}',
+        "majority:steps=3",
+        ":",
+        "linear:lr=NaN",
+        '{"name": "fcn", "hidden": [-1]}',
+        "tramer_boneh_cnn",
+    )
     for side in ("--simple", "--complex"):
         for model in models:
             yield Wrong(kind=f"model: {side} {model}", verb="crossover", words=(side, model))
-    for text in (
-        "",
-        "x",
-        "0",
-        "-1,1",
-        "1,1",
-        "3,1",
-        "nan",
-        "1,nan",
-        "inf",
-        "1,inf",
-        "0.1;1",
-        "0.1,",
-        "1e7",
-        "0,1",
-    ):
+    for text in ("", "x", "0", "-1,1", "1,1", "3,1", "nan", "1,nan", "inf", "1,inf", "0.1;1", "0.1,", "1e7", "0,1"):
         yield Wrong(kind=f"epsilons: {text}", verb="crossover", words=("--epsilons", text))
     for text in ("0", "-1", "x", "1.5", "100000", "nan"):
         yield Wrong(kind=f"repeats: {text}", verb="crossover", words=("--repeats", text))
     for text in ("steps=x", "colour=red", "steps", "steps=-3"):
         yield Wrong(kind=f"both: {text}", verb="crossover", words=("--set", text))
-    for words in (
-        ("--device", "gpu"),
-        ("--seed", "-1"),
-        ("--unit", "nothing"),
-        ("--cap", "0"),
-        ("--task", "magic"),
-    ):
+    for words in (("--device", "gpu"), ("--seed", "-1"), ("--unit", "nothing"), ("--cap", "0"), ("--task", "magic")):
         yield Wrong(kind=f"crossover: {' '.join(words)}", verb="crossover", words=words)
 
 
@@ -466,28 +477,23 @@ def _selections() -> Iterator[Wrong]:
     for method in ("nothing", "", "bounds", "_cfs", "CFS", "__init__"):
         yield Wrong(kind=f"method: {method}", verb="select", words=("--method", method))
     for method in ("cfs_greedy", "cfs_ga", "pafs", "random", "top", "worth"):
-        for words in (("--columns", "0"), ("--columns", "-1"), ("--columns", "x"), ("--columns", "1.5"),
-                      ("--set", "colour=red"), ("--set", "columns=true"), ("--set", "columns=NaN")):  # fmt: skip
-            yield Wrong(
-                kind=f"size: {method} {words[-1]}",
-                verb="select",
-                words=("--method", method, *words),
-            )
+        for words in (
+            ("--columns", "0"),
+            ("--columns", "-1"),
+            ("--columns", "x"),
+            ("--columns", "1.5"),
+            ("--set", "colour=red"),
+            ("--set", "columns=true"),
+            ("--set", "columns=NaN"),
+        ):
+            yield Wrong(kind=f"size: {method} {words[-1]}", verb="select", words=("--method", method, *words))
     for name in ("population", "generations"):
         for value in ("0", "-1", "x", "2.5"):
             for method in ("cfs_ga", "pafs"):
                 words = ("--method", method, f"--{name}", value)
                 yield Wrong(kind=f"size: {method} {name} {value}", verb="select", words=words)
-        yield Wrong(
-            kind=f"size: {name} for all", verb="select", words=("--method", "all", f"--{name}", "3")
-        )
-    for words in (
-        ("--seed", "-1"),
-        ("--unit", "nothing"),
-        ("--cap", "0"),
-        ("--task", "magic"),
-        ("--colour",),
-    ):
+        yield Wrong(kind=f"size: {name} for all", verb="select", words=("--method", "all", f"--{name}", "3"))
+    for words in (("--seed", "-1"), ("--unit", "nothing"), ("--cap", "0"), ("--task", "magic"), ("--colour",)):
         yield Wrong(kind=f"select: {' '.join(words)}", verb="select", words=words)
 
 

@@ -45,9 +45,7 @@ def _wrong(code: int, codes: tuple[int, ...], err: str, out: str) -> str:
     if code not in codes:
         return f"exit {code}: {err or out!s:.300}"
     if code == 4:
-        return (
-            "" if "NOT valid" in out and not err else f"exit 4 with {out!r:.100} and {err!r:.100}"
-        )
+        return "" if "NOT valid" in out and not err else f"exit 4 with {out!r:.100} and {err!r:.100}"
     if len(err.splitlines()) != 1 or not err.startswith("privaware: ") or "Traceback" in err:
         return f"not one sentence: {err!r:.300}"
     return "" if len(err) < 900 and not out else f"too much was said: {err!r:.300} {out!r:.100}"
@@ -58,8 +56,10 @@ def unheard(run: Run, damage: Damage, good: Path, folder: Path) -> str:
     shutil.copytree(good, folder)
     damage.spoil(folder)
     before = contents(folder)
-    words = [str(folder / w) if w in ("m", "n", "people.csv", "people.toml", "book.ledger", "p.csv", "page.html")
-             else w for w in damage.words]  # fmt: skip
+    words = [
+        str(folder / w) if w in ("m", "n", "people.csv", "people.toml", "book.ledger", "p.csv", "page.html") else w
+        for w in damage.words
+    ]
     done = run(*words)
     wrong = _wrong(done.code, damage.codes, done.err, done.out)
     return wrong or ("a file was touched" if contents(folder) != before else "")
@@ -112,9 +112,7 @@ def test_damaged_models_and_ledgers_are_found_out(run: Run, good: Path, elsewher
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 14))
-def test_twelve_hundred_bad_data_and_schemas_are_refused(
-    run: Run, tmp_path: Path, seed: int
-) -> None:
+def test_twelve_hundred_bad_data_and_schemas_are_refused(run: Run, tmp_path: Path, seed: int) -> None:
     assert all_refused(run, tmp_path, seed, count=100).total() == 100
 
 

@@ -67,7 +67,5 @@ def test_the_other_wrong_calls(run: Run, tmp_path: Path, tenth: int) -> None:
 
 
 @pytest.mark.parametrize("verb", ["search", "select", "crossover"])
-def test_a_good_call_passes_where_the_wrong_ones_are_stopped(
-    run: Run, tmp_path: Path, verb: str
-) -> None:
+def test_a_good_call_passes_where_the_wrong_ones_are_stopped(run: Run, tmp_path: Path, verb: str) -> None:
     assert refused(run, Wrong(kind="good", verb=verb, words=()), tmp_path).startswith("exit 0")

@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Run, watched
 
-SHORT = (
-    "--simple",
-    "majority",
-    "--complex",
-    "linear:steps=5",
-    "--epsilons",
-    "0.3,1",
-    "--repeats",
-    2,
-)
+SHORT = ("--simple", "majority", "--complex", "linear:steps=5", "--epsilons", "0.3,1", "--repeats", 2)
 
 
 def test_a_dry_run_prices_and_reads_no_row(run: Run, people: Path, tmp_path: Path) -> None:
@@ -80,12 +71,22 @@ def test_a_limit_below_the_price_stops_before_a_row(run: Run, people: Path) -> N
 @pytest.mark.parametrize(
     "words",
     [
-        ("--epsilons", "much"), ("--epsilons", "1,0.5"), ("--epsilons", "0"), ("--epsilons", "nan"),
-        ("--repeats", 0), ("--simple", "unicorn"), ("--complex", "{"), ("--complex", "linear:columns=nose"),
-        ("--set", "wings=2"), ("--device", "abacus"), ("--delta", 0.5), ("--seed", -1), ("--unit", "person"),
+        ("--epsilons", "much"),
+        ("--epsilons", "1,0.5"),
+        ("--epsilons", "0"),
+        ("--epsilons", "nan"),
+        ("--repeats", 0),
+        ("--simple", "unicorn"),
+        ("--complex", "{"),
+        ("--complex", "linear:columns=nose"),
+        ("--set", "wings=2"),
+        ("--device", "abacus"),
+        ("--delta", 0.5),
+        ("--seed", -1),
+        ("--unit", "person"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_input_costs_nothing(run: Run, tmp_path: Path, words: tuple[object, ...]) -> None:
     given = dict(zip(SHORT[::2], SHORT[1::2])) | {words[0]: words[1]}
     done = run("crossover", "wisconsin", *(x for pair in given.items() for x in pair), "--json")

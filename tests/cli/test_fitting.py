@@ -39,9 +39,7 @@ def test_the_json_has_the_fields_and_progress_goes_to_stderr(run: Run, people: P
     assert made["out"] == "m"
     assert made["seconds"] > 0
     assert all(words in done.err for words in made["plan"])
-    assert {item.name for item in Path("m").iterdir()} == {
-        "model.json", "model.safetensors", "report.html",
-    }  # fmt: skip
+    assert {item.name for item in Path("m").iterdir()} == {"model.json", "model.safetensors", "report.html"}
 
 
 def test_a_person_is_told_the_guarantee_and_where_things_are(run: Run, people: Path) -> None:
@@ -53,9 +51,7 @@ def test_a_person_is_told_the_guarantee_and_where_things_are(run: Run, people: P
 
 def test_p32_scores_are_printed_and_never_written(run: Run, people: Path, tmp_path: Path) -> None:
     test = write_people(tmp_path / "test.csv", rows=211, seed=5)
-    made = run(
-        "fit", people, "--schema", "people.toml", "--test", test, "--out", "m", "--json"
-    ).json
+    made = run("fit", people, "--schema", "people.toml", "--test", test, "--out", "m", "--json").json
     score = made["internal"]["test_score"]
     assert 0 < score < 1
     assert made["internal"]["constant_score"] > 0.4
@@ -131,20 +127,8 @@ def test_labels_are_spelt_as_in_the_data(run: Run, tmp_path: Path, labels: tuple
 
 def test_few_whole_numbers_are_classes_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
     draw = np.random.default_rng(3)
-    pd.DataFrame({"x": draw.normal(size=300), "grade": draw.integers(0, 4, 300)}).to_csv(
-        "d.csv", index=False
-    )
-    call = (
-        "fit",
-        "d.csv",
-        "--target",
-        "grade",
-        "--accept-schema",
-        "--epsilon",
-        0.1,
-        "--dry-run",
-        "--json",
-    )
+    pd.DataFrame({"x": draw.normal(size=300), "grade": draw.integers(0, 4, 300)}).to_csv("d.csv", index=False)
+    call = ("fit", "d.csv", "--target", "grade", "--accept-schema", "--epsilon", 0.1, "--dry-run", "--json")
     assert run(*call).json["learner"] == "majority"
     assert run(*call, "--task", "regression").json["learner"] == "mean"
 
@@ -177,18 +161,7 @@ def test_only_labels_are_protected_when_asked_for(run: Run, people: Path) -> Non
 
 
 def test_pate_takes_public_rows(run: Run, people: Path, tmp_path: Path) -> None:
-    call = (
-        "fit",
-        people,
-        "--schema",
-        "people.toml",
-        "--learner",
-        "pate",
-        "--out",
-        "m",
-        "--epsilon",
-        4,
-    )
+    call = ("fit", people, "--schema", "people.toml", "--learner", "pate", "--out", "m", "--epsilon", 4)
     assert "--public" in run(*call).err
     pool = write_people(tmp_path / "pool.csv", rows=250, seed=9)
     unlabelled = "\n".join(line.rsplit(",", 1)[0] for line in pool.read_text().splitlines())
@@ -221,9 +194,7 @@ def test_text_is_learnt_scored_and_predicted(run: Run, learner: str, way: str) -
 # Schemas
 
 
-def test_a_private_schema_is_paid_for_and_can_be_scored(
-    run: Run, people: Path, tmp_path: Path
-) -> None:
+def test_a_private_schema_is_paid_for_and_can_be_scored(run: Run, people: Path, tmp_path: Path) -> None:
     test = write_people(tmp_path / "test.csv", rows=100, seed=5)
     call = ("--private-schema", "--epsilon", 4, "--learner", "linear", "--test", test)
     made = run("fit", people, "--target", "y", *call, "--out", "m", "--json").json
@@ -256,10 +227,8 @@ def test_without_a_schema_or_a_terminal_the_ways_out_are_named(run: Run, people:
     "extra",
     [["--accept-schema"], ["--target", "age"], ["--task", "regression"], ["--private-schema", "--accept-schema"]],
     ids=" ".join,
-)  # fmt: skip
-def test_a_call_that_contradicts_the_schema_is_refused(
-    run: Run, people: Path, extra: list[str]
-) -> None:
+)
+def test_a_call_that_contradicts_the_schema_is_refused(run: Run, people: Path, extra: list[str]) -> None:
     assert run("fit", people, "--schema", "people.toml", *extra, "--out", "m").code == 2
     assert not Path("people.csv.ledger").exists()
 
@@ -267,9 +236,7 @@ def test_a_call_that_contradicts_the_schema_is_refused(
 # No row read
 
 
-def test_a_dry_run_with_a_declared_schema_does_not_open_the_file(
-    run: Run, people: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_with_a_declared_schema_does_not_open_the_file(run: Run, people: Path, tmp_path: Path) -> None:
     with watched(tmp_path / "pipe.csv") as seen:
         done = run("fit", "pipe.csv", "--schema", "people.toml", "--dry-run", "--json")
     assert seen == []
@@ -300,9 +267,7 @@ def test_a_dry_run_needs_no_files_of_built_in_data(
 # The ledger
 
 
-def test_spending_past_the_limit_is_refused_before_the_file_is_opened(
-    run: Run, people: Path, tmp_path: Path
-) -> None:
+def test_spending_past_the_limit_is_refused_before_the_file_is_opened(run: Run, people: Path, tmp_path: Path) -> None:
     call = ("--schema", "people.toml", "--learner", "majority", "--ledger", "one.ledger")
     assert run("fit", people, *call, "--out", "m").code == 0
     with watched(tmp_path / "pipe.csv") as seen:
@@ -328,21 +293,9 @@ def test_a_raised_limit_lets_the_next_run_through(run: Run, people: Path) -> Non
     assert len(run("ledger", "people.csv.ledger").out.splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    "extra", [["--delta", "1e-6"], ["--limit", "7"], ["--unit", "label"]], ids=" ".join
-)
+@pytest.mark.parametrize("extra", [["--delta", "1e-6"], ["--limit", "7"], ["--unit", "label"]], ids=" ".join)
 def test_a_ledger_keeps_its_limit_delta_and_unit(run: Run, people: Path, extra: list[str]) -> None:
-    call = (
-        "fit",
-        people,
-        "--target",
-        "y",
-        "--accept-schema",
-        "--learner",
-        "majority",
-        "--epsilon",
-        0.1,
-    )
+    call = ("fit", people, "--target", "y", "--accept-schema", "--learner", "majority", "--epsilon", 0.1)
     assert run(*call, "--limit", 5, "--out", "m").code == 0
     before = Path("people.csv.ledger").read_bytes()
     done = run(*call, *extra, "--out", "n")
@@ -397,7 +350,7 @@ def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        broken.setattr("privaware.folder.write_file", full)
+        broken.setattr("privaware.workflow._output.write_file", full)
         done = run(*call)
     assert done.code == 2
     assert done.err.splitlines()[-1].endswith("the same command resumes once there is room")
@@ -425,18 +378,7 @@ def test_a_folder_with_other_files_is_left_alone(run: Run, people: Path) -> None
 
 
 def test_a_folder_taken_away_costs_a_new_charge(run: Run, people: Path) -> None:
-    call = (
-        "fit",
-        people,
-        "--schema",
-        "people.toml",
-        "--learner",
-        "majority",
-        "--limit",
-        9,
-        "--out",
-        "m",
-    )
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
     for name in ("first", "second"):
         assert run(*call).code == 0
         Path("m").rename(name)
@@ -445,63 +387,38 @@ def test_a_folder_taken_away_costs_a_new_charge(run: Run, people: Path) -> None:
         assert run("verify", name, "--ledger", "people.csv.ledger").code == 0
 
 
-def test_p13_two_settings_in_one_folder_never_mix(
-    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p13_two_settings_in_one_folder_never_mix(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run ends in the ledger but is not published; another begins in its folder and is stopped."""
-    call = (
-        "fit",
-        people,
-        "--schema",
-        "people.toml",
-        "--learner",
-        "majority",
-        "--limit",
-        9,
-        "--out",
-        "m",
-    )
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(import_module("privaware.fit"), "publish", stop)
+        broken.setattr(import_module("privaware.workflow.fit"), "publish", stop)
         assert run(*call, "--epsilon", 1).code == 130
     with monkeypatch.context() as broken:
         broken.setattr(
-            import_module("privaware.fit"), "prepare", stop
+            import_module("privaware.workflow.fit"), "prepare", stop
         )  # its tensors are written, its facts are not
         assert run(*call, "--epsilon", 2).code == 130
     assert run(*call, "--epsilon", 1).code == 0
     told = run("verify", "m", "--ledger", "people.csv.ledger", "--json").json
     assert told["valid"]
     assert told["epsilon"]["pld"] <= 1.0
-    assert (
-        len(spends(Path("people.csv.ledger"))) == 3
-    )  # the first model is lost, so it was charged anew
+    assert len(spends(Path("people.csv.ledger"))) == 3  # the first model is lost, so it was charged anew
 
 
 def test_a_run_stopped_just_before_the_last_rename_is_published_as_it_was(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = (
-        "fit",
-        people,
-        "--schema",
-        "people.toml",
-        "--learner",
-        "majority",
-        "--out",
-        "m",
-        "--json",
-    )
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m", "--json")
     with monkeypatch.context() as broken:
 
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
-        broken.setattr(import_module("privaware.fit"), "publish", stop)
+        broken.setattr(import_module("privaware.workflow.fit"), "publish", stop)
         assert run(*call).code == 130
     tensors = Path("m/model.safetensors").read_bytes()
     assert run(*call).json["out"] == "m"

@@ -20,7 +20,7 @@ from conftest import TOML, watched, write_people
 from forks import Forks
 
 from privaware.ledger import Ledger
-from privaware.verify import verify
+from privaware.workflow.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def command(
-    data: str = "people.csv", *, learner: str = "majority", out: str = "m", **more: Any
-) -> list[str]:
+def command(data: str = "people.csv", *, learner: str = "majority", out: str = "m", **more: Any) -> list[str]:
     extra = [str(word) for name, value in more.items() for word in (f"--{name}", value)]
     own = [] if data == "wisconsin" else ["--schema", "people.toml"]
     return ["fit", data, *own, "--learner", learner, "--out", out, "--json", *extra]
@@ -56,9 +54,7 @@ def charges(path: Path) -> list[Any]:
 # Killed
 
 
-def killed_then_resumed(
-    forks: Forks, folder: Path, words: list[str], book: str, kill: float
-) -> tuple[str, float]:
+def killed_then_resumed(forks: Forks, folder: Path, words: list[str], book: str, kill: float) -> tuple[str, float]:
     """Kills a run, looks at what it left, runs it again; says how far it had come and how long the second took."""
     run = {"words": words, "cwd": str(folder)}
     dead = forks.run([run | {"kill": kill}])[0]
@@ -68,9 +64,7 @@ def killed_then_resumed(
     charged = len(charges(path)) if begun else 0
     published = (model / "model.json").exists()
     assert charged <= 1
-    assert (
-        charged or not (model / "model.safetensors").exists()
-    )  # nothing is made before the charge
+    assert charged or not (model / "model.safetensors").exists()  # nothing is made before the charge
     if published:
         assert verify(model, ledger=path).valid
     again = forks.run([run])[0]
@@ -83,9 +77,19 @@ def killed_then_resumed(
     assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
     left = {item.name for item in model.iterdir()} - {"run.ledger"}
     assert left == {"model.json", "model.safetensors", "report.html"}
-    stage = ("too late" if dead["code"] == 0 else "published" if published
-             else "closed" if "published now" in again["err"] else "charged" if charged
-             else "a ledger" if begun else "nothing")  # fmt: skip
+    stage = (
+        "too late"
+        if dead["code"] == 0
+        else "published"
+        if published
+        else "closed"
+        if "published now" in again["err"]
+        else "charged"
+        if charged
+        else "a ledger"
+        if begun
+        else "nothing"
+    )
     return stage, again["seconds"]
 
 
@@ -149,10 +153,7 @@ def test_an_interrupt_is_exit_130_and_resumes(forks: Forks, folder: Path) -> Non
 
 def test_eight_fits_at_one_ledger_never_overspend(forks: Forks, folder: Path) -> None:
     Ledger.create(folder / "book.ledger", limit=3.0, delta=1e-5)
-    runs = [
-        {"words": command(out=f"m{at}", ledger="book.ledger"), "cwd": str(folder)}
-        for at in range(8)
-    ]
+    runs = [{"words": command(out=f"m{at}", ledger="book.ledger"), "cwd": str(folder)} for at in range(8)]
     ends = forks.run(runs)
     assert Counter(end["code"] for end in ends) == {0: 3, 3: 5}
     ledger = Ledger.open(folder / "book.ledger")
@@ -165,9 +166,7 @@ def test_eight_fits_at_one_ledger_never_overspend(forks: Forks, folder: Path) ->
         assert not made or verify(folder / f"m{at}", ledger=folder / "book.ledger").valid
 
 
-def test_p13_eight_equal_commands_release_one_model_for_one_charge(
-    forks: Forks, folder: Path
-) -> None:
+def test_p13_eight_equal_commands_release_one_model_for_one_charge(forks: Forks, folder: Path) -> None:
     ends = forks.run([{"words": command(limit=9), "cwd": str(folder)} for _ in range(8)])
     assert Counter(end["code"] for end in ends) == {0: 1, 2: 7}, [end["err"] for end in ends]
     assert len(charges(folder / "people.csv.ledger")) == 1
@@ -189,7 +188,7 @@ def stopped_before_a_row(forks: Forks, folder: Path, words: list[str], **run: An
 
 
 @pytest.mark.parametrize("locked", ["file", "folder"])
-def test_a_read_only_ledger_stops_before_a_row_is_read(forks: Forks, folder: Path, locked: str) -> None:  # fmt: skip
+def test_a_read_only_ledger_stops_before_a_row_is_read(forks: Forks, folder: Path, locked: str) -> None:
     if not _root():
         pytest.skip("needs the right to become another user")
     place = folder / "books"
@@ -209,9 +208,13 @@ def test_a_read_only_ledger_stops_before_a_row_is_read(forks: Forks, folder: Pat
 def test_a_full_disk_stops_before_a_row_is_read(forks: Forks, folder: Path, there: str) -> None:
     small = folder / "small"
     small.mkdir()
-    mounted = _root() and shutil.which("mount") and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small], capture_output=True
-    ).returncode  # fmt: skip
+    mounted = (
+        _root()
+        and shutil.which("mount")
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small], capture_output=True
+        ).returncode
+    )
     if not mounted:
         pytest.skip("needs the right to mount a small disk")
     try:
@@ -234,14 +237,16 @@ def test_a_full_disk_stops_before_a_row_is_read(forks: Forks, folder: Path, ther
         subprocess.run(["umount", small], check=True)
 
 
-def test_a_disk_that_is_full_for_the_model_keeps_the_charge_and_resumes(
-    forks: Forks, folder: Path
-) -> None:
+def test_a_disk_that_is_full_for_the_model_keeps_the_charge_and_resumes(forks: Forks, folder: Path) -> None:
     small = folder / "small"
     small.mkdir()
-    mounted = _root() and shutil.which("mount") and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True
-    ).returncode  # fmt: skip
+    mounted = (
+        _root()
+        and shutil.which("mount")
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True
+        ).returncode
+    )
     if not mounted:
         pytest.skip("needs the right to mount a small disk")
     run = {"words": command(out="small/m"), "cwd": str(folder)}

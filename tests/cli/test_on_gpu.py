@@ -16,9 +16,8 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "fit dpsgd": ("fit", "--learner", "dpsgd", *SHORT, "--epsilon", 1),
     "fit dp_adam": ("fit", "--learner", "dp_adam", *SHORT, "--epsilon", 1),
     "search rs": ("search", "--space", "space.toml", "--strategy", "rs", *SHORT, "--epsilon", 4),
-    "search paas": ("search", "--space", "space.toml", "--strategy", "paas", "--trials", 3, *SHORT,
-                    "--epsilon", 4),
-}  # fmt: skip
+    "search paas": ("search", "--space", "space.toml", "--strategy", "paas", "--trials", 3, *SHORT, "--epsilon", 4),
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -35,10 +35,7 @@ def test_predictions_keep_the_order_and_need_no_target(run: Run, model: Path, pe
     rows = pd.read_csv(people)
     rows[["town", "age"]].to_csv("new.csv", index=False)
     rows[::-1].to_parquet("turned.parquet", index=False)
-    assert run("predict", model, "new.csv", "--out", "p.csv", "--json").json == {
-        "rows": 300,
-        "out": "p.csv",
-    }
+    assert run("predict", model, "new.csv", "--out", "p.csv", "--json").json == {"rows": 300, "out": "p.csv"}
     assert run("predict", model, "turned.parquet", "--out", "q.parquet").code == 0
     forward, backward = pd.read_csv("p.csv"), pd.read_parquet("q.parquet")
     assert list(forward) == ["prediction", "probability_no", "probability_yes"]
@@ -49,9 +46,7 @@ def test_predictions_keep_the_order_and_need_no_target(run: Run, model: Path, pe
     assert ((chances["probability_yes"] > 0.5) == (forward["prediction"] == "yes")).all()
 
 
-def test_predictions_overwrite_nothing_and_leave_nothing_half_done(
-    run: Run, model: Path, people: Path
-) -> None:
+def test_predictions_overwrite_nothing_and_leave_nothing_half_done(run: Run, model: Path, people: Path) -> None:
     Path("p.csv").write_text("precious")
     before = contents(Path.cwd())
     Path("bad.csv").write_text("age,town\n1,nowhere\n")
@@ -116,12 +111,9 @@ def unproven(facts: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [more_noise, less_noise, fewer_steps, no_events, countless_steps, smaller_claim, another_unit, unproven],
-)  # fmt: skip
-def test_a_changed_claim_or_event_is_not_valid(
-    run: Run, model: Path, change: Callable[[dict[str, Any]], None]
-) -> None:
+    "change", [more_noise, less_noise, fewer_steps, no_events, countless_steps, smaller_claim, another_unit, unproven]
+)
+def test_a_changed_claim_or_event_is_not_valid(run: Run, model: Path, change: Callable[[dict[str, Any]], None]) -> None:
     edit(model, change)
     told = run("verify", model, "--json")
     assert told.code == 4

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from conftest import SPACE, Run, watched, write_people
 
-from privaware import folder
-from privaware.learn import _networks
-from privaware.search._trials import Trials
+from privaware.learners import _networks
+from privaware.strategies._trials import Trials
+from privaware.workflow import _output
 
 FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "seconds", "internal"}
 
@@ -22,8 +22,20 @@ FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "seconds", "intern
 @pytest.fixture
 def words(people: Path, tmp_path: Path) -> tuple[object, ...]:
     (tmp_path / "space.toml").write_text(SPACE)
-    return ("search", people, "--space", "space.toml", "--schema", "people.toml", "--set", "steps=4",
-            "--set", "batch=100", "--trials", 3)  # fmt: skip
+    return (
+        "search",
+        people,
+        "--space",
+        "space.toml",
+        "--schema",
+        "people.toml",
+        "--set",
+        "steps=4",
+        "--set",
+        "batch=100",
+        "--trials",
+        3,
+    )
 
 
 def test_a_dry_run_prices_and_reads_no_row(run: Run, words: Any, people: Path) -> None:
@@ -39,9 +51,7 @@ def test_a_dry_run_prices_and_reads_no_row(run: Run, words: Any, people: Path) -
 
 
 @pytest.mark.parametrize("strategy", ["rs", "paas", "racing", "grid"])
-def test_a_search_is_charged_once_and_releases_a_model(
-    run: Run, words: Any, people: Path, strategy: str
-) -> None:
+def test_a_search_is_charged_once_and_releases_a_model(run: Run, words: Any, people: Path, strategy: str) -> None:
     made = run(*words, "--strategy", strategy, "--epsilon", 4, "--out", "made", "--json")
     assert made.code == 0, made.err
     assert set(made.json) >= FIELDS
@@ -82,7 +92,7 @@ def test_losers_and_their_scores_are_nowhere(run: Run, words: Any) -> None:
 def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
     run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish, module = folder.publish, sys.modules["privaware.fit"]
+    publish, module = _output.publish, sys.modules["privaware.workflow.fit"]
 
     def dying(place: Path) -> None:
         assert (place / ".search").exists()
@@ -97,18 +107,7 @@ def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
 def test_a_killed_search_resumes_with_one_charge(
     run: Run, words: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = (
-        *words,
-        "--strategy",
-        "paas",
-        "--option",
-        "population=2",
-        "--epsilon",
-        4,
-        "--out",
-        "made",
-        "--json",
-    )
+    whole = (*words, "--strategy", "paas", "--option", "population=2", "--epsilon", 4, "--out", "made", "--json")
     scored, trained = Trials._scored, []
 
     def dying(self: Trials, models: Any, *more: Any) -> list[float]:
@@ -137,22 +136,9 @@ def test_a_killed_search_resumes_with_one_charge(
     assert sum(entry["what"].startswith("search") for entry in spent["events"]) == 1
 
 
-def test_a_search_on_public_rows_is_free(
-    run: Run, words: Any, people: Path, tmp_path: Path
-) -> None:
+def test_a_search_on_public_rows_is_free(run: Run, words: Any, people: Path, tmp_path: Path) -> None:
     write_people(tmp_path / "public.csv", rows=200, seed=5)
-    made = run(
-        *words,
-        "--strategy",
-        "paas",
-        "--public",
-        "public.csv",
-        "--epsilon",
-        1,
-        "--out",
-        "made",
-        "--json",
-    )
+    made = run(*words, "--strategy", "paas", "--public", "public.csv", "--epsilon", 1, "--out", "made", "--json")
     assert made.code == 0, made.err
     assert made.json["epsilon_total"] == made.json["epsilon_model"] <= 1
     spent = run("ledger", f"{people}.ledger", "--json").json
@@ -162,9 +148,22 @@ def test_a_search_on_public_rows_is_free(
 def test_the_standard_workflow_is_for_benchmarks_and_says_so(run: Run, words: Any) -> None:
     assert run(*words, "--workflow", "standard", "--epsilon", 1, "--json").code == 2
     made = run(
-        "search", "wisconsin", "--space", "space.toml", "--trials", 2, "--set", "steps=4", "--workflow", "standard",
-        "--epsilon", 1, "--out", "made", "--json",
-    )  # fmt: skip
+        "search",
+        "wisconsin",
+        "--space",
+        "space.toml",
+        "--trials",
+        2,
+        "--set",
+        "steps=4",
+        "--workflow",
+        "standard",
+        "--epsilon",
+        1,
+        "--out",
+        "made",
+        "--json",
+    )
     assert made.code == 0, made.err
     assert not made.json["certified"]
     facts = json.loads(Path("made/model.json").read_text())
@@ -198,9 +197,7 @@ def test_a_wrong_call_is_one_sentence_and_costs_nothing(
 
 
 def test_workers_share_the_work(run: Run, words: Any) -> None:
-    made = run(
-        *words, "--strategy", "grid", "--epsilon", 8, "--workers", 2, "--out", "made", "--json"
-    )
+    made = run(*words, "--strategy", "grid", "--epsilon", 8, "--workers", 2, "--out", "made", "--json")
     assert made.code == 0, made.err
     assert np.isfinite(made.json["seconds"])
 
@@ -223,13 +220,9 @@ def test_one_models_epsilon_is_that_of_the_unit(run: Run, words: Any, people: Pa
     assert 0.4 * apart["epsilon_total"] < apart["epsilon_model"] < apart["epsilon_total"]
     asked = run(*words, "--model-epsilon", 1, *persons).json
     assert asked["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
-    assert (
-        asked["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
-    )
+    assert asked["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
 
 
-def test_a_new_ledger_takes_the_epsilon_that_was_asked_for(
-    run: Run, words: Any, people: Path
-) -> None:
+def test_a_new_ledger_takes_the_epsilon_that_was_asked_for(run: Run, words: Any, people: Path) -> None:
     assert run(*words, "--epsilon", 2, "--out", "made").code == 0
     assert run("ledger", f"{people}.ledger", "--json").json["limit"] == 2

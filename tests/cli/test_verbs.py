@@ -13,9 +13,20 @@ import pytest
 from conftest import Run
 
 VERBS = (
-    "fit", "predict", "verify", "report", "schema", "ledger", "account dpsgd", "list", "data list", "data fetch",
-    "data path", "select", "crossover",
-)  # fmt: skip
+    "fit",
+    "predict",
+    "verify",
+    "report",
+    "schema",
+    "ledger",
+    "account dpsgd",
+    "list",
+    "data list",
+    "data fetch",
+    "data path",
+    "select",
+    "crossover",
+)
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
 
 
@@ -45,9 +56,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_the_console_exits_with_the_code_and_one_sentence(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*MAIN, "verify", "nowhere", "--json"], capture_output=True, text=True, cwd=tmp_path
-    )
+    done = subprocess.run([*MAIN, "verify", "nowhere", "--json"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert json.loads(done.stdout) == {"error": done.stderr.removeprefix("privaware: ").strip()}
@@ -56,24 +65,50 @@ def test_the_console_exits_with_the_code_and_one_sentence(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "words",
     [
-        ["nonsense"], ["fit"], ["fit", "wisconsin", "--nope"], ["fit", "wisconsin", "--epsilon", "much"],
-        ["fit", "wisconsin", "--epsilon", "-1"], ["fit", "wisconsin", "--epsilon", "nan"],
-        ["fit", "wisconsin", "--epsilon", "inf"], ["fit", "wisconsin", "--epsilon", "0"],
-        ["fit", "wisconsin", "--delta", "0"], ["fit", "wisconsin", "--delta", "0.5"],
-        ["fit", "wisconsin", "--delta", "1"], ["fit", "wisconsin", "--seed", "-1"], ["fit", "wisconsin", "--seed", "x"],
-        ["fit", "wisconsin", "--limit", "nan"], ["fit", "wisconsin", "--limit", "-1"],
+        ["nonsense"],
+        ["fit"],
+        ["fit", "wisconsin", "--nope"],
+        ["fit", "wisconsin", "--epsilon", "much"],
+        ["fit", "wisconsin", "--epsilon", "-1"],
+        ["fit", "wisconsin", "--epsilon", "nan"],
+        ["fit", "wisconsin", "--epsilon", "inf"],
+        ["fit", "wisconsin", "--epsilon", "0"],
+        ["fit", "wisconsin", "--delta", "0"],
+        ["fit", "wisconsin", "--delta", "0.5"],
+        ["fit", "wisconsin", "--delta", "1"],
+        ["fit", "wisconsin", "--seed", "-1"],
+        ["fit", "wisconsin", "--seed", "x"],
+        ["fit", "wisconsin", "--limit", "nan"],
+        ["fit", "wisconsin", "--limit", "-1"],
         ["fit", "wisconsin", "--learner", "magic"],
-        ["fit", "wisconsin", "--learner", "mean"], ["fit", "wisconsin", "--device", "abacus"],
-        ["fit", "wisconsin", "--device", "meta"], ["fit", "wisconsin", "--target", "age"],
-        ["fit", "wisconsin", "--task", "regression"], ["fit", "wisconsin", "--task", "divination"],
-        ["fit", "wisconsin", "--unit", "person"], ["fit", "wisconsin", "--set", "steps"],
-        ["fit", "wisconsin", "--set", "steps=many"], ["fit", "wisconsin", "--set", "steps=1.5"],
-        ["fit", "wisconsin", "--set", "lr=NaN"], ["fit", "wisconsin", "--set", "bins=-3"],
-        ["fit", "wisconsin", "--set", "wings=2"], ["fit", "wisconsin", "--out", "x" * 300],
-        ["fit", "wisconsin", "--out", "a\0b"], ["fit", "a\0b.csv"], ["fit", ""],
-        ["list", "unicorns"], ["data", "path", "digits"], ["data", "path", "unicorns"], ["data", "fetch", "unicorns"],
-        ["ledger", "none"], ["ledger", "."], ["report", "."], ["predict", ".", "none.csv"], ["verify", "x" * 300],
-        ["predict", ".", "wisconsin", "--out", "p.xlsx"], ["schema", "none.csv"],
+        ["fit", "wisconsin", "--learner", "mean"],
+        ["fit", "wisconsin", "--device", "abacus"],
+        ["fit", "wisconsin", "--device", "meta"],
+        ["fit", "wisconsin", "--target", "age"],
+        ["fit", "wisconsin", "--task", "regression"],
+        ["fit", "wisconsin", "--task", "divination"],
+        ["fit", "wisconsin", "--unit", "person"],
+        ["fit", "wisconsin", "--set", "steps"],
+        ["fit", "wisconsin", "--set", "steps=many"],
+        ["fit", "wisconsin", "--set", "steps=1.5"],
+        ["fit", "wisconsin", "--set", "lr=NaN"],
+        ["fit", "wisconsin", "--set", "bins=-3"],
+        ["fit", "wisconsin", "--set", "wings=2"],
+        ["fit", "wisconsin", "--out", "x" * 300],
+        ["fit", "wisconsin", "--out", "a\0b"],
+        ["fit", "a\0b.csv"],
+        ["fit", ""],
+        ["list", "unicorns"],
+        ["data", "path", "digits"],
+        ["data", "path", "unicorns"],
+        ["data", "fetch", "unicorns"],
+        ["ledger", "none"],
+        ["ledger", "."],
+        ["report", "."],
+        ["predict", ".", "none.csv"],
+        ["verify", "x" * 300],
+        ["predict", ".", "wisconsin", "--out", "p.xlsx"],
+        ["schema", "none.csv"],
         ["account", "dpsgd", "--rows", "9", "--batch", "1", "--epochs", "1"],
         ["account", "dpsgd", "--rows", "9", "--batch", "1", "--epochs", "1", "--noise", "1", "--epsilon", "1"],
         ["account", "dpsgd", "--rows", "0", "--batch", "1", "--epochs", "1", "--noise", "1"],
@@ -83,10 +118,8 @@ def test_the_console_exits_with_the_code_and_one_sentence(tmp_path: Path) -> Non
         ["account", "dpsgd", "--rows", "9", "--batch", "1", "--epochs", "1", "--epsilon", "0"],
     ],
     ids=lambda words: " ".join(words)[:60].replace("\0", "NUL"),
-)  # fmt: skip
-def test_a_wrong_call_is_one_sentence_and_touches_nothing(
-    run: Run, words: list[str], tmp_path: Path
-) -> None:
+)
+def test_a_wrong_call_is_one_sentence_and_touches_nothing(run: Run, words: list[str], tmp_path: Path) -> None:
     done = run(*words, "--json")
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
@@ -109,9 +142,7 @@ def test_list_has_every_kind_with_names(run: Run) -> None:
     made = run("list", "--json").json
     kinds = {"learners", "selectors", "strategies", "attacks", "models", "datasets", "spaces"}
     assert kinds <= set(made)
-    assert {"linear", "majority", "mean", "alibi", "pate"} <= {
-        row["name"] for row in made["learners"]
-    }
+    assert {"linear", "majority", "mean", "alibi", "pate"} <= {row["name"] for row in made["learners"]}
     assert list(run("list", "datasets", "--json").json) == ["datasets"]
     assert "wisconsin" in run("list", "datasets").out
 
@@ -140,9 +171,7 @@ def test_a_draft_is_written_once_and_says_it_is_unreviewed(run: Run, people: Pat
 def test_on_a_terminal_the_draft_is_shown_and_confirmed(people: Path, answer: str) -> None:
     ours, theirs = pty.openpty()
     words = ["fit", str(people), "--target", "y", "--dry-run", "--json"]
-    with subprocess.Popen(
-        [*MAIN, *words], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
-    ) as call:
+    with subprocess.Popen([*MAIN, *words], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE) as call:
         os.close(theirs)
         os.write(ours, f"{answer}\n".encode())
         shown = b""

@@ -21,44 +21,107 @@ import numpy as np
 Draw = np.random.Generator
 
 NAMES = (
-    "[columns]", '"', "'", "a,b", "a\nb", "\t", " lead", "trail ", "é", "😀", "\u202eabc", "x" * 5000,
-    "__proto__", "=cmd()", "../../etc", "%s", "{0}", "<b>", "NaN", "null", "0", "-", "#", "\\", "age ",
-)  # fmt: skip
-NOT_NUMBERS = (
-    "abc",
-    "1,5",
-    "12 3",
-    "--4",
-    "1e",
-    "0x1F",
-    "१२x",
-    "1_000",
-    "twelve",
-    "1.2.3",
-    "$5",
+    "[columns]",
+    '"',
+    "'",
+    "a,b",
+    "a\nb",
+    "\t",
+    " lead",
+    "trail ",
+    "é",
     "😀",
+    "\u202eabc",
+    "x" * 5000,
+    "__proto__",
+    "=cmd()",
+    "../../etc",
+    "%s",
+    "{0}",
+    "<b>",
+    "NaN",
+    "null",
+    "0",
+    "-",
+    "#",
+    "\\",
+    "age ",
 )
+NOT_NUMBERS = ("abc", "1,5", "12 3", "--4", "1e", "0x1F", "१२x", "1_000", "twelve", "1.2.3", "$5", "😀")
 NOT_FINITE = ("inf", "-inf", "Infinity", "1e400", "-1e999", "9" * 400, "", "NA", "nan", "?", "null")
 BAD_TOML = (
-    "rows = ", "rows = 0", "rows = -5", 'rows = "many"', "rows = 1.5", "rows = true", "rows = inf",
-    "rows = " + "9" * 5000, "rows = 0x" + "f" * 5000, "rows = 1979-05-27", "rows = [1]", "rows = 10\nrows = 11",
-    'kind = "table"', 'form = "video"', 'relation = "cousin"', 'unit = ""', "unit = 3", "cap = 0",
-    "cap = 99999999999999999999", "target = 5", 'classes = ["a"]', 'classes = ["a", "a"]', 'classes = "ab"',
-    "classes = [1, 2]", "classes = {}", "low = nan\nhigh = 1", "low = 2\nhigh = 1", "low = 1",
-    "low = -1e308\nhigh = 1e308", 'reviewed = "yes"', "assumed = [3]", 'form = "image"',
-    'form = "image"\nshape = [1, 0, 3]', 'form = "image"\nshape = [true, 2, 3]', "columns = 3",
-    "columns = []", "[columns]\nage = 4", '[columns.age]\nkind = "numeric"', "[columns.age]\nlow = 1",
-    "[columns.age]\nlow = 5\nhigh = 5", "[columns.age]\nlow = 9\nhigh = 5", "[columns.age]\nlow = inf\nhigh = 5",
-    '[columns.age]\nlow = "0"\nhigh = "9"', "[columns.age]\nlow = true\nhigh = false",
-    "[columns.age]\nlow = 0\nhigh = " + "9" * 400, "[columns.age]\nlow = 0\nhigh = 9\nbins = [5, 3]",
-    "[columns.age]\nlow = 0\nhigh = 9\nbins = 4", '[columns.age]\nlow = 0\nhigh = 9\nmissing = "mean"',
-    "[columns.age]\nlow = 0\nhigh = 9\nmissing = 12", '[columns.age]\nlow = 0\nhigh = 9\nunseen = "drop"',
-    '[columns.age]\nkind = "category"\ncategories = ["a", "a"]', '[columns.age]\nkind = "category"\ncategories = [1]',
-    '[columns.age]\nkind = "category"\ncategories = "ab"', '[columns.age]\nname = "b"\nlow = 0\nhigh = 1',
-    '[columns.""]\nlow = 0\nhigh = 1', "[columns.y]\nlow = 0\nhigh = 1", "[columns.age]\nsecret = 1",
-    "[columns.age.deep]\nlow = 0", "[columns.age]\n[columns.age]", "[[columns]]\nlow = 0", "\x00", "]", "= 3",
-    "a" * 10_000, "x = " + "[" * 3000, "x = '''", '"\\q" = 1', "rows = 5 # \x01", "<html>", "{}", '{"rows": 5}',
-)  # fmt: skip
+    "rows = ",
+    "rows = 0",
+    "rows = -5",
+    'rows = "many"',
+    "rows = 1.5",
+    "rows = true",
+    "rows = inf",
+    "rows = " + "9" * 5000,
+    "rows = 0x" + "f" * 5000,
+    "rows = 1979-05-27",
+    "rows = [1]",
+    "rows = 10\nrows = 11",
+    'kind = "table"',
+    'form = "video"',
+    'relation = "cousin"',
+    'unit = ""',
+    "unit = 3",
+    "cap = 0",
+    "cap = 99999999999999999999",
+    "target = 5",
+    'classes = ["a"]',
+    'classes = ["a", "a"]',
+    'classes = "ab"',
+    "classes = [1, 2]",
+    "classes = {}",
+    "low = nan\nhigh = 1",
+    "low = 2\nhigh = 1",
+    "low = 1",
+    "low = -1e308\nhigh = 1e308",
+    'reviewed = "yes"',
+    "assumed = [3]",
+    'form = "image"',
+    'form = "image"\nshape = [1, 0, 3]',
+    'form = "image"\nshape = [true, 2, 3]',
+    "columns = 3",
+    "columns = []",
+    "[columns]\nage = 4",
+    '[columns.age]\nkind = "numeric"',
+    "[columns.age]\nlow = 1",
+    "[columns.age]\nlow = 5\nhigh = 5",
+    "[columns.age]\nlow = 9\nhigh = 5",
+    "[columns.age]\nlow = inf\nhigh = 5",
+    '[columns.age]\nlow = "0"\nhigh = "9"',
+    "[columns.age]\nlow = true\nhigh = false",
+    "[columns.age]\nlow = 0\nhigh = " + "9" * 400,
+    "[columns.age]\nlow = 0\nhigh = 9\nbins = [5, 3]",
+    "[columns.age]\nlow = 0\nhigh = 9\nbins = 4",
+    '[columns.age]\nlow = 0\nhigh = 9\nmissing = "mean"',
+    "[columns.age]\nlow = 0\nhigh = 9\nmissing = 12",
+    '[columns.age]\nlow = 0\nhigh = 9\nunseen = "drop"',
+    '[columns.age]\nkind = "category"\ncategories = ["a", "a"]',
+    '[columns.age]\nkind = "category"\ncategories = [1]',
+    '[columns.age]\nkind = "category"\ncategories = "ab"',
+    '[columns.age]\nname = "b"\nlow = 0\nhigh = 1',
+    '[columns.""]\nlow = 0\nhigh = 1',
+    "[columns.y]\nlow = 0\nhigh = 1",
+    "[columns.age]\nsecret = 1",
+    "[columns.age.deep]\nlow = 0",
+    "[columns.age]\n[columns.age]",
+    "[[columns]]\nlow = 0",
+    "\x00",
+    "]",
+    "= 3",
+    "a" * 10_000,
+    "x = " + "[" * 3000,
+    "x = '''",
+    '"\\q" = 1',
+    "rows = 5 # \x01",
+    "<html>",
+    "{}",
+    '{"rows": 5}',
+)
 GOOD_TOML = """target = "y"
 classes = ["no", "yes"]
 rows = 20
@@ -101,9 +164,7 @@ class Case:
 
 def hostile(seed: int, count: int) -> Iterator[Case]:
     """`count` cases, the families in turn, each with its own details drawn from `seed`."""
-    families = (
-        broken_csv, odd_names, wrong_values, bad_toml, broken_parquet, broken_npz, broken_folder, no_data,
-    )  # fmt: skip
+    families = (broken_csv, odd_names, wrong_values, bad_toml, broken_parquet, broken_npz, broken_folder, no_data)
     draw = np.random.default_rng(seed)
     for at in range(count):
         yield families[at % len(families)](draw)
@@ -115,8 +176,7 @@ def _pick(draw: Draw, options: tuple[str, ...]) -> str:
 
 def _rows(draw: Draw, rows: int = 20) -> list[list[str]]:
     return [
-        [str(int(draw.integers(18, 90))), _pick(draw, ("n", "e", "s")), ("no", "yes")[at % 2]]
-        for at in range(rows)
+        [str(int(draw.integers(18, 90))), _pick(draw, ("n", "e", "s")), ("no", "yes")[at % 2]] for at in range(rows)
     ]
 
 
@@ -178,9 +238,7 @@ def wrong_values(draw: Draw) -> Case:
     """A good schema, and one value that does not fit it."""
     rows = _rows(draw)
     at = int(draw.integers(len(rows)))
-    kind = _pick(
-        draw, ("text", "not finite", "category", "class", "no class", "absent column", "huge field")
-    )
+    kind = _pick(draw, ("text", "not finite", "category", "class", "no class", "absent column", "huge field"))
     header = ["age", "town", "y"]
     if kind == "text":
         rows[at][0] = _pick(draw, NOT_NUMBERS)
@@ -196,12 +254,7 @@ def wrong_values(draw: Draw) -> Case:
         header[int(draw.integers(3))] = _pick(draw, NAMES)
     else:
         rows[at][int(draw.integers(3))] = "z" * 2_000_000
-    return Case(
-        kind=f"values: {kind}",
-        name="data.csv",
-        fill=_bytes(_csv(header, rows)),
-        schema=GOOD_TOML.encode(),
-    )
+    return Case(kind=f"values: {kind}", name="data.csv", fill=_bytes(_csv(header, rows)), schema=GOOD_TOML.encode())
 
 
 def bad_toml(draw: Draw) -> Case:
@@ -227,9 +280,7 @@ def broken_parquet(draw: Draw) -> Case:
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
-    kind = _pick(
-        draw, ("cut", "garbage", "empty", "twice", "nested", "damaged", "infinite", "bytes")
-    )
+    kind = _pick(draw, ("cut", "garbage", "empty", "twice", "nested", "damaged", "infinite", "bytes"))
     rows = 20
     good = {"age": [float(at) for at in range(rows)], "town": ["n"] * rows, "y": ["no", "yes"] * 10}
     if kind == "nested":
@@ -239,9 +290,7 @@ def broken_parquet(draw: Draw) -> Case:
     if kind == "bytes":
         good["town"] = [b"\xff\xfe"] * rows
     if kind == "twice":
-        table = pa.table(
-            [pa.array([1, 2]), pa.array([3, 4]), pa.array(["no", "yes"])], ["a", "a", "y"]
-        )
+        table = pa.table([pa.array([1, 2]), pa.array([3, 4]), pa.array(["no", "yes"])], ["a", "a", "y"])
         pq.write_table(table, buffer)
     else:
         pd.DataFrame(good).to_parquet(buffer)
@@ -328,9 +377,7 @@ def broken_folder(draw: Draw) -> Case:
 
 def no_data(draw: Draw) -> Case:
     """A path with nothing readable behind it."""
-    name = _pick(
-        draw, ("none.csv", "data.xlsx", "data", "data.pkl", "data.json", "x" * 300 + ".csv")
-    )
+    name = _pick(draw, ("none.csv", "data.xlsx", "data", "data.pkl", "data.json", "x" * 300 + ".csv"))
     missing = name == "none.csv" or len(name) > 255
     fill = (lambda path: None) if missing else _bytes(draw.bytes(50))
     return Case(kind=f"path: {name[:12]}", name=name, fill=fill)

@@ -18,17 +18,23 @@ from privaware.noise import Rng
 from privaware.schema import Column, Schema
 
 AGE = Column(name="age", low=0, high=100, missing="category")
-TOWN = Column(
-    name="town", kind="category", categories=("n", "e", "1"), missing="category", unseen="other"
-)
+TOWN = Column(name="town", kind="category", categories=("n", "e", "1"), missing="category", unseen="other")
 SCHEMA = Schema(columns=(AGE, TOWN), target="y", classes=("0", "1"), rows=10)
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-200, 200), st.floats(),
+    st.none(),
+    st.booleans(),
+    st.integers(-200, 200),
+    st.floats(),
     st.sampled_from(["n", " e ", "1.0", "w", "?", "1e400"]),
-)  # fmt: skip
-AGES = st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(),
-                 st.sampled_from(["7", " 8.5 ", "1e400", "inf", "NA", "true"]))  # fmt: skip
+)
+AGES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**30), 10**30),
+    st.floats(),
+    st.sampled_from(["7", " 8.5 ", "1e400", "inf", "NA", "true"]),
+)
 
 
 def frame(**columns: Any) -> pd.DataFrame:
@@ -40,10 +46,7 @@ def frame(**columns: Any) -> pd.DataFrame:
 @given(st.lists(st.tuples(AGES, VALUES, st.integers(0, 1)), min_size=1, max_size=12))
 def test_p12_coding_row_by_row_is_coding_the_whole(rows: list[tuple[Any, ...]]) -> None:
     whole = pd.DataFrame(
-        {
-            name: pd.Series([row[at] for row in rows], dtype=object)
-            for at, name in enumerate(["age", "town", "y"])
-        }
+        {name: pd.Series([row[at] for row in rows], dtype=object) for at, name in enumerate(["age", "town", "y"])}
     )
     together = Data.of(read(whole), SCHEMA)
     loose = Data.loose(read(whole), SCHEMA)
@@ -57,9 +60,7 @@ def test_p12_coding_row_by_row_is_coding_the_whole(rows: list[tuple[Any, ...]]) 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8))
 def test_p12_a_float_is_spelt_the_same_whatever_stands_beside_it(values: list[float]) -> None:
-    schema = replace(
-        SCHEMA, columns=(replace(TOWN, categories=tuple(str(at) for at in range(-3, 4))),)
-    )
+    schema = replace(SCHEMA, columns=(replace(TOWN, categories=tuple(str(at) for at in range(-3, 4))),))
     table = frame(town=[*values, 1.0, 2.5])
     assert Data.of(read(table), schema).x[-2:, 0].tolist() == [4.0, 7.0]
 
@@ -95,8 +96,12 @@ def test_every_way_of_holding_numbers_reads_the_same(ages: pd.Series) -> None:
 
 
 def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
-    for flags in ([True, False], ["True", "false"], pd.Series([True, False], dtype="boolean"),
-                  pd.Series([True, False], dtype=object)):  # fmt: skip
+    for flags in (
+        [True, False],
+        ["True", "false"],
+        pd.Series([True, False], dtype="boolean"),
+        pd.Series([True, False], dtype=object),
+    ):
         assert Data.of(read(frame(age=flags, town=["n", "n"])), SCHEMA).x[:, 0].tolist() == [1, 0]
 
 
@@ -140,9 +145,7 @@ def test_missing_and_unseen_categories_go_where_the_schema_says() -> None:
 
 def test_dates_are_categories_or_refused_with_a_hint() -> None:
     days = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]))
-    column = Column(
-        name="day", kind="category", categories=("2020-01-01 00:00:00",), unseen="other"
-    )
+    column = Column(name="day", kind="category", categories=("2020-01-01 00:00:00",), unseen="other")
     schema = replace(SCHEMA, columns=(column,))
     assert Data.of(read(frame(day=days)), schema).x[:, 0].tolist() == [0, 1]
     number = replace(SCHEMA, columns=(Column(name="day", low=0, high=1),))
@@ -281,8 +284,6 @@ def test_grey_and_colour_meet_at_the_declared_shape() -> None:
 def test_no_reader_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        table = frame(
-            age=["1", "x", "2020-01-01"], town=[1, "a", None], day=pd.to_datetime(["2020"] * 3)
-        )
+        table = frame(age=["1", "x", "2020-01-01"], town=[1, "a", None], day=pd.to_datetime(["2020"] * 3))
         rows = Data.of(read(table), draft(read(table), target="y"))
     assert len(rows) == 3

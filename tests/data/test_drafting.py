@@ -56,10 +56,7 @@ def test_sentences_make_text_unless_other_columns_are_there() -> None:
     assert draft(read(frame), target="y").form == "text"
     mixed = draft(read(frame.assign(age=[1.5, 2.5] * 30)), target="y")
     assert mixed.form == "table"
-    assert {column.name: column.kind for column in mixed.columns} == {
-        "words": "ignore",
-        "age": "number",
-    }
+    assert {column.name: column.kind for column in mixed.columns} == {"words": "ignore", "age": "number"}
 
 
 @pytest.mark.parametrize(
@@ -85,9 +82,7 @@ def test_text_or_few_whole_numbers_are_classes_unless_told_otherwise(
 
 
 def test_a_draft_is_unreviewed_and_lists_what_it_assumes() -> None:
-    frame = pd.DataFrame(
-        {"age": [1.5, 2.5] * 30, "town": ["a", "b"] * 30, "id": range(60), "y": [0, 1] * 30}
-    )
+    frame = pd.DataFrame({"age": [1.5, 2.5] * 30, "town": ["a", "b"] * 30, "id": range(60), "y": [0, 1] * 30})
     schema = draft(read(frame), target="y")
     assert not schema.reviewed
     assert schema.rows == 60

@@ -61,15 +61,11 @@ def test_quotes_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_what_the_csv_module_writes_is_read_back(
-    tmp_path_factory: Any, data: st.DataObject
-) -> None:
+def test_what_the_csv_module_writes_is_read_back(tmp_path_factory: Any, data: st.DataObject) -> None:
     import csv
 
     width = data.draw(st.integers(1, 4))
-    names = data.draw(
-        st.lists(FIELDS.map(str.strip).filter(bool), min_size=width, max_size=width, unique=True)
-    )
+    names = data.draw(st.lists(FIELDS.map(str.strip).filter(bool), min_size=width, max_size=width, unique=True))
     rows = data.draw(st.lists(st.lists(FIELDS, min_size=width, max_size=width), max_size=5))
     path = tmp_path_factory.mktemp("csv") / "data.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -109,14 +105,13 @@ def test_a_field_of_five_megabytes_is_a_field_like_any_other(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["[columns]", 'qu"ote', "new\nline", "😀", "x" * 3000, "a.b", "=1+1", "\\", "#", "None", "y y"],
+    "name", ["[columns]", 'qu"ote', "new\nline", "😀", "x" * 3000, "a.b", "=1+1", "\\", "#", "None", "y y"]
 )
 def test_hostile_names_go_all_the_way_through(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.csv"
-    pd.DataFrame({name: range(30), "y": ["n", "p"] * 15}).assign(
-        **{name: np.arange(30) * 2.5}
-    ).to_csv(path, index=False)
+    pd.DataFrame({name: range(30), "y": ["n", "p"] * 15}).assign(**{name: np.arange(30) * 2.5}).to_csv(
+        path, index=False
+    )
     schema = draft(read(path), target="y")
     again = Schema.parse(schema.toml())
     assert again == schema
@@ -172,12 +167,7 @@ def test_npz_tables_images_and_test_parts(tmp_path: Path) -> None:
 
 
 def test_npz_labels_of_any_plain_type_are_classes(tmp_path: Path) -> None:
-    for labels in (
-        np.array([1, 0]),
-        np.array([1.0, 0.0]),
-        np.array(["1", "0"]),
-        np.array([b"1", b"0"]),
-    ):
+    for labels in (np.array([1, 0]), np.array([1.0, 0.0]), np.array(["1", "0"]), np.array([b"1", b"0"])):
         np.savez(tmp_path / "data.npz", x=np.zeros((2, 4, 4)), y=labels)
         raw = read(tmp_path / "data.npz")
         schema = draft(raw, target="label")
@@ -211,9 +201,7 @@ def test_one_coloured_image_makes_all_of_them_coloured(tmp_path: Path) -> None:
     deep = np.full((4, 4), 100 * 256 + 7, dtype=np.uint16)
     save(tmp_path / "b" / "2.png", deep)
     frames = [Image.fromarray(grey).convert("P"), Image.fromarray(grey + 50).convert("P")]
-    frames[0].save(
-        tmp_path / "b" / "3.png", save_all=True, append_images=frames[1:], transparency=b"\0"
-    )
+    frames[0].save(tmp_path / "b" / "3.png", save_all=True, append_images=frames[1:], transparency=b"\0")
     images = read(tmp_path).images
     assert images is not None
     assert images.shape == (4, 3, 4, 4)

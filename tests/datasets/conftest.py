@@ -20,9 +20,7 @@ def loaded() -> Callable[[str], Dataset]:
     def given(name: str) -> Dataset:
         source = datasets.source(name)
         if source.files and source.folder() is None:
-            pytest.skip(
-                f"the files of {name} are not here: set PRIVAWARE_DATA to a folder that holds them"
-            )
+            pytest.skip(f"the files of {name} are not here: set PRIVAWARE_DATA to a folder that holds them")
         # images are large and asked for once
         return datasets.load(name) if source.facts.form == "image" else _load(name)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privaware import datasets, plugins
+from privaware import datasets, registry
 from privaware.datasets import purchase100
 from privaware.errors import WrongInput
 
-FROM_FILES = [name for name in plugins.names("datasets") if datasets.source(name).files]
+FROM_FILES = [name for name in registry.names("datasets") if datasets.source(name).files]
 
 
 @pytest.fixture
@@ -51,23 +51,15 @@ def test_p12_schema_does_not_depend_on_the_rows(given: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (
-            patients(285, "recurrence-events"),
-            "breast_cancer: expected 286 rows as published, got 285",
-        ),
-        (
-            patients(287, "recurrence-events"),
-            "breast_cancer: expected 286 rows as published, got 287",
-        ),
+        (patients(285, "recurrence-events"), "breast_cancer: expected 286 rows as published, got 285"),
+        (patients(287, "recurrence-events"), "breast_cancer: expected 286 rows as published, got 287"),
         (patients(286, "relapse"), "breast_cancer: .*'relapse' is not among the declared classes"),
         (patients(286, "recurrence-events", "maybe"), "breast_cancer: .*'maybe' is not a declared"),
         (b"", "breast_cancer: "),
         (b"\xff\xfe\x00", "breast_cancer: "),
     ],
 )
-def test_a_table_that_is_not_the_published_one_is_refused(
-    given: Path, body: bytes, words: str
-) -> None:
+def test_a_table_that_is_not_the_published_one_is_refused(given: Path, body: bytes, words: str) -> None:
     write(given, "breast_cancer", body)
     with pytest.raises(WrongInput, match=words) as caught:
         datasets.load("breast_cancer")

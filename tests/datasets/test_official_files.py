@@ -18,11 +18,7 @@ FIRST = {
     "cifar10": [6, 9, 9, 4, 1, 1, 2, 7, 8, 3],
     "svhn": [1, 9, 2, 3, 2, 5, 9, 3, 3, 1],
 }
-FIRST_TEST = {
-    "mnist": [7, 2, 1, 0],
-    "cifar10": [3, 8, 8, 0, 6, 6, 1, 6, 3, 1],
-    "svhn": [5, 2, 1, 0, 6, 1, 9, 1, 1, 8],
-}
+FIRST_TEST = {"mnist": [7, 2, 1, 0], "cifar10": [3, 8, 8, 0, 6, 6, 1, 6, 3, 1], "svhn": [5, 2, 1, 0, 6, 1, 9, 1, 1, 8]}
 COUNTS = {
     "mnist": ([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949], None),
     "fashion_mnist": ([6000] * 10, [1000] * 10),
@@ -72,13 +68,21 @@ def test_adult_has_the_published_counts(loaded: Loaded) -> None:
 def test_adult_rows_mean_what_the_file_says(loaded: Loaded) -> None:
     first = loaded("adult").train.x[0]
     columns = loaded("adult").schema.used
-    spelt = [
-        c.categories[int(v)] if c.categories else v for c, v in zip(columns, first, strict=True)
-    ]
+    spelt = [c.categories[int(v)] if c.categories else v for c, v in zip(columns, first, strict=True)]
     assert spelt == [
-        39, "State-gov", 13, "Never-married", "Adm-clerical", "Not-in-family", "White", "Male", 2174, 0, 40,
+        39,
+        "State-gov",
+        13,
+        "Never-married",
+        "Adm-clerical",
+        "Not-in-family",
+        "White",
+        "Male",
+        2174,
+        0,
+        40,
         "United-States",
-    ]  # fmt: skip
+    ]
 
 
 def test_adult_and_medical_cost_bounds_clip_no_row() -> None:

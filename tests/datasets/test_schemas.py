@@ -7,15 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from privaware import datasets, plugins
+from privaware import datasets, registry
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-NAMES = plugins.names("datasets")
+NAMES = registry.names("datasets")
 BUILT_IN = {
-    "adult", "breast_cancer", "cifar10", "digits", "fashion_mnist", "location30", "medical_cost", "mnist",
-    "purchase100", "sms_spam", "svhn", "wisconsin",
-}  # fmt: skip
+    "adult",
+    "breast_cancer",
+    "cifar10",
+    "digits",
+    "fashion_mnist",
+    "location30",
+    "medical_cost",
+    "mnist",
+    "purchase100",
+    "sms_spam",
+    "svhn",
+    "wisconsin",
+}
 
 
 @pytest.fixture
@@ -63,7 +73,7 @@ def test_public_part_is_declared_and_leaves_most_rows_to_train(nowhere: None, na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_card_says_where_it_is_from_and_who_may_use_it(name: str) -> None:
-    card = plugins.card("datasets", name)
+    card = registry.card("datasets", name)
     for word in ("Rows:", "Origin:", "Licence:", "public part"):
         assert word in card
 
@@ -96,9 +106,16 @@ def test_adult_categories_are_those_of_its_names_file_and_unknown_where_it_occur
     columns = {column.name: column for column in datasets.schema("adult").columns}
     sizes = {name: len(column.categories) for name, column in columns.items() if column.categories}
     assert sizes == {
-        "workclass": 9, "marital-status": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2,
+        "workclass": 9,
+        "marital-status": 7,
+        "occupation": 15,
+        "relationship": 6,
+        "race": 5,
+        "sex": 2,
         "native-country": 42,
-    }  # fmt: skip
+    }
     assert {name for name, column in columns.items() if "?" in column.categories} == {
-        "workclass", "occupation", "native-country",
-    }  # fmt: skip
+        "workclass",
+        "occupation",
+        "native-country",
+    }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privaware import datasets, plugins
+from privaware import datasets, registry
 from privaware.data import Data
 from privaware.datasets import Dataset, Source, halves, order, parts
 from privaware.datasets._dataset import cut
@@ -19,10 +19,14 @@ from privaware.schema import Column, Schema
 
 Loaded = Callable[[str], Dataset]
 SIZES = {
-    "breast_cancer": (286, 191, 95), "sms_spam": (5_574, 4_700, 836), "medical_cost": (1_338, 1_000, 300),
-    "location30": (5_010, 4_008, 1_002), "purchase100": (197_324, 157_750, 5_000), "digits": (1_797, 1_438, 359),
+    "breast_cancer": (286, 191, 95),
+    "sms_spam": (5_574, 4_700, 836),
+    "medical_cost": (1_338, 1_000, 300),
+    "location30": (5_010, 4_008, 1_002),
+    "purchase100": (197_324, 157_750, 5_000),
+    "digits": (1_797, 1_438, 359),
     "wisconsin": (569, 455, 114),
-}  # fmt: skip
+}
 
 
 def numbered(rows: int, start: int = 0) -> Data:
@@ -44,15 +48,11 @@ def toy(rows: int, tested: int, reserve: int) -> Source:
     def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
         return numbered(rows), numbered(tested, start=rows)
 
-    return Source(
-        name="toy", facts=numbered(rows).schema, tested=tested, reserve=reserve, read=read
-    )
+    return Source(name="toy", facts=numbered(rows).schema, tested=tested, reserve=reserve, read=read)
 
 
 @given(rows=st.integers(10, 200), tested=st.integers(1, 50), share=st.floats(0.01, 0.5))
-def test_p23_public_rows_are_neither_trained_on_nor_tested(
-    rows: int, tested: int, share: float
-) -> None:
+def test_p23_public_rows_are_neither_trained_on_nor_tested(rows: int, tested: int, share: float) -> None:
     reserve = max(1, int(rows * share))
     source = toy(rows, tested, reserve)
     made = source.load(public=True)
@@ -78,13 +78,11 @@ def test_p23_fixed_split_is_disjoint_and_has_the_declared_counts(name: str) -> N
 
 def test_every_data_set_without_an_official_test_part_is_among_them() -> None:
     official = {"mnist", "fashion_mnist", "cifar10", "svhn", "adult"}
-    assert set(plugins.names("datasets")) - official == set(SIZES)
+    assert set(registry.names("datasets")) - official == set(SIZES)
 
 
 @pytest.mark.parametrize("name", ["wisconsin", "digits", "breast_cancer", "adult"])
-def test_p23_public_part_is_taken_off_the_end_of_the_training_rows(
-    loaded: Loaded, name: str
-) -> None:
+def test_p23_public_part_is_taken_off_the_end_of_the_training_rows(loaded: Loaded, name: str) -> None:
     whole = loaded(name)
     made = datasets.load(name, public=True)
     assert made.public is not None
@@ -105,14 +103,8 @@ def test_public_order_never_changes() -> None:
     assert order("digits", 8).tolist() != order("wisconsin", 8).tolist()
 
 
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
-    spare=st.integers(0, 20),
-    shuffled=st.booleans(),
-)
-def test_parts_are_disjoint_and_declare_their_own_rows(
-    sizes: list[int], spare: int, shuffled: bool
-) -> None:
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5), spare=st.integers(0, 20), shuffled=st.booleans())
+def test_parts_are_disjoint_and_declare_their_own_rows(sizes: list[int], spare: int, shuffled: bool) -> None:
     made = parts(numbered(sum(sizes) + spare), *sizes, shuffled=shuffled)
     assert [len(part) for part in made] == [part.schema.rows for part in made] == sizes
     assert disjoint(sets(*made))

@@ -12,18 +12,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from privaware import _block_kernels
 from privaware.descent import _block, clipped_sum, cross_entropy, flat
 from privaware.descent._gradient import accumulate
 from privaware.descent._losses import losing_less
 from privaware.descent._probe import mantissas
 from privaware.descent._stack import Stack
+from privaware.kernels import conv_block
 
-INTERPRETED = _block_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+INTERPRETED = conv_block.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(
-    DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
-)
+kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # first in a thread
 ACTIVE = {"tanh": torch.tanh, "relu": torch.relu}
 SHAPES = [(3, 32, 8, 8), (2, 16, 7, 9), (1, 48, 5, 2), (2, 16, 1, 1), (1, 64, 10, 10)]
@@ -50,7 +48,7 @@ def test_kernels_there_and_back(shape, kind, pool, side, last):
     scale = torch.tensor([0.01, 0.2, 1.0, 8.0])[torch.randint(4, shape)]
     z, bias = torch.randn(shape) * scale, torch.randn(shape[1])
     given = beside(z.to(DEVICE)) if side else z.to(DEVICE)
-    made = _block_kernels.activated(given, bias.to(DEVICE), kind, pool=pool, last=last)
+    made = conv_block.activated(given, bias.to(DEVICE), kind, pool=pool, last=last)
     z.requires_grad_()
     want = after(z, bias, kind, pool)
     torch.testing.assert_close(made.first.cpu(), want, rtol=2e-6, atol=1e-7)
@@ -65,17 +63,13 @@ def test_kernels_there_and_back(shape, kind, pool, side, last):
     expected = torch.autograd.grad(want, z, g)[0]
     g = (beside(g) if last else g).to(DEVICE)
     size = z.shape[2:]
-    found = _block_kernels.activated_back(
-        g, y, made.index, size, kind, last=True, first=True, sums=True
-    )
+    found = conv_block.activated_back(g, y, made.index, size, kind, last=True, first=True, sums=True)
     for part in found[:2]:
         torch.testing.assert_close(part.cpu(), expected, rtol=1e-5, atol=2e-6)
     assert found[0].is_contiguous(memory_format=torch.channels_last)
     assert found[1].is_contiguous()
     torch.testing.assert_close(found[2].cpu(), expected.sum((2, 3)), rtol=1e-4, atol=1e-4)
-    none = _block_kernels.activated_back(
-        g, y, made.index, size, kind, last=False, first=False, sums=False
-    )
+    none = conv_block.activated_back(g, y, made.index, size, kind, last=False, first=False, sums=False)
     assert none == (None, None, None)
 
 
@@ -83,14 +77,12 @@ def test_kernels_there_and_back(shape, kind, pool, side, last):
 def test_without_a_bias_and_with_rows_that_are_not_finite():
     z = torch.randn(3, 16, 4, 4)
     z[1, 2, 3, 3] = torch.nan
-    made = _block_kernels.activated(beside(z.to(DEVICE)), None, "tanh", pool=True, last=False)
+    made = conv_block.activated(beside(z.to(DEVICE)), None, "tanh", pool=True, last=False)
     want = after(z, None, "tanh", True)
     torch.testing.assert_close(made.first.cpu(), want, rtol=2e-6, atol=1e-7, equal_nan=True)
     assert torch.isnan(made.first.cpu()).sum() == 1
     g = torch.ones_like(want).to(DEVICE)
-    back = _block_kernels.activated_back(
-        g, made.first, made.index, (4, 4), "tanh", last=False, first=True, sums=True
-    )
+    back = conv_block.activated_back(g, made.first, made.index, (4, 4), "tanh", last=False, first=True, sums=True)
     assert torch.isfinite(back[1][[0, 2]]).all()
     assert torch.isfinite(back[2][[0, 2]]).all()
 
@@ -167,9 +159,7 @@ def test_a_row_that_is_not_finite_adds_nothing_through_a_block(monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_short_products_take_blocks_by_themselves(monkeypatch):
     taken, plain = [], _block._Joined.apply
-    monkeypatch.setattr(
-        _block._Joined, "apply", lambda *given: taken.append(given) or plain(*given)
-    )
+    monkeypatch.setattr(_block._Joined, "apply", lambda *given: taken.append(given) or plain(*given))
     x, y = torch.randn(6, 3, 13, 13), torch.arange(6) % 3
     want, _ = sums_of(net(), x, y, "cuda")
     assert not taken
@@ -180,11 +170,7 @@ def test_short_products_take_blocks_by_themselves(monkeypatch):
 
 def forwards(module, watch=()):
     stack = Stack([module], watch=watch)
-    return [
-        name
-        for name, part in stack.module.named_modules()
-        if getattr(part.forward, "__name__", "") == "_as_it_is"
-    ]
+    return [name for name, part in stack.module.named_modules() if getattr(part.forward, "__name__", "") == "_as_it_is"]
 
 
 def test_only_what_nobody_else_looks_at_is_joined():

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from privaware import _cell_kernels, _kernels, models
+from privaware import models
 from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, momentum
 from privaware.descent._gradient import accumulate
 from privaware.descent._probe import SHORT, mantissas, proven
 from privaware.descent._shares import Rows
 from privaware.descent._stack import Stack
 from privaware.errors import Refused
+from privaware.kernels import dpnas_cell, elementwise
 from privaware.models import _cell
 from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
@@ -45,7 +46,7 @@ def row_gradients(x: Tensor, weight: Tensor, g: Tensor, groups: int, kind: int) 
 class Standing:
     """What stands in for the kernels where there is no GPU, made of PyTorch's own operations."""
 
-    ACTIVATIONS = _cell_kernels.ACTIVATIONS
+    ACTIVATIONS = dpnas_cell.ACTIVATIONS
 
     def __init__(self) -> None:
         self.eps: dict[Any, float] = {}
@@ -115,9 +116,7 @@ def rows(count: int = 6) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_adding_into_the_output_gives_what_layers_give(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_adding_into_the_output_gives_what_layers_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     net = network(drawn(seed), seed)
     x, y = rows()
     with torch.no_grad():
@@ -126,9 +125,7 @@ def test_adding_into_the_output_gives_what_layers_give(
     used = []
     standing = Standing()
     monkeypatch.setattr(_cell, "kernels", standing)
-    monkeypatch.setattr(
-        _cell, "forward", lambda *a, f=_cell.forward, **k: used.append(1) or f(*a, **k)
-    )
+    monkeypatch.setattr(_cell, "forward", lambda *a, f=_cell.forward, **k: used.append(1) or f(*a, **k))
     with torch.no_grad():
         torch.testing.assert_close(net(x), plain, rtol=1e-5, atol=1e-6)
     found, sizes = clipped_sum(net, cross_entropy, x, y, norm=0.5)
@@ -172,9 +169,7 @@ def noting(stored: list[torch.dtype], forward: Any = _cell.forward) -> Any:
     return noted
 
 
-def test_several_models_each_convolve_with_their_own_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_several_models_each_convolve_with_their_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     nets = [network(drawn(5), seed) for seed in range(2)]
     x, y = rows()
     alone = [clipped_sum(net, cross_entropy, x, y, norm=0.5)[0] for net in nets]
@@ -189,9 +184,7 @@ def test_several_models_each_convolve_with_their_own_weights(
             torch.testing.assert_close(found, sums[slot.name], rtol=1e-3, atol=1e-6)
 
 
-def test_operations_without_a_kernel_are_left_to_their_layers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_operations_without_a_kernel_are_left_to_their_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     first = torch.zeros(2, 8, 4, 4)
     monkeypatch.setattr(_cell, "kernels", Standing())
     conv = {"padding": 1, "groups": 8, "bias": False}
@@ -236,18 +229,18 @@ def check_convolution(shape: tuple[int, ...], kind: int, stored: torch.dtype, sl
     weight = torch.randn(many, channels, 1, 3, 3).cuda()
     g, base = torch.randn(2, *x.shape).cuda().to(stored)
     y = base.clone()
-    assert _cell_kernels.fits(x)
-    assert _cell_kernels.fits_groups(x, groups)
-    kept = _cell_kernels.convolved(x, weight, y, groups, 1e-5, kind, add=True, keep=True)
+    assert dpnas_cell.fits(x)
+    assert dpnas_cell.fits_groups(x, groups)
+    kept = dpnas_cell.convolved(x, weight, y, groups, 1e-5, kind, add=True, keep=True)
     assert kept is not None
     double = [t.double().cpu() for t in (x, weight, g)]
     close(y.double() - base, by_layers(double[0], double[1], groups, 1e-5, kind), slack)
     back, own = row_gradients(*double, groups, kind)
     dx = torch.full_like(base, float("nan"))
-    dw = _cell_kernels.convolved_back(x, weight, g, kept, base, dx, groups, kind)
+    dw = dpnas_cell.convolved_back(x, weight, g, kept, base, dx, groups, kind)
     close(dx.double() - base, back, slack)
     close(dw.view_as(own), own, slack)
-    _cell_kernels.convolved_back(x, weight, g, kept, None, dx, groups, kind)
+    dpnas_cell.convolved_back(x, weight, g, kept, None, dx, groups, kind)
     close(dx, back, slack)
 
 
@@ -269,11 +262,11 @@ def test_the_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(*(torch.autograd.grad(t, x, g)[0] for t in (found, true)))
     base, g, y, dx = (torch.randn(shape).cuda() for _ in range(4))
     true, start = F.max_pool2d(x, 3, 1, 1), y.clone()
-    index = _cell_kernels.maxima(x.detach(), y, add=True)
+    index = dpnas_cell.maxima(x.detach(), y, add=True)
     torch.testing.assert_close(y, start + true)
-    _cell_kernels.maxima_back(g, index, base, dx)
+    dpnas_cell.maxima_back(g, index, base, dx)
     torch.testing.assert_close(dx, base + torch.autograd.grad(true, x, g)[0])
-    _cell_kernels.averaged(x.detach(), base, y)
+    dpnas_cell.averaged(x.detach(), base, y)
     torch.testing.assert_close(y, base + F.avg_pool2d(x.detach(), 3, 1, 1))
 
 
@@ -308,7 +301,7 @@ def test_a_row_that_is_not_finite_spoils_no_other() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", [(1, 28), (3, 32)])
 def test_clipped_sums_on_the_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, int]) -> None:
-    assert _kernels.ready(torch.zeros(1).cuda().device)
+    assert elementwise.ready(torch.zeros(1).cuda().device)
     shape = [size[0], size[1], size[1]]
     net = network(drawn(seed), seed, inputs=shape, channels=[32, 32, 64])
     x, y = torch.rand(4, *shape), torch.arange(4) % 3
@@ -338,9 +331,7 @@ def test_a_captured_step_is_the_eager_step(many: int) -> None:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
-def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     net = network(drawn(3), inputs=[1, 16, 16])
     x, y = torch.rand(4, 1, 16, 16, generator=torch.Generator().manual_seed(4)), torch.arange(4) % 3
     monkeypatch.setattr(_cell, "kernels", Standing())
@@ -365,9 +356,7 @@ def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_cell_in_bf16_is_tried_as_it_will_run(
-    right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_in_bf16_is_tried_as_it_will_run(right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding switches maxima, so single numbers of this start are up to a tenth of the bound away, in every try."""
     given = {"inputs": [1, 28, 28], "outputs": 10, "channels": [16, 16, 32], "squeeze": 16}
     cell = "max_pool tanh sigmoid selu relu linear identity average_pool linear identity identity"
@@ -386,9 +375,7 @@ def test_a_cell_in_bf16_is_tried_as_it_will_run(
 
 
 @pytest.mark.parametrize("part", [1.0, 0.96])
-def test_norms_that_come_out_too_small_in_bf16_are_refused(
-    part: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_norms_that_come_out_too_small_in_bf16_are_refused(part: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug that the comparison with autograd lets pass: it is within what rounding may do."""
     net = network(drawn(3), inputs=[1, 16, 16])
     x, y = torch.zeros(3, 1, 16, 16), torch.zeros(3, dtype=torch.long)

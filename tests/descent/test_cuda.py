@@ -39,12 +39,7 @@ def images():
 def net(seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3),
-        nn.GroupNorm(2, 4),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(144, 9),
-        nn.Linear(9, 3),
+        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 9), nn.Linear(9, 3)
     )
 
 
@@ -62,14 +57,7 @@ class Eager(Rng):
 @pytest.mark.parametrize("device", ["cuda"])
 def test_captured_without_noise_is_eager(count, clip, update, device):
     x, y = images()
-    descent = Descent(
-        steps=6,
-        sampler=FullBatch(),
-        clip=clip,
-        update=update,
-        average=ema(0.5),
-        lr_schedule=cosine(),
-    )
+    descent = Descent(steps=6, sampler=FullBatch(), clip=clip, update=update, average=ema(0.5), lr_schedule=cosine())
     models = [net(seed) for seed in range(count)]
     both = [
         descent.run_population(models, x, y, noise=[0.0] * count, rows=ROWS, rng=rng, device=device)
@@ -88,22 +76,13 @@ def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
     nn.init.zeros_(wide.weight)
     nn.init.zeros_(wide.bias)
     descent = Descent(
-        steps=1,
-        sampler=Poisson(rate=0.25),
-        clip=flat(0.5),
-        update=sgd(1.0),
-        loss=squared,
-        overflow=overflow,
+        steps=1, sampler=Poisson(rate=0.25), clip=flat(0.5), update=sgd(1.0), loss=squared, overflow=overflow
     )
     goal = torch.full((200, 5000), 1e-9)
-    trained = descent.run_population(
-        [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda"
-    )
+    trained = descent.run_population([wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda")
     moved = torch.stack([flat_of(one) for one in trained]) * 50
     assert moved.std(1).tolist() == pytest.approx([1.0] * count, rel=0.03)
-    run = Run(
-        descent, [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda"
-    )
+    run = Run(descent, [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda")
     graphs = Captured(run)
     if overflow:
         sizes = []
@@ -117,9 +96,7 @@ def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
 def test_captured_steps_differ_and_resume_bit_for_bit(tmp_path, overflow):
     x, y = images()
-    descent = Descent(
-        steps=12, sampler=Poisson(rate=0.4), clip=flat(0.5), update=momentum(0.1), overflow=overflow
-    )
+    descent = Descent(steps=12, sampler=Poisson(rate=0.4), clip=flat(0.5), update=momentum(0.1), overflow=overflow)
     settings = {"noise": 1.0, "rows": ROWS, "device": "cuda"}
     whole = descent.run(net(), x, y, rng=Rng(3), **settings)
     again = descent.run(net(), x, y, rng=Rng(3), **settings)
@@ -144,11 +121,7 @@ def test_shorter_precision_trains(precision):
     x, y = images()
     base = {"steps": 10, "sampler": FullBatch(), "clip": flat(1.0), "update": sgd(0.5)}
     found, expected = (
-        flat_of(
-            Descent(**base, precision=way).run(
-                net(), x, y, noise=0.0, rows=ROWS, rng=Rng(1), device="cuda"
-            )
-        )
+        flat_of(Descent(**base, precision=way).run(net(), x, y, noise=0.0, rows=ROWS, rng=Rng(1), device="cuda"))
         for way in (precision, "float32")
     )
     torch.testing.assert_close(found, expected, rtol=0.1, atol=0.02)

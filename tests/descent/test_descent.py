@@ -77,19 +77,11 @@ def net(kind=torch.float32, seed=0):
 
 def rows(count=ROWS, kind=torch.float32, seed=1):
     made = torch.Generator().manual_seed(seed)
-    return torch.randn(count, 4, generator=made, dtype=kind), torch.randint(
-        3, (count,), generator=made
-    )
+    return torch.randn(count, 4, generator=made, dtype=kind), torch.randint(3, (count,), generator=made)
 
 
 def recipe(**changes):
-    settings = {
-        "steps": 5,
-        "sampler": Poisson(rate=0.3),
-        "clip": flat(0.5),
-        "update": sgd(0.5),
-        **changes,
-    }
+    settings = {"steps": 5, "sampler": Poisson(rate=0.3), "clip": flat(0.5), "update": sgd(0.5), **changes}
     return Descent(**settings)
 
 
@@ -139,9 +131,7 @@ def test_p1_neighbours_differ_in_nothing_but_one_clipped_row():
     heard = []
     for count in (ROWS, ROWS + 1):
         rng = Listening(masks=masks)
-        recipe(steps=1, clip=flat(0.1)).run(
-            net(), 100 * x[:count], y[:count], noise=2.0, rows=ROWS, rng=rng
-        )
+        recipe(steps=1, clip=flat(0.1)).run(net(), 100 * x[:count], y[:count], noise=2.0, rows=ROWS, rng=rng)
         heard.append(rng.calls)
     (one, noise, bound), (two, *again) = heard[0][0], heard[1][0]
     assert (noise, bound) == tuple(again) == (2.0, 0.1)
@@ -216,9 +206,13 @@ def test_the_host_sends_every_row_once_in_the_narrowest_shape(models, physical, 
     monkeypatch.setattr(_capture, "OFTEN", often)
     rows, rate = 1_000, 0.3
     run = SimpleNamespace(
-        inputs=[np.zeros(rows)], models=models, physical=physical, rng=Rng(seed=4), step=0,
+        inputs=[np.zeros(rows)],
+        models=models,
+        physical=physical,
+        rng=Rng(seed=4),
+        step=0,
         descent=SimpleNamespace(sampler=Poisson(rate=rate)),
-    )  # fmt: skip
+    )
     graphs, said = Captured.__new__(Captured), []
     graphs.run = run
     widths = graphs._widths()
@@ -248,9 +242,7 @@ def test_the_host_sends_every_row_once_in_the_narrowest_shape(models, physical, 
 
 
 @pytest.mark.parametrize("sampler", [Poisson(rate=0.25), Poisson(rate=1.0), FullBatch()])
-@pytest.mark.parametrize(
-    "clip", [flat(1.0), per_layer(1.0), automatic(), quantile(norm=1.0, count_noise=5.0)]
-)
+@pytest.mark.parametrize("clip", [flat(1.0), per_layer(1.0), automatic(), quantile(norm=1.0, count_noise=5.0)])
 def test_p3_price_follows_the_sampler_and_nothing_else(sampler, clip):
     event = recipe(sampler=sampler, clip=clip, steps=7, physical=3).cost(1.5)
     assert list(leaves(event)) == [(sampler.event(Gaussian(noise=1.5)), 7)]
@@ -262,8 +254,7 @@ def test_overflow_is_charged():
 
 
 @pytest.mark.parametrize(
-    "schedule",
-    [constant(2.0), cosine(0.5), linear(0.1), exponential(0.5, every=2), piecewise([1, 3])],
+    "schedule", [constant(2.0), cosine(0.5), linear(0.1), exponential(0.5, every=2), piecewise([1, 3])]
 )
 def test_p21_the_run_uses_the_noise_that_was_priced(schedule):
     descent, rng = recipe(noise_schedule=schedule, steps=6), Listening()
@@ -298,12 +289,7 @@ def test_p6_a_row_that_is_not_finite_adds_nothing(value, branch):
 
     torch.manual_seed(0)
     module = nn.Sequential(
-        nn.Conv1d(1, 3, 2),
-        nn.GroupNorm(1, 3),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(9, 9),
-        nn.Linear(9, 3),
+        nn.Conv1d(1, 3, 2), nn.GroupNorm(1, 3), nn.ReLU(), nn.Flatten(), nn.Linear(9, 9), nn.Linear(9, 3)
     )
     x, y = torch.randn(6, 1, 4), torch.randint(3, (6,))
     expected, _ = clipped_sum(module, cross_entropy, x[1:], y[1:], 0.5)
@@ -311,9 +297,7 @@ def test_p6_a_row_that_is_not_finite_adds_nothing(value, branch):
     x[0, 0, 1] = -1.0
     stack = Stack([module])
     total = torch.zeros_like(stack.theta)
-    accumulate(
-        stack, cross_entropy, (x,), y, rows=6, clip=flat(0.5), norm=0.5, total=total, branch=branch
-    )
+    accumulate(stack, cross_entropy, (x,), y, rows=6, clip=flat(0.5), norm=0.5, total=total, branch=branch)
     found = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
     if value == 1e38:
         assert all(torch.isfinite(part).all() for part in found.values())
@@ -321,18 +305,14 @@ def test_p6_a_row_that_is_not_finite_adds_nothing(value, branch):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "clip", [flat(0.3), per_layer(0.3), automatic(0.3), quantile(norm=0.3, count_noise=4.0)]
-)
+@pytest.mark.parametrize("clip", [flat(0.3), per_layer(0.3), automatic(0.3), quantile(norm=0.3, count_noise=4.0)])
 def test_p11_no_row_adds_more_than_the_sensitivity(clip):
     for seed in range(12):
         x, y = rows(1, seed=seed)
         size = 10.0 ** (seed - 6)
         for many in ((x * size, y), (x[:0], y[:0])):
             rng = Listening()
-            recipe(sampler=FullBatch(), clip=clip, steps=1).run(
-                net(), *many, noise=1.0, rows=10, rng=rng
-            )
+            recipe(sampler=FullBatch(), clip=clip, steps=1).run(net(), *many, noise=1.0, rows=10, rng=rng)
             exact, noise, bound = rng.calls[0]
             assert float(exact.double().norm()) <= float(torch.as_tensor(bound).max())
             assert float(torch.as_tensor(noise).max()) == 1.0
@@ -343,9 +323,7 @@ def test_p11_no_row_adds_more_than_the_sensitivity(clip):
 def test_per_layer_clips_each_layer_to_its_part():
     x, y = rows(1)
     rng = Listening()
-    recipe(sampler=FullBatch(), clip=per_layer(0.001), steps=1).run(
-        net(), x, y, noise=1.0, rows=1, rng=rng
-    )
+    recipe(sampler=FullBatch(), clip=per_layer(0.001), steps=1).run(net(), x, y, noise=1.0, rows=1, rng=rng)
     exact = rng.calls[0][0][0]
     parts = [float(exact[:30].norm()), float(exact[30:].norm())]
     assert parts == pytest.approx([0.001 / math.sqrt(2)] * 2, rel=1e-4)
@@ -356,9 +334,7 @@ def test_automatic_scales_small_rows_up():
     module = net()
     _, size = clipped_sum(module, cross_entropy, x, y, 1.0)
     rng = Listening()
-    recipe(sampler=FullBatch(), clip=automatic(5.0, gamma=0.01), steps=1).run(
-        module, x, y, noise=1.0, rows=1, rng=rng
-    )
+    recipe(sampler=FullBatch(), clip=automatic(5.0, gamma=0.01), steps=1).run(module, x, y, noise=1.0, rows=1, rng=rng)
     expected = 5.0 * float(size) / (float(size) + 0.01)
     assert float(rng.calls[0][0].norm()) == pytest.approx(expected, rel=1e-4)
 
@@ -369,9 +345,7 @@ def test_p8_the_count_moves_by_half_and_shares_one_noise():
     heard = []
     for count in (8, 9):
         rng = Listening()
-        recipe(sampler=FullBatch(), clip=clip, steps=1).run(
-            net(), x[:count], y[:count], noise=2.0, rows=9, rng=rng
-        )
+        recipe(sampler=FullBatch(), clip=clip, steps=1).run(net(), x[:count], y[:count], noise=2.0, rows=9, rng=rng)
         heard.append(rng.calls)
         assert len(rng.calls) == 1
     (one, noise, bound), (two, *_) = heard[0][0], heard[1][0]
@@ -385,9 +359,7 @@ def test_p8_the_count_moves_by_half_and_shares_one_noise():
 
 @pytest.mark.parametrize(("noise", "expected"), [(1, 1.000764), (2, 2.006132), (10, 10.863072)])
 def test_quantile_split_golden(noise, expected):
-    assert quantile(norm=1.0, count_noise=12.8).gradient_noise(noise) == pytest.approx(
-        expected, abs=1e-6
-    )
+    assert quantile(norm=1.0, count_noise=12.8).gradient_noise(noise) == pytest.approx(expected, abs=1e-6)
 
 
 def test_quantile_refuses_noise_that_leaves_nothing_for_the_gradient():
@@ -398,10 +370,7 @@ def test_quantile_refuses_noise_that_leaves_nothing_for_the_gradient():
 def test_quantile_tracks_the_gradient_sizes():
     x, y = rows(400)
     descent = recipe(
-        sampler=FullBatch(),
-        clip=quantile(norm=50.0, count_noise=2.0, target=0.5, lr=0.3),
-        update=sgd(1e-9),
-        steps=150,
+        sampler=FullBatch(), clip=quantile(norm=50.0, count_noise=2.0, target=0.5, lr=0.3), update=sgd(1e-9), steps=150
     )
     run = Run(descent, [net()], x, y, noise=[0.1], rows=400, rng=Rng(1))
     run.to_end()
@@ -422,9 +391,7 @@ def test_p27_noise_is_drawn_once_a_step_with_the_promised_deviation(models, phys
     rng = Listening()
     wide = nn.Linear(4, 2000)
     descent = recipe(steps=2, sampler=FullBatch(), loss=squared, physical=physical, update=sgd(1.0))
-    trained = descent.run_population(
-        [wide] * models, x, torch.zeros(20, 2000), noise=[0.8] * models, rows=20, rng=rng
-    )
+    trained = descent.run_population([wide] * models, x, torch.zeros(20, 2000), noise=[0.8] * models, rows=20, rng=rng)
     assert [tuple(exact.shape) for exact, *_ in rng.calls] == [(models, 10_000)] * 2
     moved = torch.stack([flat_of(one) - flat_of(wide) for one in trained])
     exact = sum(exact for exact, *_ in rng.calls)
@@ -440,30 +407,19 @@ def test_each_model_of_a_population_has_its_own_noise_lr_norm_and_sample():
     x, y = rows()
     descent = recipe(steps=1, sampler=FullBatch())
     trained = descent.run_population(
-        [net()] * 3,
-        x,
-        y,
-        noise=[0.0] * 3,
-        lr=[0.1, 0.2, 0.1],
-        norm=[1e9, 1e9, 0.01],
-        rows=ROWS,
-        rng=Rng(0),
+        [net()] * 3, x, y, noise=[0.0] * 3, lr=[0.1, 0.2, 0.1], norm=[1e9, 1e9, 0.01], rows=ROWS, rng=Rng(0)
     )
     moved = [flat_of(one) - flat_of(net()) for one in trained]
     torch.testing.assert_close(moved[1], 2 * moved[0], rtol=1e-4, atol=1e-6)
     assert float(moved[2].norm()) <= 0.1 * 0.01 * 1.001
-    sampled = recipe(steps=1).run_population(
-        [net()] * 2, x, y, noise=[0.0] * 2, rows=ROWS, rng=Rng(0)
-    )
+    sampled = recipe(steps=1).run_population([net()] * 2, x, y, noise=[0.0] * 2, rows=ROWS, rng=Rng(0))
     assert not torch.equal(flat_of(sampled[0]), flat_of(sampled[1]))
 
 
 @pytest.mark.parametrize("update", [momentum(0.5), adam(0.05)], ids=["momentum", "adam"])
 def test_a_population_without_noise_is_its_models_alone(update):
     x, y = rows()
-    descent = recipe(
-        sampler=FullBatch(), update=update, average=tail(0.5), steps=6, noise_schedule=cosine()
-    )
+    descent = recipe(sampler=FullBatch(), update=update, average=tail(0.5), steps=6, noise_schedule=cosine())
     models = [net(seed=seed) for seed in range(3)]
     made = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
     for model, one in zip(models, made, strict=True):
@@ -509,9 +465,7 @@ def chains():
 
 def test_different_activations_and_frozen_layers_in_one_stack_are_trained_as_if_alone():
     x, y = rows()
-    descent = recipe(
-        sampler=FullBatch(), update=momentum(0.5), average=tail(0.5), clip=flat(0.05), steps=6
-    )
+    descent = recipe(sampler=FullBatch(), update=momentum(0.5), average=tail(0.5), clip=flat(0.05), steps=6)
     models = chains()
     assert together(models, "cuda") == [list(range(5))]
     assert len(together(models, "cpu")) == 5
@@ -539,12 +493,7 @@ def test_noise_in_one_stack_reaches_no_padding_and_no_frozen_layer_and_bounds_ho
 
 def test_models_that_do_not_fit_one_stack_are_trained_one_stack_after_another():
     x, y = rows()
-    models = [
-        net(),
-        nn.Linear(4, 3),
-        net(seed=1),
-        nn.Sequential(nn.Linear(4, 99), nn.ReLU(), nn.Linear(99, 3)),
-    ]
+    models = [net(), nn.Linear(4, 3), net(seed=1), nn.Sequential(nn.Linear(4, 99), nn.ReLU(), nn.Linear(99, 3))]
     descent = recipe(sampler=FullBatch(), steps=3)
     heard = []
     trained = descent.run_population(
@@ -687,13 +636,7 @@ def test_p26_torch_generators_are_left_as_they_were():
 def test_adam_frees_the_second_moment_of_the_noise():
     x, _ = rows(20)
     wide = nn.Linear(4, 500)
-    descent = recipe(
-        steps=300,
-        sampler=FullBatch(),
-        loss=squared,
-        clip=flat(0.5),
-        update=adam(1e-6, betas=(0.9, 0.99)),
-    )
+    descent = recipe(steps=300, sampler=FullBatch(), loss=squared, clip=flat(0.5), update=adam(1e-6, betas=(0.9, 0.99)))
     run = Run(descent, [wide], x, torch.zeros(20, 500), noise=[3.0], rows=20, rng=Rng(1))
     run.to_end()
     variance = (3.0 * 0.5 / 20) ** 2
@@ -726,10 +669,7 @@ def test_copies_are_averaged_before_clipping():
     x, y = rows(4)
     shifts = torch.tensor([0.0, 1.0, -1.0]).repeat(4)[:, None]
     heard = []
-    for copies, augment, data in (
-        (3, lambda given, _: given + shifts, (x, y)),
-        (1, None, (x, y)),
-    ):
+    for copies, augment, data in ((3, lambda given, _: given + shifts, (x, y)), (1, None, (x, y))):
         rng = Listening()
         recipe(steps=1, sampler=FullBatch(), copies=copies, augment=augment, clip=flat(0.4)).run(
             net(), *data, noise=1.0, rows=4, rng=rng
@@ -739,9 +679,7 @@ def test_copies_are_averaged_before_clipping():
     for at in range(4):
         views = torch.stack([x[at], x[at] + 1, x[at] - 1])
         loss = cross_entropy(module(views), y[at].expand(3)).mean()
-        gradient = torch.cat(
-            [g.flatten() for g in torch.autograd.grad(loss, list(module.parameters()))]
-        )
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(module.parameters()))])
         expected += gradient * min(1.0, 0.4 / float(gradient.norm()))
     torch.testing.assert_close(heard[0], expected, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(heard[0], heard[1])
@@ -754,9 +692,7 @@ def test_copies_work_for_convolutions_and_recurrent_layers():
     sums = []
     for copies in (1, 3):
         rng = Listening()
-        recipe(steps=1, sampler=FullBatch(), copies=copies).run(
-            convolved, x, y, noise=1.0, rows=4, rng=rng
-        )
+        recipe(steps=1, sampler=FullBatch(), copies=copies).run(convolved, x, y, noise=1.0, rows=4, rng=rng)
         sums.append(rng.calls[0][0])
     torch.testing.assert_close(sums[0], sums[1], rtol=1e-5, atol=1e-6)
 
@@ -773,9 +709,7 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize(
-    "clip", [flat(0.5), quantile(norm=0.5, count_noise=5.0)], ids=["flat", "quantile"]
-)
+@pytest.mark.parametrize("clip", [flat(0.5), quantile(norm=0.5, count_noise=5.0)], ids=["flat", "quantile"])
 @pytest.mark.parametrize("update", [momentum(0.2), adam(0.01)], ids=["momentum", "adam"])
 def test_p33_a_stopped_run_goes_on_bit_for_bit(tmp_path, clip, update):
     torch.manual_seed(0)
@@ -820,10 +754,7 @@ def test_p33_a_killed_process_resumes_bit_for_bit(tmp_path):
 
     def go(name, at):
         return subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / name), str(at)],
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-c", code, str(tmp_path / name), str(at)], capture_output=True, text=True, check=False
         )
 
     assert go("killed", 7).returncode == -9

@@ -8,19 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import (
-    Checkpoint,
-    Descent,
-    FullBatch,
-    adam,
-    automatic,
-    ema,
-    flat,
-    momentum,
-    quantile,
-    sgd,
-    tail,
-)
+from privaware.descent import Checkpoint, Descent, FullBatch, adam, automatic, ema, flat, momentum, quantile, sgd, tail
 from privaware.descent._loop import _seeded, _Settings
 from privaware.descent._run import Run
 from privaware.descent._widths import together
@@ -37,13 +25,7 @@ def data(*shape):
 
 
 def recipe(**changes):
-    settings = {
-        "steps": 6,
-        "sampler": FullBatch(),
-        "clip": flat(0.05),
-        "update": momentum(0.5),
-        **changes,
-    }
+    settings = {"steps": 6, "sampler": FullBatch(), "clip": flat(0.05), "update": momentum(0.5), **changes}
     return Descent(**settings)
 
 
@@ -70,11 +52,7 @@ def deep(width, kind, frozen=(), seed=0, middle=()):
 
 
 def mixed():
-    return [
-        deep(5, nn.ReLU),
-        deep(3, nn.Sigmoid, frozen=("0",), seed=1),
-        deep(7, nn.Tanh, frozen=("2",), seed=2),
-    ]
+    return [deep(5, nn.ReLU), deep(3, nn.Sigmoid, frozen=("0",), seed=1), deep(7, nn.Tanh, frozen=("2",), seed=2)]
 
 
 def stacked(descent, models, given, noise=0.0):
@@ -101,14 +79,7 @@ def assert_as_if_alone(descent, models, given):
 
 @pytest.mark.parametrize(
     "update",
-    [
-        sgd(0.5),
-        sgd(0.5, decay=0.1),
-        momentum(0.5),
-        momentum(0.5, decay=0.1),
-        adam(0.02),
-        adam(0.02, correct=False),
-    ],
+    [sgd(0.5), sgd(0.5, decay=0.1), momentum(0.5), momentum(0.5, decay=0.1), adam(0.02), adam(0.02, correct=False)],
     ids=["sgd", "sgd_decay", "momentum", "momentum_decay", "dp_adam", "adam"],
 )
 def test_every_update_leaves_frozen_layers_where_they_are(update):
@@ -161,22 +132,14 @@ def test_what_stands_in_two_places_stays_one(tied):
 
 def test_positions_that_are_flattened_between_layers_stay_in_their_places():
     def model(width):
-        return chain(
-            lambda: nn.Linear(4, width),
-            nn.ReLU,
-            nn.Flatten,
-            lambda: nn.Linear(5 * width, 3),
-            seed=width,
-        )
+        return chain(lambda: nn.Linear(4, width), nn.ReLU, nn.Flatten, lambda: nn.Linear(5 * width, 3), seed=width)
 
     assert_as_if_alone(recipe(), [model(4), model(5)], data(5, 4))
 
 
 def test_activations_before_the_first_layer_may_differ():
     def model(kind, width):
-        return chain(
-            kind, lambda: nn.Linear(4, width), nn.ReLU, lambda: nn.Linear(width, 3), seed=width
-        )
+        return chain(kind, lambda: nn.Linear(4, width), nn.ReLU, lambda: nn.Linear(width, 3), seed=width)
 
     assert_as_if_alone(recipe(), [model(nn.Tanh, 4), model(nn.Sigmoid, 5)], data())
 
@@ -203,16 +166,12 @@ def test_buffers_are_each_models_own():
     assert_as_if_alone(recipe(), [Shifted(1.0), Shifted(-2.0)], data())
 
 
-def test_a_mixed_stack_goes_on_from_a_checkpoint_bit_for_bit_and_not_with_other_layers_frozen(
-    tmp_path,
-):
+def test_a_mixed_stack_goes_on_from_a_checkpoint_bit_for_bit_and_not_with_other_layers_frozen(tmp_path):
     x, y = data()
     kept = Checkpoint(tmp_path / "kept", every=3)
 
     def train(steps, models, checkpoint):
-        descent = recipe(
-            steps=6, update=adam(0.02), average=ema(0.5), clip=quantile(norm=0.1, count_noise=3.0)
-        )
+        descent = recipe(steps=6, update=adam(0.02), average=ema(0.5), clip=quantile(norm=0.1, count_noise=3.0))
         heard = []
 
         def stop(step, *_):

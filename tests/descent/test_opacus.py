@@ -25,37 +25,24 @@ class Words(nn.Module):
 
 
 CASES = {
-    "linear": lambda: (
-        nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)),
-        torch.randn(ROWS, 4),
-    ),
+    "linear": lambda: (nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)), torch.randn(ROWS, 4)),
     "sequence": lambda: (
         nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Flatten(), nn.Linear(30, 3)),
         torch.randn(ROWS, 5, 4),
     ),
     "convolution": lambda: (
         nn.Sequential(
-            nn.Conv2d(2, 4, 3, 2, 1, groups=2),
-            nn.GroupNorm(2, 4),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(36, 3),
+            nn.Conv2d(2, 4, 3, 2, 1, groups=2), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)
         ),
         torch.randn(ROWS, 2, 6, 6),
     ),
     "convolution in one dimension": lambda: (
         nn.Sequential(
-            nn.Conv1d(2, 4, 3, dilation=2),
-            nn.InstanceNorm1d(4, affine=True),
-            nn.Flatten(),
-            nn.Linear(16, 3),
+            nn.Conv1d(2, 4, 3, dilation=2), nn.InstanceNorm1d(4, affine=True), nn.Flatten(), nn.Linear(16, 3)
         ),
         torch.randn(ROWS, 2, 8),
     ),
-    "layer norm": lambda: (
-        nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 3)),
-        torch.randn(ROWS, 4),
-    ),
+    "layer norm": lambda: (nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 3)), torch.randn(ROWS, 4)),
     "lstm": lambda: (Words(nn.LSTM, bidirectional=True), torch.randint(11, (ROWS, 5))),
     "gru": lambda: (Words(nn.GRU, num_layers=2), torch.randint(11, (ROWS, 5))),
 }

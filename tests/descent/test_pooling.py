@@ -12,24 +12,23 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from privaware import _kernels, _pool_kernels
 from privaware.descent import cross_entropy, flat
 from privaware.descent._gradient import accumulate
 from privaware.descent._pooling import halves, pooling
 from privaware.descent._stack import Stack
+from privaware.kernels import elementwise
+from privaware.kernels import pooling as pooling_kernels
 
-INTERPRETED = _pool_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+INTERPRETED = pooling_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(
-    DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
-)
+kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
 
 
 @kernel
 @pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 3, 7, 9), (1, 40, 6, 4), (2, 1, 2, 3)])
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_kernel_is_pytorchs_pooling(shape, ties, monkeypatch):
-    monkeypatch.setattr(_kernels, "fits", lambda *tensors: True)
+    monkeypatch.setattr(elementwise, "fits", lambda *tensors: True)
     x = torch.randint(3, shape).float() if ties else torch.randn(shape)
     found, want = (x.to(DEVICE).requires_grad_(), x.clone().requires_grad_())
     made, expected = pooling(found), F.max_pool2d(want, 2)
@@ -43,14 +42,12 @@ def test_the_kernel_is_pytorchs_pooling(shape, ties, monkeypatch):
 @kernel
 def test_a_network_with_pools_has_the_same_clipped_sums(monkeypatch):
     torch.manual_seed(0)
-    net = nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3)
-    )
+    net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))
     x, y = torch.randn(5, 1, 8, 8), torch.arange(5) % 3
-    sums, plain = [], _kernels.fits
+    sums, plain = [], elementwise.fits
     for there in (False, True):
         if there:
-            monkeypatch.setattr(_kernels, "fits", lambda *t: plain(*t) or t[0].ndim == 4)
+            monkeypatch.setattr(elementwise, "fits", lambda *t: plain(*t) or t[0].ndim == 4)
         device = DEVICE if there else "cpu"
         stack = Stack([net], device=device)
         total = torch.zeros_like(stack.theta)

@@ -13,25 +13,24 @@ import pytest
 import torch
 from torch import nn
 
-from privaware import _convolution_kernels, _kernels
-from privaware._convolution_kernels import Slide, Tile, overlaps, row_gradients, summed
 from privaware.descent import cross_entropy, flat
 from privaware.descent._convolution import Convolved
 from privaware.descent._geometry import Geometry
 from privaware.descent._gradient import accumulate
 from privaware.descent._probe import mantissas
 from privaware.descent._stack import Stack
+from privaware.kernels import convolution as convolution_kernels
+from privaware.kernels import elementwise
+from privaware.kernels.convolution import Slide, Tile, overlaps, row_gradients, summed
 from privaware.models import StandardisedConv2d
 
 sys.path.insert(0, str(Path(__file__).parent))
 from slow_reference import slow_sum
 
-INTERPRETED = _convolution_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+INTERPRETED = convolution_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [
-    pytest.mark.skipif(
-        DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"
-    ),
+    pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"),
     # said by the first product of a thread, by no fault of ours
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
@@ -50,7 +49,7 @@ SLIDES = [
 @pytest.fixture(autouse=True)
 def kernel(monkeypatch):
     """Whole mantissas, to compare; in the interpreter tensors of a CPU count as a GPU's."""
-    monkeypatch.setattr(_convolution_kernels, "fits", lambda x, g, copies: len(x) > 0)
+    monkeypatch.setattr(convolution_kernels, "fits", lambda x, g, copies: len(x) > 0)
     with mantissas("float32"):
         yield
 
@@ -66,9 +65,7 @@ def by_autograd(x, g, slide, rows):
 
 
 @pytest.mark.parametrize(("channels", "filters", "size", "slide"), SLIDES)
-@pytest.mark.parametrize(
-    ("tile", "copies", "keep"), [(None, 1, True), (Tile(32, 32, 32, 4, 2), 3, False)]
-)
+@pytest.mark.parametrize(("tile", "copies", "keep"), [(None, 1, True), (Tile(32, 32, 32, 4, 2), 3, False)])
 def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, copies, keep):
     torch.manual_seed(copies)
     rows = 2
@@ -96,10 +93,8 @@ def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, c
     [(12, 1, 1, 24), (4, 3, 2, 24), (29, 1, 1, 24), (5, 3, 1, 6)],  # the last: parts of 3 and 2
 )
 @pytest.mark.parametrize("at", range(len(SLIDES)))
-def test_weighted_sums_of_many_rows_agree_with_autograd(
-    at, rows, models, copies, programs, monkeypatch
-):
-    monkeypatch.setattr(_convolution_kernels, "PROGRAMS", programs)
+def test_weighted_sums_of_many_rows_agree_with_autograd(at, rows, models, copies, programs, monkeypatch):
+    monkeypatch.setattr(convolution_kernels, "PROGRAMS", programs)
     channels, filters, size, slide = SLIDES[at]
     x = torch.randn(rows * models * copies, channels, *size)
     like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
@@ -148,9 +143,7 @@ def test_norms_from_overlaps_are_never_too_small():
     x, g = torch.ones(4, 64, 4, 4), torch.randn(4, 32, 4, 4)
     g -= g.mean((2, 3), keepdim=True)  # a kernel of one place sees the sum over places: nothing
     g[:, 0, 0, 0] += torch.tensor([0.0, 1e-6, 1e-4, 1e-2])
-    share = Convolved(
-        x.to(DEVICE), g.to(DEVICE), Geometry(nn.Conv2d(64, 32, 1)), torch.zeros(1, 32, 64, 1, 1), 4
-    )
+    share = Convolved(x.to(DEVICE), g.to(DEVICE), Geometry(nn.Conv2d(64, 32, 1)), torch.zeros(1, 32, 64, 1, 1), 4)
     want = torch.einsum("ncij,nfij->nfc", x.double(), g.double()).square().sum((1, 2))
     assert (share._from_overlaps(share.slide()).cpu() >= want).all()
 
@@ -162,11 +155,7 @@ def net(kind):
         "line": lambda: (nn.Flatten(2), nn.Conv1d(3, 6, 5, 3, padding=2), nn.Tanh()),
         "reflected": lambda: (nn.Conv2d(3, 6, 3, padding=1, padding_mode="reflect"), nn.Tanh()),
         "few places": lambda: (nn.Conv2d(3, 8, 6), nn.Tanh(), nn.Conv2d(8, 8, 1)),
-        "standardised": lambda: (
-            StandardisedConv2d(3, 6, 3, padding=1),
-            nn.Tanh(),
-            StandardisedConv2d(6, 5, 3, 2),
-        ),
+        "standardised": lambda: (StandardisedConv2d(3, 6, 3, padding=1), nn.Tanh(), StandardisedConv2d(6, 5, 3, 2)),
     }[kind]()
     body = nn.Sequential(*layers, nn.Flatten())
     return nn.Sequential(body, nn.Linear(body(torch.zeros(1, 3, 6, 6)).shape[1], 3))
@@ -219,9 +208,7 @@ def slow_sums_of_copies(module, x, y, copies):
     spread_module = nn.Module()
     spread_module.inner, spread_module.forward = module, spread
     sizes = (len(x) // copies, copies)
-    sums, norms = slow_sum(
-        spread_module, loss, x.view(*sizes, *x.shape[1:]), y.view(sizes), norm=0.3
-    )
+    sums, norms = slow_sum(spread_module, loss, x.view(*sizes, *x.shape[1:]), y.view(sizes), norm=0.3)
     return {name.removeprefix("inner."): value for name, value in sums.items()}, norms
 
 
@@ -256,7 +243,7 @@ def test_a_row_that_is_not_finite_adds_nothing(kind, way, monkeypatch):
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU has shorter mantissas")
 def test_shorter_mantissas_are_used_only_where_they_are_allowed():
-    assert _kernels.ready(torch.zeros(1, device="cuda").device)
+    assert elementwise.ready(torch.zeros(1, device="cuda").device)
     channels, filters, size, slide = 64, 64, (8, 8), SLIDES[0][3]
     x, g = torch.randn(8, channels, *size), torch.randn(8, filters, *size)
     want = by_autograd(x, g, slide, 8)

@@ -6,16 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import (
-    Descent,
-    FullBatch,
-    _convolution,
-    _probe,
-    _shares,
-    cross_entropy,
-    flat,
-    sgd,
-)
+from privaware.descent import Descent, FullBatch, _convolution, _probe, _shares, cross_entropy, flat, sgd
 from privaware.descent._clip import SHORT
 from privaware.descent._convolution import Convolved
 from privaware.descent._geometry import Geometry
@@ -64,12 +55,7 @@ def test_norms_cut_off_and_sums_rounded_up_stay_within_the_bound(precision):
     worst = 0.0
     for norm in torch.linspace(0.5, 1.0, 101).tolist():
         descent = Descent(
-            steps=1,
-            sampler=FullBatch(),
-            clip=flat(norm),
-            update=sgd(0.1),
-            loss=steep,
-            precision=precision,
+            steps=1, sampler=FullBatch(), clip=flat(norm), update=sgd(0.1), loss=steep, precision=precision
         )
         x, y = torch.full((1, 1, 1, 1), MOST), torch.zeros(1)
         with mantissas("float32"):
@@ -100,9 +86,7 @@ def sums_of(share):
 
 @pytest.mark.parametrize("kernel", [False, True])
 @pytest.mark.parametrize("steps", [0, 3, 10, 40, 200])
-def test_a_gradient_that_cancels_when_filters_are_centred_is_clipped_by_what_rounding_leaves(
-    kernel, steps
-):
+def test_a_gradient_that_cancels_when_filters_are_centred_is_clipped_by_what_rounding_leaves(kernel, steps):
     sign = torch.where(torch.arange(36).view(1, 1, 4, 3, 3) % 2 == 0, 1.0, -1.0)
     values = 1.5 + sign * (steps * 2.0**-10 + 2.0**-11 * 1.01)
     share = filters(values.expand(1, 2, 4, 3, 3).contiguous())
@@ -169,13 +153,9 @@ def test_rounding_that_lines_up_over_places_that_cancel_does_not_pass_the_bound(
     product, gradient = _shares.add_product, Geometry.weight_gradient
     monkeypatch.setattr(_convolution, "room", lambda device: 0)
     monkeypatch.setattr(_shares, "room", lambda device: 0)
+    monkeypatch.setattr(_shares, "add_product", lambda a, b, out: product(rounded(a), rounded(b), out))
     monkeypatch.setattr(
-        _shares, "add_product", lambda a, b, out: product(rounded(a), rounded(b), out)
-    )
-    monkeypatch.setattr(
-        Geometry,
-        "weight_gradient",
-        lambda self, g, x, like: gradient(self, rounded(g), rounded(x), like),
+        Geometry, "weight_gradient", lambda self, g, x, like: gradient(self, rounded(g), rounded(x), like)
     )
     assert furthest(kind) <= 1 / (1 - SHORT)
     for module in (_shares, _convolution):  # a planted bug: weighted gradients added at once

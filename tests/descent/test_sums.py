@@ -133,10 +133,7 @@ NAMED = {
     "attention, time first": lambda: (Attending(masked="causal"), torch.randn(ROWS, 5, 4)),
     "attention, padded": lambda: (Attending(masked="padding", bias=False), torch.randn(ROWS, 5, 4)),
     "attention, other keys": lambda: (Attending(kdim=4, vdim=4), torch.randn(ROWS, 5, 4)),
-    "attention, learnt keys": lambda: (
-        Attending(add_bias_kv=True, batch_first=True),
-        torch.randn(ROWS, 5, 4),
-    ),
+    "attention, learnt keys": lambda: (Attending(add_bias_kv=True, batch_first=True), torch.randn(ROWS, 5, 4)),
     "called twice": lambda: (Shared("twice"), torch.randn(ROWS, 4)),
     "tied": lambda: (Shared("tied"), torch.randn(ROWS, 4)),
     "bare parameter": lambda: (Shared("bare"), torch.randn(ROWS, 4)),
@@ -145,10 +142,7 @@ NAMED = {
     "in-place activation": lambda: (Shared("in place"), torch.randn(ROWS, 4)),
     "time folded": lambda: (Turned(fold=True), torch.randn(ROWS, 6, 4)),
     "time first": lambda: (Turned(fold=False), torch.randn(ROWS, 6, 4)),
-    "unknown layer": lambda: (
-        nn.Sequential(nn.Linear(4, 6), nn.PReLU(6), nn.Linear(6, 3)),
-        torch.randn(ROWS, 4),
-    ),
+    "unknown layer": lambda: (nn.Sequential(nn.Linear(4, 6), nn.PReLU(6), nn.Linear(6, 3)), torch.randn(ROWS, 4)),
     "transposed convolution": lambda: (
         headed(nn.ConvTranspose2d(2, 3, 2), like=torch.zeros(1, 2, 4, 4)),
         torch.randn(ROWS, 2, 4, 4),
@@ -162,9 +156,7 @@ NAMED = {
         torch.randn(ROWS, 4),
     ),
     "wide on a short sequence": lambda: (
-        nn.Sequential(
-            nn.Linear(4, 60), nn.Tanh(), nn.Linear(60, 50), nn.Flatten(), nn.Linear(150, 3)
-        ),
+        nn.Sequential(nn.Linear(4, 60), nn.Tanh(), nn.Linear(60, 50), nn.Flatten(), nn.Linear(150, 3)),
         torch.randn(ROWS, 3, 4),
     ),
     "lstm with one bias": lambda: (
@@ -182,9 +174,7 @@ NAMED = {
     ),
     "transformer": lambda: (
         nn.Sequential(
-            nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True),
-            nn.Flatten(),
-            nn.Linear(24, 3),
+            nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True), nn.Flatten(), nn.Linear(24, 3)
         ),
         torch.randn(ROWS, 3, 8),
     ),
@@ -215,23 +205,12 @@ def test_population_of_different_models_agrees_with_each_alone(name):
     total = torch.zeros_like(stack.theta)
     norm = torch.tensor(norms).repeat_interleave(4)[:, None]
     places = picked.flatten()
-    accumulate(
-        stack,
-        cross_entropy,
-        (inputs[places],),
-        goals[places],
-        rows=12,
-        clip=flat(1.0),
-        norm=norm,
-        total=total,
-    )
+    accumulate(stack, cross_entropy, (inputs[places],), goals[places], rows=12, clip=flat(1.0), norm=norm, total=total)
     for at, model in enumerate(population):
         rows = picked[at]
         expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
         for slot in stack.slots:
-            torch.testing.assert_close(
-                stack.view(total, slot)[at], expected[slot.name], rtol=2e-5, atol=2e-6
-            )
+            torch.testing.assert_close(stack.view(total, slot)[at], expected[slot.name], rtol=2e-5, atol=2e-6)
 
 
 SHORT = {
@@ -288,13 +267,7 @@ def test_linear_layers(rows, width, bias, seed):
 @given(st.integers(1, 7), st.integers(1, 12), st.integers(1, 12), seeds)
 def test_linear_layers_on_sequences(time, width, height, seed):
     torch.manual_seed(seed)
-    net = nn.Sequential(
-        nn.Linear(width, height),
-        nn.Tanh(),
-        nn.Linear(height, 4),
-        nn.Flatten(),
-        nn.Linear(4 * time, 3),
-    )
+    net = nn.Sequential(nn.Linear(width, height), nn.Tanh(), nn.Linear(height, 4), nn.Flatten(), nn.Linear(4 * time, 3))
     assert_agrees(net, torch.randn(ROWS, time, width), labels())
 
 
@@ -312,18 +285,14 @@ def test_linear_layers_on_sequences(time, width, height, seed):
     seed=seeds,
 )
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-def test_convolutions(
-    dimensions, groups, kernel, stride, dilation, padding, mode, wide, bias, seed
-):
+def test_convolutions(dimensions, groups, kernel, stride, dilation, padding, mode, wide, bias, seed):
     torch.manual_seed(seed)
     assume(not (mode == "reflect" and dimensions == 3))
     kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dimensions - 1]
     cut = [tuple(values[:dimensions]) for values in (kernel, stride, dilation)]
     if padding == "same":
         cut[1] = (1,) * dimensions
-    layer = kind(
-        2 * groups, (8 if wide else 1) * groups, cut[0], cut[1], padding, cut[2], groups, bias, mode
-    )
+    layer = kind(2 * groups, (8 if wide else 1) * groups, cut[0], cut[1], padding, cut[2], groups, bias, mode)
     inputs = torch.randn(ROWS, 2 * groups, *(7, 6, 5)[:dimensions])
     assert_agrees(headed(layer, nn.Tanh(), like=inputs), inputs, labels())
 
@@ -335,9 +304,7 @@ def test_normalisations(kind, dimensions, bias, seed):
     shape = (4, 5, 3, 2)[: dimensions + 1]
     layer = {
         "group": lambda: nn.GroupNorm(2, 4),
-        "instance": lambda: (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[
-            dimensions - 1
-        ](4, affine=True),
+        "instance": lambda: (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[dimensions - 1](4, affine=True),
         "layer": lambda: nn.LayerNorm(shape[-1:], bias=bias),
     }[kind]()
     inputs = torch.randn(ROWS, *shape)
@@ -350,12 +317,7 @@ def test_normalisations(kind, dimensions, bias, seed):
 @given(st.integers(1, 8), st.integers(2, 6), st.sampled_from([None, 0]), seeds)
 def test_embeddings_add_repeated_entries_before_squaring(time, entries, padding, seed):
     torch.manual_seed(seed)
-    net = nn.Sequential(
-        nn.Embedding(entries, 3, padding_idx=padding),
-        nn.Tanh(),
-        nn.Flatten(),
-        nn.Linear(3 * time, 3),
-    )
+    net = nn.Sequential(nn.Embedding(entries, 3, padding_idx=padding), nn.Tanh(), nn.Flatten(), nn.Linear(3 * time, 3))
     assert_agrees(net, torch.randint(entries, (ROWS, time)), labels())
 
 
@@ -388,9 +350,7 @@ def test_losing_less_goes_from_squared_error_with_penalty_to_focal():
     torch.testing.assert_close(loss.at(0.0)(outputs, goals, hidden), early)
     torch.testing.assert_close(loss.at(1.0)(outputs, goals, hidden), focal(5.0)(outputs, goals))
     half = losing_less(epochs=10, gamma=0.0, beta=2.0).at(0.5)(outputs, goals, hidden)
-    torch.testing.assert_close(
-        half, (early + F.cross_entropy(outputs, goals, reduction="none")) / 2
-    )
+    torch.testing.assert_close(half, (early + F.cross_entropy(outputs, goals, reduction="none")) / 2)
 
 
 def test_losing_less_penalises_what_enters_the_activations():

@@ -39,9 +39,7 @@ def mirrored(image: np.ndarray, J: int) -> np.ndarray:
     return image
 
 
-def bell(
-    shape: tuple[int, int], spread: float, theta: float, slant: float, wave: float = 0.0
-) -> np.ndarray:
+def bell(shape: tuple[int, int], spread: float, theta: float, slant: float, wave: float = 0.0) -> np.ndarray:
     rotation = np.array([[np.cos(theta), np.sin(theta)], [-np.sin(theta), np.cos(theta)]])
     form = rotation.T @ np.diag([1.0, slant**2]) @ rotation
     u = np.stack(np.meshgrid(*(np.arange(-2 * n, 3 * n) for n in shape), indexing="ij"), axis=-1)

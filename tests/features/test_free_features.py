@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from privaware import features
+from privaware.datasets._download import present
 from privaware.errors import WrongInput
 from privaware.features import (
     Bounded,
@@ -27,7 +28,6 @@ from privaware.features import (
     Scatter,
 )
 from privaware.features.extractor import WEIGHTS, Extractor, _convolve, extract
-from privaware.origin import present
 from privaware.schema import Column, Schema
 
 IMAGES = Schema(form="image", shape=(1, 12, 12), classes=("a", "b"))
@@ -47,9 +47,7 @@ def test_a_row_does_not_depend_on_the_others(chain: tuple[Any, ...]) -> None:
     np.testing.assert_allclose(alone, whole, atol=1e-6)
     rows[3] = 1e4
     others = [0, 1, 2, 4, 5, 6]
-    np.testing.assert_allclose(
-        features.apply(chain, rows, IMAGES)[others], whole[others], atol=1e-6
-    )
+    np.testing.assert_allclose(features.apply(chain, rows, IMAGES)[others], whole[others], atol=1e-6)
 
 
 @pytest.mark.parametrize("chain", FEATURES, ids=lambda chain: chain[0].__class__.__name__)
@@ -71,9 +69,7 @@ def test_the_width_is_what_a_row_has(feature: Any) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    rows=arrays(
-        np.float32, array_shapes(min_dims=2, max_dims=4, max_side=6), elements=st.floats(width=32)
-    ),
+    rows=arrays(np.float32, array_shapes(min_dims=2, max_dims=4, max_side=6), elements=st.floats(width=32)),
     norm=st.floats(1e-6, 1e6),
     exact=st.booleans(),
 )
@@ -110,9 +106,7 @@ def test_pooling_keeps_the_largest_of_each_window(size: int, height: int, width:
     assert np.array_equal(MaxPool(size=size)(rows), wanted.numpy())
 
 
-NUMBERS = Schema(
-    columns=(Column(name="a", low=0, high=2), Column(name="b", low=-1, high=1)), classes=("n", "y")
-)
+NUMBERS = Schema(columns=(Column(name="a", low=0, high=2), Column(name="b", low=-1, high=1)), classes=("n", "y"))
 
 
 def test_dropping_categories_leaves_the_numbers_as_one_hot_has_them() -> None:
@@ -133,9 +127,7 @@ def test_dropped_rows_keep_their_bound(rows: np.ndarray) -> None:
 
 
 def test_dropping_everything_is_refused() -> None:
-    bare = Schema(
-        columns=(Column(name="w", kind="category", categories=("x",)),), classes=("n", "y")
-    )
+    bare = Schema(columns=(Column(name="w", kind="category", categories=("x",)),), classes=("n", "y"))
     with pytest.raises(WrongInput, match="use onehot"):
         Drop()(np.zeros((1, 1)), bare)
 
@@ -169,11 +161,7 @@ def test_zeros_are_put_below_and_to_the_right_first(size: int, stride: int, leng
     outputs = -(-length // stride)
     before = max((outputs - 1) * stride + size - length, 0) // 2
     wanted = [
-        sum(
-            taps[k] * line[at * stride + k - before]
-            for k in range(size)
-            if 0 <= at * stride + k - before < length
-        )
+        sum(taps[k] * line[at * stride + k - before] for k in range(size) if 0 <= at * stride + k - before < length)
         for at in range(outputs)
     ]
     x = torch.zeros(1, 1, length, length).double()

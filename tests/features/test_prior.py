@@ -26,7 +26,7 @@ from privaware.features._views import DRAWS, view
 from privaware.features._weights import measure, measure_scattering, save
 from privaware.features._whitening import Statistics, by_mode, coefficients, walsh
 from privaware.features.prior import SHIPPED, Prior
-from privaware.learn.linear import Linear
+from privaware.learners.linear import Linear
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -34,9 +34,7 @@ from privaware.schema import Column, Schema
 ROOT = Path(__file__).parents[2]
 
 SOURCE = Images(seed=3, size=24, generators=2, each=4)
-TINY = Recipe(
-    seed=5, images=16, size=24, generators=1, each=4, depth=10, width=1, batch=4, warmup=2
-)
+TINY = Recipe(seed=5, images=16, size=24, generators=1, each=4, depth=10, width=1, batch=4, warmup=2)
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +106,7 @@ def test_training_goes_on_exactly_where_it_was() -> None:
     for step in (2, 3):
         resumed.step(step / 4)
     expected = through.both.state_dict()
-    assert all(
-        torch.equal(value, expected[name]) for name, value in resumed.both.state_dict().items()
-    )
+    assert all(torch.equal(value, expected[name]) for name, value in resumed.both.state_dict().items())
     with pytest.raises(WrongInput, match="expected a checkpoint of"):
         Pretraining(replace(TINY, lr=1e-4)).load(through.state())
 
@@ -154,9 +150,7 @@ def maps_in_batches(maps: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     return [[m[at : at + 1500] for m in maps] for at in range(0, 4000, 1500)]
 
 
-@pytest.mark.parametrize(
-    ("shape", "scatter"), [((3, 32, 32), 0.0), ((1, 28, 28), 1.0), ((3, 21, 45), 0.0)]
-)
+@pytest.mark.parametrize(("shape", "scatter"), [((3, 32, 32), 0.0), ((1, 28, 28), 1.0), ((3, 21, 45), 0.0)])
 def test_a_row_depends_on_its_image_alone_and_is_bounded(
     prior: Prior, shape: tuple[int, int, int], scatter: float
 ) -> None:
@@ -205,9 +199,7 @@ def test_what_cannot_be_made_is_said(prior: Prior, wrong: dict[str, object], sen
         replace(prior, **wrong)(np.zeros((1, 3, 32, 32), np.float32))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"depths": ()}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}]
-)
+@pytest.mark.parametrize("wrong", [{"depths": ()}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}])
 def test_wrong_fields_are_refused_at_birth(wrong: dict[str, object]) -> None:
     with pytest.raises(WrongInput, match="prior: expected"):
         Prior(**wrong)  # type: ignore[arg-type]
@@ -259,11 +251,7 @@ def test_the_measured_head_is_the_linear_learner() -> None:
         found = learner.step_size(replace(schema, rows=many), Head().noise(epsilon))
         assert Head().lr(epsilon, many) == pytest.approx(found)
     rng = np.random.default_rng(0)
-    data = Data(
-        schema=schema,
-        x=rng.random((200, 1, 3, 4), dtype=np.float32),
-        y=rng.integers(0, 10, 200),
-    )
+    data = Data(schema=schema, x=rng.random((200, 1, 3, 4), dtype=np.float32), y=rng.integers(0, 10, 200))
     quiet = replace(learner, lr=4.0).run(data, 1e-9, Rng(seed=1))
     rows = torch.from_numpy(features.apply(quiet.features, data.x, schema))
     labels = torch.from_numpy(data.y)

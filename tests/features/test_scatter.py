@@ -49,15 +49,7 @@ def test_published_features_come_out(way: str) -> None:
 
 @pytest.mark.parametrize(
     ("J", "L", "height", "width"),
-    [
-        (1, 8, 7, 10),
-        (1, 4, 2, 3),
-        (2, 4, 13, 8),
-        (2, 6, 5, 11),
-        (2, 3, 9, 9),
-        (2, 1, 6, 6),
-        (3, 4, 8, 11),
-    ],
+    [(1, 8, 7, 10), (1, 4, 2, 3), (2, 4, 13, 8), (2, 6, 5, 11), (2, 3, 9, 9), (2, 1, 6, 6), (3, 4, 8, 11)],
 )
 def test_the_definition_gives_the_same(way: str, J: int, L: int, height: int, width: int) -> None:
     images = np.random.default_rng(J + L).random((2, 2, height, width), np.float32)
@@ -70,16 +62,12 @@ def test_the_definition_gives_the_same(way: str, J: int, L: int, height: int, wi
 
 
 @pytest.mark.parametrize(("J", "L", "size"), [(3, 8, 19), (3, 6, 24), (2, 8, 28)])
-def test_the_definition_gives_the_same_on_larger_images(
-    way: str, J: int, L: int, size: int
-) -> None:
+def test_the_definition_gives_the_same_on_larger_images(way: str, J: int, L: int, size: int) -> None:
     image = np.random.default_rng(size).random((1, 1, size, size), np.float32)
     assert distance(Scatter(J=J, L=L)(image)[0, 0], slow(image[0, 0], J, L)) < 2e-6
 
 
-@pytest.mark.parametrize(
-    ("J", "L", "size"), [(3, 16, 20), (4, 8, 16), (2, 8, 32), (3, 8, 50), (2, 5, 31)]
-)
+@pytest.mark.parametrize(("J", "L", "size"), [(3, 16, 20), (4, 8, 16), (2, 8, 32), (3, 8, 50), (2, 5, 31)])
 def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch, J: int, L: int, size: int) -> None:
     images = np.random.default_rng(size).random((3, 1, size, size), np.float32)
     one = Scatter(J=J, L=L)(images)
@@ -96,9 +84,7 @@ def test_a_constant_image_has_its_value_and_no_waves(way: str) -> None:
     assert np.abs(made[:, :, 1:]).max() < 1e-6
 
 
-def test_other_rows_and_the_memory_at_hand_change_nothing(
-    way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_rows_and_the_memory_at_hand_change_nothing(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.random.default_rng(1).random((9, 2, 12, 16), np.float32)
     whole = Scatter()(images)
     images[0] = 1e6

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 @pytest.mark.parametrize(
     ("shape", "J", "L"),
     [((5, 1, 28, 28), 2, 8), ((3, 3, 32, 32), 2, 8), ((2, 2, 45, 61), 3, 6), ((0, 1, 28, 28), 2, 8)],
-)  # fmt: skip
+)
 def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
     monkeypatch.setattr(_cascade, "LARGEST", largest)
     scatter._way.cache_clear()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from privaware import plugins
+from privaware import registry
 from privaware.errors import WrongInput
 from privaware.models import ACTIVATIONS, POOLINGS, Description, build, count, parse
 
@@ -23,14 +23,7 @@ CELL = [5, 1, 5, 6, 1, 0, 5, 0, 0, 3, 5, 5, 6, 1, 6]
 SMALLEST: dict[str, dict[str, Any]] = {
     "cnn": {"inputs": [1, 16, 16], "outputs": 3, "filters": [4], "hidden": [5]},
     "constant": {"outputs": 3},
-    "dpnas": {
-        "inputs": [1, 16, 16],
-        "outputs": 3,
-        "cell": CELL,
-        "channels": [8],
-        "squeeze": 8,
-        "hidden": 4,
-    },
+    "dpnas": {"inputs": [1, 16, 16], "outputs": 3, "cell": CELL, "channels": [8], "squeeze": 8, "hidden": 4},
     "fcn": {"inputs": 4, "hidden": [5], "outputs": 3},
     "inception": {"inputs": [1, 12, 12], "outputs": 3},
     "linear": {"inputs": 4, "outputs": 3},
@@ -41,9 +34,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "vgg": {"inputs": [1, 8, 8], "outputs": 3, "filters": [[2], [3, 3]], "hidden": [4]},
     "wrn": {"inputs": [1, 8, 8], "outputs": 3, "depth": 10, "width": 1},
 }
-CONVOLUTIONAL = [
-    name for name, fields in SMALLEST.items() if isinstance(fields.get("inputs"), list)
-]
+CONVOLUTIONAL = [name for name, fields in SMALLEST.items() if isinstance(fields.get("inputs"), list)]
 
 
 def smallest(name: str, **more: Any) -> dict[str, Any]:
@@ -51,9 +42,9 @@ def smallest(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_every_file_of_the_folder_is_a_family_and_tried_here() -> None:
-    assert sorted(SMALLEST) == plugins.names("models")
+    assert sorted(SMALLEST) == registry.names("models")
     for name in SMALLEST:
-        family = plugins.find("models", name)
+        family = registry.find("models", name)
         assert issubclass(family, Description)
         assert family.name == name
 
@@ -81,8 +72,7 @@ def test_every_convolutional_family_takes_every_activation_and_pooling(name: str
     else:
         fields = smallest(name)
     outputs = [
-        build({**fields, "pooling": pooling}, torch.Generator().manual_seed(1)).eval()(rows)
-        for pooling in POOLINGS
+        build({**fields, "pooling": pooling}, torch.Generator().manual_seed(1)).eval()(rows) for pooling in POOLINGS
     ]
     assert not torch.equal(*outputs), "the two poolings give the same numbers"
 
@@ -94,12 +84,9 @@ def test_each_hidden_layer_may_have_its_own_activation() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"name": "linear"}, {"name": "tramer_boneh", "layers": [[4, 3, 1, 1]], "hidden": [3]}],
+    "fields", [{"name": "linear"}, {"name": "tramer_boneh", "layers": [[4, 3, 1, 1]], "hidden": [3]}]
 )
-def test_groups_first_bring_each_row_to_mean_nought_and_variance_one(
-    fields: dict[str, Any],
-) -> None:
+def test_groups_first_bring_each_row_to_mean_nought_and_variance_one(fields: dict[str, Any]) -> None:
     shape = {**fields, "inputs": [6, 4, 4], "outputs": 2}
     plain = build(shape, torch.Generator().manual_seed(1))
     normed = build({**shape, "groups": 3}, torch.Generator().manual_seed(1))
@@ -113,10 +100,7 @@ def test_groups_first_bring_each_row_to_mean_nought_and_variance_one(
 
 def test_dropout_stands_where_the_paper_puts_it() -> None:
     fcn = build(smallest("fcn", hidden=[5, 6]))
-    assert [(type(a), b.p) for a, b in pairwise(fcn) if isinstance(b, nn.Dropout)] == [
-        (nn.ReLU, 0.2),
-        (nn.ReLU, 0.2),
-    ]
+    assert [(type(a), b.p) for a, b in pairwise(fcn) if isinstance(b, nn.Dropout)] == [(nn.ReLU, 0.2), (nn.ReLU, 0.2)]
     cnn = list(build(smallest("cnn")))
     assert isinstance(cnn[-2], nn.Dropout)
     assert cnn[-2].p == 0.3
@@ -198,9 +182,7 @@ def test_fully_connected_size_is_the_sum_over_layers(
 ) -> None:
     description = {"name": "fcn", "inputs": inputs, "hidden": hidden, "outputs": outputs}
     widths = [inputs, *hidden, outputs]
-    assert count({**description, "dropout": dropout}) == sum(
-        (a + 1) * b for a, b in pairwise(widths)
-    )
+    assert count({**description, "dropout": dropout}) == sum((a + 1) * b for a, b in pairwise(widths))
 
 
 def run_layers(x: torch.Tensor, layers: list[Any]) -> torch.Tensor:
@@ -240,9 +222,9 @@ def test_a_stack_that_is_accepted_runs_and_one_that_is_refused_cannot(
 
 def test_listing_and_describing_models_does_not_import_torch() -> None:
     code = (
-        "import sys; from privaware import models, plugins;"
+        "import sys; from privaware import models, registry;"
         "[models.parse(n.description).describe() for n in models.named().values()];"
-        "[plugins.card('models', name) for name in plugins.names('models')];"
+        "[registry.card('models', name) for name in registry.names('models')];"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -250,7 +232,7 @@ def test_listing_and_describing_models_does_not_import_torch() -> None:
 
 @pytest.mark.parametrize("name", SMALLEST)
 def test_every_family_has_a_card(name: str) -> None:
-    card = plugins.card("models", name)
+    card = registry.card("models", name)
     assert "Privacy:" in card
     assert "Use when:" in card
-    assert inspect.getdoc(plugins.find("models", name))
+    assert inspect.getdoc(registry.find("models", name))

@@ -14,9 +14,7 @@ from privaware.models.dpnas import OPERATIONS
 
 def network(cell: list[Any], **more: Any) -> nn.Module:
     fields = {"inputs": [1, 8, 8], "outputs": 3, "channels": [8], "squeeze": 8, "hidden": 4}
-    return build(
-        {"name": "dpnas", **fields, "cell": cell, **more}, torch.Generator().manual_seed(4)
-    )
+    return build({"name": "dpnas", **fields, "cell": cell, **more}, torch.Generator().manual_seed(4))
 
 
 def test_zero_everywhere_gives_every_row_the_same_answer() -> None:

@@ -25,9 +25,7 @@ def weights(name: str, rng: object = None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "make", [np.random.default_rng, lambda seed: torch.Generator().manual_seed(seed), Rng]
-)
+@pytest.mark.parametrize("make", [np.random.default_rng, lambda seed: torch.Generator().manual_seed(seed), Rng])
 def test_same_generator_same_weights_and_the_next_draw_differs(name: str, make: object) -> None:
     first, again = make(5), make(5)  # type: ignore[operator]
     drawn = weights(name, first)

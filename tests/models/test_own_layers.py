@@ -40,9 +40,7 @@ def test_lstm_is_that_of_pytorch_with_one_bias_left_out(
 
 @settings(max_examples=20, deadline=None)
 @given(rows=SIZES, steps=SIZES, inputs=SIZES, units=SIZES, seed=st.integers(0, 99))
-def test_lstm_probe_gives_the_gradients_of_each_row(
-    rows: int, steps: int, inputs: int, units: int, seed: int
-) -> None:
+def test_lstm_probe_gives_the_gradients_of_each_row(rows: int, steps: int, inputs: int, units: int, seed: int) -> None:
     layer = LSTM(inputs, units).double()
     x = normal(rows, steps, inputs, seed=seed)
     weight = normal(rows, steps, units, seed=seed + 1)
@@ -64,12 +62,7 @@ def test_lstm_probe_gives_the_gradients_of_each_row(
 
 
 @settings(max_examples=20, deadline=None)
-@given(
-    channels=st.integers(1, 4),
-    filters=st.integers(1, 4),
-    size=st.integers(1, 3),
-    scale=st.floats(0.5, 20),
-)
+@given(channels=st.integers(1, 4), filters=st.integers(1, 4), size=st.integers(1, 3), scale=st.floats(0.5, 20))
 def test_standardised_filters_do_not_know_their_scale_or_offset(
     channels: int, filters: int, size: int, scale: float
 ) -> None:

@@ -91,9 +91,7 @@ def test_every_parameter_belongs_to_a_leaf_and_nothing_mixes_rows(name: str) -> 
         own = list(layer.parameters(recurse=False))
         assert not (own and list(layer.children())), layer
         assert not isinstance(layer, nn.modules.batchnorm._BatchNorm)
-        assert not list(layer.buffers(recurse=False)), (
-            "state outside the parameters would leak rows"
-        )
+        assert not list(layer.buffers(recurse=False)), "state outside the parameters would leak rows"
 
 
 def test_random_weights_training_trains_what_the_paper_says() -> None:
@@ -121,9 +119,7 @@ def test_pools_that_the_scattering_tables_print_give_the_sizes_they_contradict()
 
 def test_parts_of_the_inception_network_are_as_large_as_counted_by_hand() -> None:
     module = build(TABLE["dpmlbench.inception.colour.1609690"].description, device="meta")
-    sizes = {
-        name: sum(p.numel() for p in part.parameters()) for name, part in module.named_children()
-    }
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in module.named_children()}
     blocks = [sizes[f"block{letter}"] for letter in "ABCDE"]
     assert sizes["conv1"] + sizes["conv2"] == 10_208
     assert blocks == [57_552, 149_696, 391_584, 604_512, 392_928]

@@ -15,9 +15,7 @@ from privaware.models._description import seeded
 from privaware.models._supernet import Supernet
 from privaware.models.dpnas import OPERATIONS, Dpnas
 
-MACRO = Dpnas(
-    inputs=(1, 8, 8), outputs=3, cell=("zero",) * 6, channels=(8, 16), squeeze=8, hidden=4
-)
+MACRO = Dpnas(inputs=(1, 8, 8), outputs=3, cell=("zero",) * 6, channels=(8, 16), squeeze=8, hidden=4)
 
 
 def drawn(seed: int, edges: int = 6) -> tuple[str, ...]:
@@ -48,9 +46,7 @@ def test_a_sampled_cell_is_the_plain_network_of_that_cell(
     torch.testing.assert_close(supernet(rows[0]), plain(rows[0]))
 
 
-def test_only_the_operations_of_the_cell_run(
-    supernet: Supernet, rows: tuple[Tensor, Tensor]
-) -> None:
+def test_only_the_operations_of_the_cell_run(supernet: Supernet, rows: tuple[Tensor, Tensor]) -> None:
     cell, ran = drawn(1), []
     hooks = [
         layer.register_forward_pre_hook(lambda module, _: ran.append(id(module)))
@@ -102,11 +98,7 @@ def test_what_is_not_in_the_cell_has_no_gradient_and_takes_no_part_in_the_norm(
     sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
     found = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
-    inside = {
-        name
-        for name, place in supernet.places().items()
-        if place is None or cell[place[0]] == place[1]
-    }
+    inside = {name for name, place in supernet.places().items() if place is None or cell[place[0]] == place[1]}
     assert all(bool((found[name] == 0).all()) for name in found.keys() - inside)
     sizes = sorted(float(found[name].norm()) for name in inside)
     np.testing.assert_allclose(sizes, sorted(float(s.norm()) for s in sums.values()), rtol=1e-4)

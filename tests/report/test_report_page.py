@@ -37,9 +37,7 @@ from privaware.report import _words
 from privaware.schema import Column, Schema
 
 ENTRY = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-HOSTILE = (
-    "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}${7*7}]]>--><svg/onload=a>"
-)
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}${7*7}]]>--><svg/onload=a>"
 
 
 def sample() -> dict[str, Any]:
@@ -151,9 +149,7 @@ def test_the_page_says_every_fact(plain: str, fact: str) -> None:
 
 
 def fetches(page: str) -> list[str]:
-    return re.findall(
-        r"""(?i)\b(?:src|href|srcset|action|data)\s*=|url\(|@import|https?:|//\w""", page
-    )
+    return re.findall(r"""(?i)\b(?:src|href|srcset|action|data)\s*=|url\(|@import|https?:|//\w""", page)
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(plain: str) -> None:
@@ -296,10 +292,7 @@ def test_seeded_runs_carry_the_band_whatever_else_is_claimed(plain: str) -> None
     ("change", "band"),
     [
         ({"certified": False}, "not certified: the run did not earn it"),
-        (
-            {"certified": False, "accountants": {"pld": 1.0, "cf": 1.1}},
-            "not certified: the accountants disagree",
-        ),
+        ({"certified": False, "accountants": {"pld": 1.0, "cf": 1.1}}, "not certified: the accountants disagree"),
         ({"epsilon": None}, "not certified: no finite epsilon is proven"),
         ({"epsilon": math.inf}, "not certified: no finite epsilon is proven"),
     ],
@@ -332,19 +325,13 @@ def test_an_unproven_part_is_named_in_the_band() -> None:
             "the best of a secret random number of runs (logarithmic law, 10 expected), each "
             "a release known to cost epsilon 0.1",
         ),
-        (
-            Group(event=Laplace(noise=2.0), size=5),
-            "Laplace noise 2, every row, priced for a unit of up to 5 rows",
-        ),
+        (Group(event=Laplace(noise=2.0), size=5), "Laplace noise 2, every row, priced for a unit of up to 5 rows"),
         (
             Disjoint(events=(ZCDP(rho=0.5), Approximate(epsilon=1.0, delta=1e-6))),
             "on disjoint parts of the rows, of which the dearest counts: a release known to cost "
             "rho 0.5 (zero-concentrated); a release known to cost epsilon 1, delta 1e-6",
         ),
-        (
-            2 * RandomisedResponse(epsilon=1.0, classes=10),
-            "2 x (randomised response among 10 values, epsilon 1)",
-        ),
+        (2 * RandomisedResponse(epsilon=1.0, classes=10), "2 x (randomised response among 10 values, epsilon 1)"),
         (NOTHING, "nothing that touches a row"),
     ],
 )
@@ -383,15 +370,8 @@ def test_a_missing_entry_is_one_sentence_that_names_it(where: tuple[str, ...]) -
 
 
 JUNK = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.just(10**400)
-    | st.floats()
-    | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
 PLACES = [
@@ -484,9 +464,7 @@ def test_write_never_replaces_the_model(folder: Path) -> None:
     assert (folder / "model.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"format": 2}', b"9" * 5000]
-)
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"format": 2}', b"9" * 5000])
 def test_a_damaged_file_is_one_sentence_and_writes_nothing(folder: Path, content: bytes) -> None:
     (folder / "model.json").write_bytes(content)
     with pytest.raises(WrongInput) as caught:
@@ -495,9 +473,7 @@ def test_a_damaged_file_is_one_sentence_and_writes_nothing(folder: Path, content
     assert not (folder / "report.html").exists()
 
 
-def test_a_folder_that_is_no_model_or_a_place_that_is_not_there_is_one_sentence(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_model_or_a_place_that_is_not_there_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(WrongInput, match=r"model\.json"):
         report.write(tmp_path)
     with pytest.raises(WrongInput, match="cannot write the report"):
@@ -515,15 +491,11 @@ def test_long_schemas_and_many_events_still_make_a_page() -> None:
     assert "a number, 0 to 5" in page
 
 
-@pytest.mark.parametrize(
-    ("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")]
-)
+@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
 def test_plot_saves_by_suffix(tmp_path: Path, suffix: str, magic: bytes) -> None:
     import altair as alt
 
-    chart = (
-        alt.Chart(alt.InlineData(values=[{"a": 1, "b": 2}])).mark_point().encode(x="a:Q", y="b:Q")
-    )
+    chart = alt.Chart(alt.InlineData(values=[{"a": 1, "b": 2}])).mark_point().encode(x="a:Q", y="b:Q")
     path = report.plot(chart, tmp_path / f"plot.{suffix}")
     assert path.read_bytes().startswith(magic)
 

@@ -1,0 +1,252 @@
+"""Bias, activation and 2 x 2 maxima after a convolution as one CUDA kernel each way, in both layouts of images at once.
+
+Tensor cores convolve images whose channels lie side by side; each row's gradient by the filters is fastest from
+channels one after the other. Whoever writes a number has it in a register, so it is written in both orders there,
+instead of being read again to be turned. Maxima are taken before the activation, which keeps order: of values that it
+makes equal the greatest is chosen, where PyTorch takes the first.
+"""
+
+# mypy: disable-error-code="untyped-decorator, no-untyped-def"
+# (what Triton compiles is not Python: annotations other than constexpr would mislead)
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+__all__ = ["Activated", "activated", "activated_back"]
+
+
+class Activated(NamedTuple):
+    """What comes after a convolution: with the channels one after the other, side by side if asked for, and which
+    value of each block was the greatest."""
+
+    first: Any
+    last: Any
+    index: Any
+
+
+if triton is not None:
+
+    @triton.jit
+    def _active(value, KIND: tl.constexpr):
+        if KIND == "relu":
+            return tl.where(value < 0.0, 0.0, value)
+        square = value * value
+        series = 0.13333334 - square * (0.053968254 - square * 0.021869488)
+        small = value * (1.0 - square * (0.33333334 - square * series))
+        shrunk = tl.exp(-2.0 * tl.abs(value))
+        large = (1.0 - shrunk) / (1.0 + shrunk)
+        return tl.where(square < 0.09, small, tl.where(value < 0.0, -large, large))
+
+    @triton.jit
+    def _slope(value, KIND: tl.constexpr):
+        """The derivative, from what the activation gave."""
+        if KIND == "relu":
+            return tl.where(value > 0.0, 1.0, 0.0)
+        return 1.0 - value * value
+
+    @triton.jit
+    def _activated(
+        z,
+        bias,
+        last,
+        first,
+        index,
+        filters,
+        high,
+        wide,
+        places,
+        broad,
+        KIND: tl.constexpr,
+        BIAS: tl.constexpr,
+        POOL: tl.constexpr,
+        SIDE: tl.constexpr,
+        LAST: tl.constexpr,
+        FILTERS: tl.constexpr,
+        PLACES: tl.constexpr,
+    ):
+        row = tl.program_id(0).to(tl.int64)
+        channel = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
+        z += row * high * wide * filters
+        out = row * places * filters
+        for start in range(0, places, PLACES):
+            place = start + tl.arange(0, PLACES)
+            inside = place < places
+            here = out + place[:, None] * filters + channel[None, :]
+            corner = place
+            if POOL:
+                corner = place // broad * (2 * wide) + place % broad * 2
+            if SIDE:
+                source = z + corner[:, None] * filters + channel[None, :]
+                away, used = filters, inside[:, None]
+            else:
+                source = z + channel[:, None] * (high * wide) + corner[None, :]
+                away, used = 1, inside[None, :]
+            best = tl.load(source, mask=used, other=0.0)
+            if POOL:
+                chosen = tl.zeros_like(best).to(tl.int32)
+                for tap in tl.static_range(1, 4):
+                    value = tl.load(source + (tap // 2 * wide + tap % 2) * away, mask=used, other=0.0)
+                    better = (value > best) | (value != value)
+                    best = tl.where(better, value, best)
+                    chosen = tl.where(better, tap, chosen)
+                if not SIDE:
+                    chosen = tl.trans(chosen)
+                tl.store(index + here, chosen.to(tl.int8), mask=inside[:, None])
+            if not SIDE:
+                best = tl.trans(best)
+            if BIAS:
+                best += tl.load(bias + channel)[None, :]
+            made = _active(best, KIND)
+            if LAST:
+                tl.store(last + here, made, mask=inside[:, None])
+            turned = first + out + channel[:, None] * places + place[None, :]
+            tl.store(turned, tl.trans(made), mask=inside[None, :])
+
+    @triton.jit
+    def _activated_back(
+        g,
+        y,
+        index,
+        last,
+        first,
+        sums,
+        filters,
+        high,
+        wide,
+        places,
+        tall,
+        broad,
+        KIND: tl.constexpr,
+        POOL: tl.constexpr,
+        SIDE: tl.constexpr,
+        LAST: tl.constexpr,
+        FIRST: tl.constexpr,
+        SUMS: tl.constexpr,
+        FILTERS: tl.constexpr,
+        PLACES: tl.constexpr,
+    ):
+        row = tl.program_id(0).to(tl.int64)
+        channel = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
+        image = high * wide
+        out = row * places * filters
+        into = row * image * filters
+        total = tl.zeros((FILTERS,), tl.float32)
+        for start in range(0, image, PLACES):
+            place = start + tl.arange(0, PLACES)
+            inside = place < image
+            spot, seen = place, inside
+            if POOL:
+                down, across = place // wide, place % wide
+                seen = inside & (down < 2 * tall) & (across < 2 * broad)
+                spot = down // 2 * broad + across // 2
+            here = out + spot[:, None] * filters + channel[None, :]
+            if SIDE:
+                slope = tl.load(g + here, mask=seen[:, None], other=0.0)
+                value = tl.load(y + here, mask=seen[:, None], other=0.0)
+                slope *= _slope(value, KIND)
+            else:
+                turned = out + channel[:, None] * places + spot[None, :]
+                slope = tl.load(g + turned, mask=seen[None, :], other=0.0)
+                value = tl.load(y + turned, mask=seen[None, :], other=0.0)
+                slope = tl.trans(slope * _slope(value, KIND))
+            if POOL:
+                taken = tl.load(index + here, mask=seen[:, None], other=-1).to(tl.int32)
+                slope = tl.where(taken == (down % 2 * 2 + across % 2)[:, None], slope, 0.0)
+            if SUMS:
+                total += tl.sum(slope, 0)
+            if LAST:
+                to = into + place[:, None] * filters + channel[None, :]
+                tl.store(last + to, slope, mask=inside[:, None])
+            if FIRST:
+                to = into + channel[:, None] * image + place[None, :]
+                tl.store(first + to, tl.trans(slope), mask=inside[None, :])
+        if SUMS:
+            tl.store(sums + row * filters + channel, total)
+
+
+def activated(z: Any, bias: Any, kind: str, *, pool: bool, last: bool) -> Activated:
+    """What a convolution gave, `z` (n, filters, height, width) in either layout, on its way on."""
+    import torch
+
+    rows, filters, high, wide = z.shape
+    tall, broad = (high // 2, wide // 2) if pool else (high, wide)
+    first = z.new_empty(rows, filters, tall, broad)
+    beside = _beside(first, first.shape) if last else None
+    index = _beside(first, first.shape, torch.int8) if pool else None
+    places = tall * broad
+    grid, tile = _grid(rows, filters, places)
+    _activated[grid](
+        z,
+        z if bias is None else bias,
+        first if beside is None else beside,
+        first,
+        first if index is None else index,
+        filters,
+        high,
+        wide,
+        places,
+        broad,
+        KIND=kind,
+        BIAS=bias is not None,
+        POOL=pool,
+        SIDE=z.is_contiguous(memory_format=torch.channels_last),
+        LAST=last,
+        **tile,
+    )
+    return Activated(first, beside, index)
+
+
+def activated_back(
+    g: Any, y: Any, index: Any, size: Any, kind: str, *, last: bool, first: bool, sums: bool
+) -> tuple[Any, Any, Any]:
+    """The gradient by `z` of the `size` (height, width): with the channels side by side, one after the other, and
+    summed over the places, each if asked for. `g` and `y` have the same layout."""
+    import torch
+
+    (rows, filters, tall, broad), (high, wide) = y.shape, size
+    beside = y.is_contiguous(memory_format=torch.channels_last)
+    made = y.new_empty(rows, filters, high, wide) if first else None
+    turned = _beside(y, (rows, filters, high, wide)) if last else None
+    total = y.new_empty(rows, filters) if sums else None
+    grid, tile = _grid(rows, filters, high * wide)
+    _activated_back[grid](
+        g,
+        y,
+        y if index is None else index,
+        *(y if part is None else part for part in (turned, made, total)),
+        filters,
+        high,
+        wide,
+        tall * broad,
+        tall,
+        broad,
+        KIND=kind,
+        POOL=index is not None,
+        SIDE=beside,
+        LAST=last,
+        FIRST=first,
+        SUMS=sums,
+        **tile,
+    )
+    return turned, made, total
+
+
+def _grid(rows: int, filters: int, places: int) -> tuple[tuple[int, int], dict[str, int]]:
+    """A program does some filters of a row at all places, a tile after the other."""
+    each = 32 if filters % 32 == 0 else 16
+    wide = max(16, min(64, 1 << (places - 1).bit_length()))
+    return (rows, filters // each), {"FILTERS": each, "PLACES": wide}
+
+
+def _beside(like: Any, shape: Any, dtype: Any = None) -> Any:
+    import torch
+
+    given = {"dtype": dtype or like.dtype, "device": like.device}
+    return torch.empty(shape, memory_format=torch.channels_last, **given)

@@ -1,0 +1,455 @@
+"""Each row's gradient by the filters of a convolution as one CUDA kernel, without columns in memory.
+
+One program does a tile of one row's (filters, kernel x channels) matrix: the product of the row's output gradients and
+of what the filters saw, gathered straight from the unpadded input, summed over the places of all copies of the row. It
+adds up what norms need while the tile is in registers, and writes the tile only where it is to be kept. A weighted sum
+of rows is the same product row after row, each multiplied by its weight before it is added: no factor is rounded that
+the norm has not seen.
+
+Where there are few places norms need no such product: what two places of the output saw overlaps like two places of
+the input, moved by each spot of the kernel, so that products of places of the input alone, nine times fewer for a
+kernel of 3 x 3, say what products of columns would.
+"""
+
+# mypy: disable-error-code="untyped-decorator, no-untyped-def"
+# (what Triton compiles is not Python: annotations other than constexpr would mislead)
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from privaware.kernels import elementwise
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+__all__ = ["Slide", "Tile", "fits", "overlaps", "row_gradients", "summed"]
+
+MOST_PLACES = 2**20
+"""Places are told apart by a division in single precision, exact up to here."""
+
+LARGEST = 2**30
+"""The numbers of a row that an offset of 32 bits reaches."""
+
+PROGRAMS = 2048
+"""Programs that fill a GPU several times, so that the last ones do not keep it waiting."""
+
+
+class Slide(NamedTuple):
+    """How filters slide in two dimensions."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+class Tile(NamedTuple):
+    """How much one program does: filters x columns, so many places at a time."""
+
+    filters: int
+    columns: int
+    places: int
+    warps: int
+    stages: int
+
+
+if triton is not None:
+
+    @triton.jit(
+        do_not_specialize=[
+            "rows",
+            "each",
+            "parts",
+            "many",
+            "count",
+            "wide",
+            "channels",
+            "filters",
+            "height",
+            "width",
+            "kernel_w",
+            "stride_h",
+            "stride_w",
+            "pad_h",
+            "pad_w",
+            "far_h",
+            "far_w",
+            "columns",
+            "broad",
+        ]
+    )
+    def _row_gradients(
+        x,
+        g,
+        centred,
+        weights,
+        kept,
+        sums,
+        rows,
+        each,
+        parts,
+        many,
+        count,
+        places,
+        wide,
+        channels,
+        filters,
+        height,
+        width,
+        kernel_w,
+        stride_h,
+        stride_w,
+        pad_h,
+        pad_w,
+        far_h,
+        far_w,
+        columns,
+        broad,
+        per_place,
+        per_line,
+        WHOLE: tl.constexpr,
+        EVEN: tl.constexpr,
+        KEEP: tl.constexpr,
+        ALONG: tl.constexpr,
+        SUM: tl.constexpr,
+        PRECISION: tl.constexpr,
+        FILTERS: tl.constexpr,
+        COLUMNS: tl.constexpr,
+        PLACES: tl.constexpr,
+    ):
+        if EVEN:  # one copy, whose places are a whole number of steps
+            count = places
+        tall = tl.cdiv(filters, FILTERS)
+        part, tile = tl.program_id(0) // (tall * broad), tl.program_id(0) % (tall * broad)
+        if SUM:  # one after the other `many` of the `each` rows of a model, or what is left of them
+            model = part // parts
+            first = model * each + (part - model * parts) * many
+            steps = tl.minimum(many, (model + 1) * each - first) * tl.cdiv(count, PLACES)
+        else:
+            first, steps = part, tl.cdiv(count, PLACES)
+        row = first.to(tl.int64)
+        filter_at = (tile % tall) * FILTERS + tl.arange(0, FILTERS)
+        present = filter_at < filters
+        # Beyond the edge the last one is done again, and left out at the end: no mask in the loop.
+        filter_at = tl.minimum(filter_at, filters - 1)
+        if WHOLE:  # all columns of the tile are of one spot of the kernel: what is outside is told once for all
+            strips = tl.cdiv(channels, COLUMNS)
+            spot = tile // tall // strips
+            channel = (tile // tall % strips) * COLUMNS + tl.arange(0, COLUMNS)
+            used = channel < channels
+            to = spot * channels + channel
+            channel = tl.minimum(channel, channels - 1)
+        else:
+            column = (tile // tall) * COLUMNS + tl.arange(0, COLUMNS)
+            used = column < columns
+            to = column
+            column = tl.minimum(column, columns - 1)
+            spot, channel = (column // channels)[:, None], column % channels
+        down, across = (spot // kernel_w) * far_h - pad_h, (spot % kernel_w) * far_w - pad_w
+        image = height * width
+        slopes = g + row * count * filters + filter_at[:, None] * places
+        values = x + row * (count // places) * channels * image
+        values += channel[:, None] * image + down * width + across
+        total = tl.zeros((FILTERS, COLUMNS), tl.float32)
+        for step in range(steps):
+            at = step * PLACES + tl.arange(0, PLACES)
+            if SUM:
+                after = step // tl.cdiv(count, PLACES)
+                at -= after * tl.cdiv(count, PLACES) * PLACES
+            # Divisions as products: in these ranges they are exact, and much cheaper.
+            if EVEN:
+                place = at
+            else:
+                copy = ((at.to(tl.float32) + 0.5) * per_place).to(tl.int32)
+                place = at - copy * places
+            line = ((place.to(tl.float32) + 0.5) * per_line).to(tl.int32)
+            top, left = line * stride_h, (place - line * wide) * stride_w
+            # Neighbours in places are neighbours in memory: said to the compiler, so that the threads of a warp read
+            # along places. Only of even steps it knows how they lie to multiples of 16 bytes.
+            to_g, to_x = place, top * width + left
+            if not EVEN:
+                to_g = tl.max_contiguous(copy * filters * places + place, PLACES)
+                to_x += copy * channels * image
+            if SUM:
+                to_g += after * count * filters
+                to_x += after * (count // places) * channels * image
+            to_x = tl.max_contiguous(to_x, PLACES)[None, :]
+            top, left = top[None, :], left[None, :]
+            seen = (top + down >= 0) & (top + down < height)
+            seen = seen & (left + across >= 0) & (left + across < width)
+            if EVEN:
+                slope = tl.load(slopes + to_g[None, :])
+            else:
+                inside = (at < count)[None, :]
+                seen = seen & inside
+                slope = tl.load(slopes + to_g[None, :], mask=inside, other=0.0)
+            value = tl.load(values + to_x, mask=seen, other=0.0)
+            if SUM:  # a row whose weight is zero may have no numbers
+                made = tl.dot(slope, tl.trans(value), input_precision=PRECISION)
+                weight = tl.load(weights + row + after)
+                total = tl.where(weight != 0, total + weight * made, total)
+            else:
+                total = tl.dot(slope, tl.trans(value), total, input_precision=PRECISION)
+        # Columns in order, also those left out: so the compiler sees that threads may write side by side.
+        flat = filter_at[:, None] * columns + to[None, :]
+        inside = present[:, None] & used[None, :]
+        total = tl.where(inside, total, 0.0)
+        if KEEP:
+            tl.store(kept + part.to(tl.int64) * filters * columns + flat, total, mask=inside)
+        if ALONG:
+            weight = tl.load(centred + (row // each) * filters * columns + flat, mask=inside, other=0.0)
+            out, here = sums + ((tile // tall) * 3 * rows + row) * filters + filter_at, present
+            tl.store(out, tl.sum(total * total, 1), mask=here)
+            tl.store(out + rows * filters, tl.sum(total * weight, 1), mask=here)
+            tl.store(out + 2 * rows * filters, tl.sum(total, 1), mask=here)
+        elif not SUM:
+            tl.store(sums + tl.program_id(0), tl.sum(tl.sum(total * total, 1), 0))
+
+    @triton.jit(
+        do_not_specialize=[
+            "places",
+            "seen",
+            "height",
+            "width",
+            "image",
+            "wide",
+            "stride_h",
+            "stride_w",
+            "pad_h",
+            "pad_w",
+            "far_h",
+            "far_w",
+            "blocks",
+        ]
+    )
+    def _overlaps(
+        left,
+        right,
+        sums,
+        places,
+        seen,
+        height,
+        width,
+        image,
+        wide,
+        stride_h,
+        stride_w,
+        pad_h,
+        pad_w,
+        far_h,
+        far_w,
+        blocks,
+        HIGH: tl.constexpr,
+        WIDE: tl.constexpr,
+        SIZE: tl.constexpr,
+    ):
+        row = (tl.program_id(0) // blocks).to(tl.int64)
+        p = (tl.program_id(0) % blocks) * SIZE + tl.arange(0, SIZE)
+        left += row * seen * seen
+        right += row * places * places
+        p_from = p // image * height * width
+        p_top, p_left = p % image // wide * stride_h - pad_h, p % image % wide * stride_w - pad_w
+        norm = tl.zeros((SIZE,), tl.float32)
+        saw = tl.zeros((SIZE,), tl.float32)
+        sent = tl.zeros((SIZE,), tl.float32)
+        for start in range(0, places, SIZE):
+            q = start + tl.arange(0, SIZE)
+            q_from = q // image * height * width
+            q_top, q_left = (q % image // wide * stride_h - pad_h, q % image % wide * stride_w - pad_w)
+            common = tl.zeros((SIZE, SIZE), tl.float32)
+            for spot in tl.static_range(HIGH * WIDE):  # its loads do not wait for each other
+                down, across = spot // WIDE * far_h, spot % WIDE * far_w
+                p_y, p_x, q_y, q_x = p_top + down, p_left + across, q_top + down, q_left + across
+                p_in = (p < places) & (p_y >= 0) & (p_y < height) & (p_x >= 0) & (p_x < width)
+                q_in = (q < places) & (q_y >= 0) & (q_y < height) & (q_x >= 0) & (q_x < width)
+                # Neighbours in q are neighbours in memory, which the compiler cannot see: it had them read across.
+                along = tl.max_contiguous(q_from + q_y * width + q_x, SIZE)[None, :]
+                at = (p_from + p_y * width + p_x)[:, None] * seen + along
+                common += tl.load(left + at, mask=p_in[:, None] & q_in[None, :], other=0.0)
+            inside = (p < places)[:, None] & (q < places)[None, :]
+            slopes = tl.load(right + p[:, None] * places + q[None, :], mask=inside, other=0.0)
+            same = p[:, None] == q[None, :]
+            norm += tl.sum(common * slopes, 1)
+            saw += tl.sum(tl.where(same, common, 0.0), 1)
+            sent += tl.sum(tl.where(same, slopes, 0.0), 1)
+        out = sums + tl.program_id(0).to(tl.int64) * 3
+        tl.store(out, tl.sum(norm, 0))
+        tl.store(out + 1, tl.sum(saw, 0))
+        tl.store(out + 2, tl.sum(sent, 0))
+
+
+def fits(x: Any, g: Any, copies: int) -> bool:
+    """Whether the kernel should take these inputs (n, channels, *places) and output gradients: singles on a GPU.
+
+    With whole mantissas there are no tensor cores to feed, and columns with a library's product are as fast.
+    """
+    import torch
+
+    largest = copies * max(x[0].numel(), g[0].numel()) if len(x) else LARGEST
+    small = largest < LARGEST and copies * g.shape[2:].numel() < MOST_PLACES
+    fast = torch.backends.cuda.matmul.allow_tf32
+    singles = x.is_cuda and x.dtype == g.dtype == torch.float32
+    return small and fast and singles and elementwise.ready(x.device)
+
+
+def row_gradients(
+    x: Any, g: Any, slide: Slide, rows: int, *, keep: bool, centred: Any = None, tile: Tile | None = None
+) -> tuple[Any, Any]:
+    """Each row's gradient (rows, filters, kernel x channels), where it is to be kept, and sums of it.
+
+    The sums are the (rows,) squares of its norm; or, with `centred` filters (models, filters, kernel x channels), for
+    each filter its square, its product with the filter and its own sum: (3, rows, filters).
+    """
+    tile = tile or _tile_of(x, g, slide, rows)
+    tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
+    kept = g.new_empty(rows, g.shape[1], _columns(x, slide)) if keep else None
+    sums = g.new_empty((broad, 3, rows, g.shape[1]) if centred is not None else (rows, tiles))
+    each = rows // (1 if centred is None else len(centred))
+    _launched(x, g, slide, rows, tile, kept=kept, sums=sums, centred=centred, each=each)
+    return kept, sums.sum(0 if centred is not None else 1)
+
+
+def summed(x: Any, g: Any, weights: Any, slide: Slide, models: int, tile: Tile | None = None) -> Any:
+    """The weighted sum of each model's rows' gradients, (models, filters, kernel x channels), from (rows,) weights.
+
+    Rows of weight zero add nothing, even where they are not finite.
+    """
+    rows = len(weights)
+    tile = tile or _tile_of(x, g, slide, rows)
+    tiles, _, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
+    each = rows // models
+    many = -(-each // max(1, PROGRAMS // (tiles * models)))
+    many = max(1, min(many, LARGEST // (max(x.numel(), g.numel()) // rows)))
+    parts = -(-each // many)
+    kept = g.new_empty(models * parts, g.shape[1], _columns(x, slide))
+    given = {"weights": weights, "each": each, "parts": parts, "many": many}
+    _launched(x, g, slide, rows, tile, kept=kept, **given)
+    return kept.view(models, parts, *kept.shape[1:]).sum(1)
+
+
+def _launched(
+    x: Any,
+    g: Any,
+    slide: Slide,
+    rows: int,
+    tile: Tile,
+    *,
+    kept: Any = None,
+    sums: Any = None,
+    centred: Any = None,
+    weights: Any = None,
+    each: int,
+    parts: int = 1,
+    many: int = 1,
+) -> None:
+    import torch
+
+    x, g = x.contiguous(), g.contiguous()
+    (channels, height, width), (filters, high, wide) = x.shape[1:], g.shape[1:]
+    columns, places = _columns(x, slide), high * wide
+    tiles, broad, spotted = _tiles(tile, filters, channels, columns)
+    grid = (tiles * (rows if weights is None else len(kept)),)
+    absent = g
+    _row_gradients[grid](
+        x,
+        g,
+        absent if centred is None else centred,
+        absent if weights is None else weights,
+        absent if kept is None else kept,
+        absent if sums is None else sums,
+        rows,
+        each,
+        parts,
+        many,
+        places * (len(g) // rows),
+        places,
+        wide,
+        channels,
+        filters,
+        height,
+        width,
+        slide.kernel[1],
+        *slide.stride,
+        *slide.padding,
+        *slide.dilation,
+        columns,
+        broad,
+        1 / places,
+        1 / wide,
+        WHOLE=spotted,
+        EVEN=len(g) == rows and places % tile.places == 0,
+        KEEP=kept is not None,
+        ALONG=centred is not None,
+        SUM=weights is not None,
+        PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
+        FILTERS=tile.filters,
+        COLUMNS=tile.columns,
+        PLACES=tile.places,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
+
+
+def overlaps(left: Any, right: Any, slide: Slide, seen: Any, sent: Any) -> Any:
+    """(rows, 3): the squared norm of each row's gradient, and the squared norms of what its places saw and sent.
+
+    `left` (rows, places, places) are products of places of the input, summed over channels, `right` of places of the
+    output gradient, summed over filters; several copies of a row are further places. `seen` and `sent` are the sizes
+    (height, width) of both images.
+    """
+    rows, places = len(right), right.shape[1]
+    size = 32 if places > 16 else 16
+    blocks = -(-places // size)
+    sums = right.new_empty(rows, blocks, 3)
+    _overlaps[(rows * blocks,)](
+        left.contiguous(),
+        right.contiguous(),
+        sums,
+        places,
+        left.shape[1],
+        *seen,
+        sent[0] * sent[1],
+        sent[1],
+        *slide.stride,
+        *slide.padding,
+        *slide.dilation,
+        blocks,
+        HIGH=slide.kernel[0],
+        WIDE=slide.kernel[1],
+        SIZE=size,
+        num_warps=8 if size > 16 else 4,
+    )
+    return sums.sum(1)
+
+
+def _columns(x: Any, slide: Slide) -> int:
+    return slide.kernel[0] * slide.kernel[1] * int(x.shape[1])
+
+
+def _tile_of(x: Any, g: Any, slide: Slide, rows: int) -> Tile:
+    count = g.shape[2:].numel() * (len(g) // rows)
+    return _tile(g.shape[1], x.shape[1], _columns(x, slide), count)
+
+
+def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:
+    """How many tiles a row has, how many side by side, and whether each is of one spot of the kernel."""
+    parts = -(-channels // tile.columns)
+    whole = parts * tile.columns * 3 <= channels * 4
+    broad = columns // channels * parts if whole else -(-columns // tile.columns)
+    return -(-filters // tile.filters) * broad, broad, whole
+
+
+def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
+    """What was fastest, or nearly so, on an H200 for the convolutions of Tramer and Boneh's networks."""
+    deep = 32 if count > 16 else 16
+    if filters > 64 and channels >= 64:
+        return Tile(128, 64, deep, 4, 3)
+    tall = min(64, max(16, 1 << (filters - 1).bit_length()))
+    broad = 128 if channels > 192 or tall < 64 else 64
+    if tall < 64 and 16 < channels <= 32:  # a tile of one spot of the kernel
+        broad = 32
+    return Tile(tall, min(broad, max(16, 1 << (columns - 1).bit_length())), deep, 4, 3)

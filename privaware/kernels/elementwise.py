@@ -1,0 +1,232 @@
+"""Chains of small operations of a private step as single CUDA kernels, where Triton and a compiler are there.
+
+A step of a small model is a few dozen launches of about a microsecond each, so each launch counts. Where these kernels
+cannot be had, PyTorch's own operations do the same.
+"""
+
+# mypy: disable-error-code="untyped-decorator, no-untyped-def"
+# (what Triton compiles is not Python: annotations other than constexpr would mislead)
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+__all__ = [
+    "apart_gradients",
+    "factors",
+    "fits",
+    "noisy",
+    "product_squares",
+    "ready",
+    "rows_of_one_scale",
+    "weighted",
+    "zero_rows",
+]
+
+BLOCK = 1024
+WIDEST = 16 * BLOCK
+"""One program does a row; wider rows are better spread by PyTorch's own reductions."""
+
+
+if triton is not None:
+
+    @triton.jit
+    def _product_squares(a, g, out, a_width, g_width, a_stride, g_stride, BIAS: tl.constexpr, SIZE: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        left = tl.zeros((SIZE,), tl.float32)
+        right = tl.zeros((SIZE,), tl.float32)
+        for start in range(0, a_width, SIZE):
+            at = start + tl.arange(0, SIZE)
+            value = tl.load(a + row * a_stride + at, mask=at < a_width, other=0.0)
+            left += value * value
+        for start in range(0, g_width, SIZE):
+            at = start + tl.arange(0, SIZE)
+            value = tl.load(g + row * g_stride + at, mask=at < g_width, other=0.0)
+            right += value * value
+        tl.store(out + row, (tl.sum(left, 0) + BIAS) * tl.sum(right, 0))
+
+    @triton.jit
+    def _factors(squares, norms, norm, out, count, slack, EACH: tl.constexpr, SIZE: tl.constexpr):
+        at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+        inside = at < count
+        square = tl.load(squares + at, mask=inside, other=1.0)
+        if EACH:
+            bound = tl.load(norms + at, mask=inside, other=1.0)
+        else:
+            bound = norm
+        factor = tl.minimum(bound / (tl.sqrt(square) * slack), 1.0)
+        tl.store(out + at, tl.where(square < float("inf"), factor, 0.0), mask=inside)
+
+    @triton.jit
+    def _weighted(values, weights, out, width, stride, SIZE: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        at = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+        weight = tl.load(weights + row)
+        value = tl.load(values + row * stride + at, mask=at < width, other=0.0)
+        scaled = tl.where(weight == 0.0, 0.0, value * weight)
+        tl.store(out + row * width + at, scaled, mask=at < width)
+
+    @triton.jit
+    def _zero_rows(values, good, width, SIZE: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        if tl.load(good + row) == 0:
+            for start in range(0, width, SIZE):
+                at = start + tl.arange(0, SIZE)
+                tl.store(values + row * width + at, tl.zeros((SIZE,), tl.float32), mask=at < width)
+
+    @triton.jit
+    def _noisy(exact, draw, scales, out, width, count, spacing, SIZE: tl.constexpr):
+        at = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+        inside = at < count
+        scale = tl.load(scales + at // width, mask=inside, other=1.0)
+        # Clearing the mantissa leaves the power of two at or below.
+        bits = (scale * spacing).to(tl.int32, bitcast=True) & 0x7F800000
+        step = bits.to(tl.float32, bitcast=True)
+        value = tl.load(exact + at, mask=inside, other=0.0)
+        value += scale * tl.load(draw + at, mask=inside, other=0.0)
+        tl.store(out + at, tl.floor(value / step + 0.5) * step, mask=inside)
+
+    @triton.jit
+    def _apart_gradients(
+        x,
+        g,
+        out,
+        height,
+        width,
+        high,
+        wide,
+        kernel_h,
+        kernel_w,
+        stride_h,
+        stride_w,
+        pad_h,
+        pad_w,
+        far_h,
+        far_w,
+        KERNEL: tl.constexpr,
+        SIZE: tl.constexpr,
+    ):
+        plane = tl.program_id(0).to(tl.int64)
+        spot = tl.arange(0, KERNEL)[:, None]
+        used = spot < kernel_h * kernel_w
+        down, across = (spot // kernel_w) * far_h - pad_h, (spot % kernel_w) * far_w - pad_w
+        total = tl.zeros((KERNEL, SIZE), tl.float32)
+        for start in range(0, high * wide, SIZE):
+            at = start + tl.arange(0, SIZE)[None, :]
+            inside = at < high * wide
+            slope = tl.load(g + plane * high * wide + at, mask=inside, other=0.0)
+            row, column = (at // wide) * stride_h + down, (at % wide) * stride_w + across
+            seen = (row >= 0) & (row < height) & (column >= 0) & (column < width) & inside & used
+            place = x + plane * height * width + row * width + column
+            total += slope * tl.load(place, mask=seen, other=0.0)
+        spots = tl.arange(0, KERNEL)
+        area = kernel_h * kernel_w
+        tl.store(out + plane * area + spots, tl.sum(total, 1), mask=spots < area)
+
+
+@functools.cache
+def ready(device: Any) -> bool:
+    """Whether kernels can be compiled for this device: one is tried."""
+    import torch
+
+    if triton is None or device.type != "cuda":
+        return False
+    try:
+        one = torch.ones(1, device=device)
+        _weighted[(1, 1)](one, one, one, 1, 1, SIZE=BLOCK)
+        return bool(one.item() == 1)
+    except Exception:  # no compiler, an old driver, a read-only cache: any of it means "not here"
+        return False
+
+
+def fits(*tensors: Any) -> bool:
+    """Whether the kernels can take these: single precision, on a device where they are ready, without gaps in a row."""
+    import torch
+
+    return all(t.is_cuda and t.dtype == torch.float32 and t.stride(-1) == 1 for t in tensors) and (
+        ready(tensors[0].device)
+    )
+
+
+def rows_of_one_scale(exact: Any, scale: Any) -> bool:
+    """Whether `noisy` can take these: a matrix without gaps, and one scale for each of its rows."""
+    import torch
+
+    if not isinstance(scale, torch.Tensor) or exact.ndim != 2 or not exact.is_contiguous():
+        return False
+    return scale.shape == (len(exact), 1) and scale.is_contiguous() and fits(exact, scale)
+
+
+def product_squares(a: Any, g: Any, bias: bool) -> Any:
+    """(|a|^2 + 1 if there is a bias) |g|^2 of each row of two matrices."""
+    out = a.new_empty(len(a))
+    widths = (a.shape[1], g.shape[1])
+    _product_squares[(len(a),)](a, g, out, *widths, a.stride(0), g.stride(0), BIAS=float(bias), SIZE=_size(max(widths)))
+    return out
+
+
+def factors(squares: Any, norm: Any, slack: float) -> Any:
+    """min(1, norm / root of squares), rounded down by `slack`; 0 where the square is not finite."""
+    out = squares.new_empty(squares.shape)
+    each = not isinstance(norm, float)
+    norms, number = (norm, 1.0) if each else (squares, norm)
+    grid = (triton.cdiv(squares.numel(), 256),)
+    _factors[grid](squares, norms, number, out, squares.numel(), slack, EACH=each, SIZE=256)
+    return out
+
+
+def weighted(values: Any, weights: Any) -> Any:
+    """Each row times its weight; rows of weight zero are zero even where they are not finite."""
+    out = values.new_empty(values.shape)
+    width = values.shape[1]
+    size = _size(width)
+    _weighted[(len(values), triton.cdiv(width, size))](values, weights, out, width, values.stride(0), SIZE=size)
+    return out
+
+
+def zero_rows(values: Any, good: Any) -> None:
+    """Writes zeros into the rows that are not good; the others are not touched."""
+    width = values.numel() // len(values)
+    _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
+
+
+def apart_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    """(n, channels, kernel): for each plane of `x`, the gradient by the kernel that slides over it alone."""
+    area = kernel[0] * kernel[1]
+    out = g.new_empty(*g.shape[:2], area)
+    planes, places = g.shape[0] * g.shape[1], g.shape[2] * g.shape[3]
+    size = min(128, _size(places))
+    if planes:
+        _apart_gradients[(planes,)](
+            x,
+            g,
+            out,
+            *x.shape[2:],
+            *g.shape[2:],
+            *kernel,
+            *stride,
+            *padding,
+            *dilation,
+            KERNEL=1 << (area - 1).bit_length(),
+            SIZE=size,
+        )
+    return out
+
+
+def noisy(exact: Any, draw: Any, scale: Any, spacing: float) -> Any:
+    """exact + scale * draw on the lattice, for (models, width) values and (models, 1) scales; written over `draw`."""
+    count = exact.numel()
+    grid = (triton.cdiv(count, BLOCK),)
+    _noisy[grid](exact, draw, scale, draw, exact.shape[1], count, spacing, SIZE=BLOCK)
+    return draw
+
+
+def _size(width: int) -> int:
+    return min(BLOCK, max(32, 1 << (width - 1).bit_length()))

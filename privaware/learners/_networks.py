@@ -1,0 +1,314 @@
+"""What learners that train a network share: its architecture from public facts, its rows, and the way down."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware import features, models
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event
+from privaware.features.hashed import Hashed
+from privaware.features.onehot import OneHot
+from privaware.features.standardise import Standardise
+from privaware.learners._rows import feature_for, shape_after
+from privaware.model import Model, scaled
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Network", "run_many"]
+
+CLIPS = ("flat", "per_layer", "automatic", "quantile")
+WIDTH = 32
+"""Units of a hidden layer: narrow, because noise grows with the number of parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A network, how many samples of which size it sees, and how its gradients are clipped.
+
+    `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
+    chosen from the schema. `batch` is the expected size of a sample (left out: from the declared rows), `steps` count
+    samples (left out: `epochs` times rows / batch). `average` is the share of last steps whose mean is released.
+    Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
+    letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
+    descriptions of `privaware.features` that a row goes through first (left out: what suits the schema). `trainable`
+    says of each layer with parameters whether it is trained or stays as it was drawn. `start` is a model to go on
+    from, of the same architecture. `device` and `progress` change nothing that is released.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+
+    architecture: dict[str, Any] | None = None
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
+    norm: float = 0.1
+    lr: float = 4.0
+    clip: str = "flat"
+    average: float = 0.25
+    copies: int = 1
+    mirror: bool = False
+    features: list[dict[str, Any]] | None = None
+    trainable: list[bool] | None = None
+    start: Model | None = field(default=None, repr=False, compare=False)
+    device: str = field(default="cpu", repr=False, compare=False)
+    progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = type(self).__module__.rsplit(".", 1)[-1]
+        for what in ("steps", "batch", "copies"):
+            value = getattr(self, what)
+            if value is not None and not 1 <= value <= 1e9:
+                raise WrongInput(f"{name}: expected {what} from 1 to 1e9, got {value!r}")
+        for what in ("epochs", "norm", "lr"):
+            value = getattr(self, what)
+            if not 1e-9 <= value <= 1e9:
+                raise WrongInput(f"{name}: expected {what} from 1e-9 to 1e9, got {value!r}")
+        if self.clip not in CLIPS:
+            raise WrongInput(f"{name}: expected clip among {', '.join(CLIPS)}, got {self.clip!r}")
+        if self.architecture is not None and not isinstance(self.architecture, dict):
+            raise WrongInput(f"{name}: expected architecture as a table, got {self.architecture!r:.80}")
+        if self.mirror and self.copies % 2:
+            raise WrongInput(
+                f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"
+            )
+        if not 0 <= self.average <= 1:
+            raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
+        for what, kind, words in (("features", dict, "tables"), ("trainable", bool, "true or false")):
+            value = getattr(self, what)
+            if value is not None and not _listed(value, kind):
+                raise WrongInput(f"{name}: expected {what} as a list of {words}, got {value!r:.120}")
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        described = self._architecture(schema)  # a wrong one is found before anything is charged
+        if self.copies > 1 and (schema.form != "image" or self.features is not None):
+            raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
+        if self.trainable is not None:
+            self._prepare(models.build(described, device="meta"))
+        return self._descent(schema, noise).cost(noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return run_many([self], data, noise, rng)[0]
+
+    @staticmethod
+    def together(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+        """All of them on the same rows, as populations: each is a release of its own."""
+        return run_many(networks, data, noise, rng)
+
+    def part(self, schema: Schema, share: float, start: Model | None = None) -> Network:
+        """The same training cut short to a `share` of its steps, going on from `start` where there is one."""
+        steps = math.ceil(share * self._descent(schema, 1.0).steps)
+        return replace(self, steps=max(1, steps), start=start)
+
+    def _features(self, schema: Schema) -> tuple[Any, ...]:
+        if self.features is None:
+            return (feature_of(schema),)
+        return tuple(features.build(description) for description in self.features)
+
+    def _architecture(self, schema: Schema) -> dict[str, Any]:
+        return architecture(self.architecture, schema, self._features(schema))
+
+    def _module(self, schema: Schema, rng: Rng) -> Any:
+        module = models.build(self._architecture(schema), rng.initial)
+        if self.start is not None:
+            module.load_state_dict(self.start.torch_tensors())
+        self._prepare(module)
+        return module
+
+    def _prepare(self, module: Any) -> None:
+        """Before training some layers may be frozen."""
+        if self.trainable is None:
+            return
+        layers = [part for part in module.modules() if any(True for _ in part.parameters(False))]
+        if len(layers) != len(self.trainable) or not any(self.trainable):
+            raise WrongInput(
+                f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
+                f"got {self.trainable!r:.120}"
+            )
+        for layer, trained in zip(layers, self.trainable, strict=True):
+            if not trained:
+                layer.requires_grad_(False)
+
+    def _update(self) -> Any:
+        raise TypeError(f"{type(self).__name__} has no update of its own")
+
+    def _descent(self, schema: Schema, noise: float) -> Any:
+        from privaware import descent
+
+        batch = min(schema.rows, self.batch or max(256, schema.rows // 40))
+        rate = batch / schema.rows
+        return descent.Descent(
+            steps=self.steps or math.ceil(self.epochs / rate),
+            sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+            clip=self._clip(noise),
+            update=self._update(),
+            average=descent.tail(self.average) if self.average else None,
+            loss=descent.cross_entropy if schema.classes else descent.squared,
+            copies=self.copies,
+            augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
+        )
+
+    def _clip(self, noise: float) -> Any:
+        from privaware import descent
+
+        if self.clip == "quantile":  # a count ten times as noisy takes half a hundredth of the price
+            return descent.quantile(norm=self.norm, count_noise=10 * noise)
+        return getattr(descent, self.clip)(self.norm)
+
+
+def run_many(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+    """Every network trained on the same rows, those of one recipe as one population.
+
+    Each is a release of its own: what they cost together is what all of them cost.
+    """
+    made: dict[int, Model] = {}
+    for group in _recipes(networks):
+        made |= dict(zip(group, _population([networks[at] for at in group], data, noise, rng), strict=True))
+    return [made[at] for at in range(len(networks))]
+
+
+def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+    import torch
+
+    first, schema = own[0], data.schema
+    chain = first._features(schema)
+    rows = _transformed(chain, data, first.device)
+    trained = first._descent(schema, noise).run_population(
+        [network._module(schema, rng) for network in own],
+        torch.from_numpy(rows),
+        targets_of(data),
+        noise=[noise] * len(own),
+        lr=[network.lr for network in own],
+        norm=[network.norm for network in own],
+        rows=schema.rows,
+        rng=rng,
+        device=first.device,
+        progress=first.progress,
+    )
+    return [
+        Model.of(module, schema, chain, network._architecture(schema))
+        for module, network in zip(trained, own, strict=True)
+    ]
+
+
+def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
+    """Rows after their features; those of the last call are remembered, because a search asks again and again."""
+    same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
+    if not same:
+        rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
+        _last[:] = [weakref.ref(data.x, lambda gone: _last.clear()), chain, data.schema, rows]
+    return np.asarray(_last[3])
+
+
+_last: list[Any] = []
+
+
+def _recipes(networks: Sequence[Network]) -> list[list[int]]:
+    """Networks that agree in all but what each model of a population may have for itself."""
+    alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
+    groups: list[list[int]] = []
+    for at, network in enumerate(alike):
+        same = next((g for g in groups if _same(alike[g[0]], network)), None)
+        groups.append([at]) if same is None else same.append(at)
+    return groups
+
+
+def _same(one: Network, two: Network) -> bool:
+    return type(one) is type(two) and one == two
+
+
+def _listed(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def feature_of(schema: Schema) -> Any:
+    """Rows of numbers as a network likes them: entries of size about 1."""
+    if schema.form == "image":
+        each = schema.shape[0]
+        return Standardise(mean=(0.5,) * each, deviation=(0.25,) * each)
+    plain = feature_for(schema)
+    if isinstance(plain, Hashed):
+        return Hashed(slots=plain.slots, words=plain.words, letters=plain.letters, norm=8.0)
+    return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
+
+
+def architecture(given: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
+    """The given network, checked against rows that went through `chain`, or a small one that suits them."""
+    shape = shape_after(chain, schema)
+    outputs = max(len(schema.classes), 1)
+    flat = len(shape) != 3 or (given or {}).get("name") == "fcn"
+    ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
+    described = chosen(shape) | ends if given is None else ends | given
+    model = models.parse(described)
+    if model.codes is not None or math.prod(model.shape) != math.prod(shape):
+        raise WrongInput(
+            f"expected an architecture for inputs of shape {list(shape)}, got {list(model.shape)}; leave its inputs out"
+        )
+    if described["outputs"] != outputs:
+        raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
+    return model.describe()
+
+
+def chosen(shape: tuple[int, ...]) -> dict[str, Any]:
+    """One hidden layer for rows; for images convolutions with group norm and tanh, halved while they are large."""
+    if len(shape) == 1:
+        return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}
+    blocks = min(3, int(math.log2(min(shape[1:]))))
+    if blocks < 1:
+        return {"name": "linear"}
+    blocks = max(1, blocks - 1) if blocks < 3 else 3
+    return {
+        "name": "simple_cnn",
+        "filters": [16, 32, 32][:blocks],
+        "hidden": [WIDTH],
+        "activation": "tanh",
+        "groups": 4,
+    }
+
+
+def targets_of(data: Data) -> Any:
+    """Class codes, or numbers scaled to [-1, 1]."""
+    import torch
+
+    if data.schema.classes:
+        return torch.from_numpy(data.y)
+    return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])
+
+
+def shifted(images: Any, generator: Any) -> Any:
+    """Each image moved by up to an eighth of its sides, on its own; the edge is repeated."""
+    import torch
+
+    rows, _, height, width = images.shape
+    moved = []
+    for size in (height, width):
+        reach = max(1, size // 8)
+        by = torch.randint(-reach, reach + 1, (rows, 1), generator=generator, device=generator.device)
+        at = torch.arange(size, device=generator.device)[None] + by
+        moved.append(at.clamp(0, size - 1).to(images.device))
+    down, across = moved
+    images = images.gather(2, down[:, None, :, None].expand_as(images))
+    return images.gather(3, across[:, None, None, :].expand_as(images))
+
+
+def mirrored(images: Any, _: Any) -> Any:
+    """Every second image mirrored: of two copies of a row, one is as it was.
+
+    Rows must have an even number of copies: else a row's place would decide which are mirrored, and one row more would
+    change the gradients of all that come after it.
+    """
+    made = images.clone()
+    made[1::2] = images[1::2].flip(-1)
+    return made
+
+
+def shifted_mirrored(images: Any, generator: Any) -> Any:
+    """Shifted, and every second one mirrored."""
+    return mirrored(shifted(images, generator), generator)

@@ -1,0 +1,246 @@
+"""What objective perturbation costs: the published analyses, and one that counts slope and bend together.
+
+Notation: the objective F_D is in sum form, rows have length at most R, the linear term b . w has b of scale
+noise * R, and `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
+
+Why (for the analysis called tight).
+
+1. F_D is smooth and strongly convex, so b -> w is one to one and smooth both ways, with b_D(w) =
+   -(gradient of the unperturbed objective at w), and the density of w is that of b_D(w) times det H_D(w),
+   H the Hessian. This needs the exact minimiser: step 5 pays for one that is not.
+2. Let D' be D and one more row x, at the same w: b_D' = b_D -+ p x with p = |slope| of its loss at w, at
+   most 1, and det H_D' / det H_D = 1 + q x'H_D^-1 x, from 1 to 1 + q |x|^2 / ridge, q = its second derivative
+   there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row that bends much does not push
+   much, and the other way round. A row of length c R < R is covered: with p' = c p for p the terms below are
+   those of p' and c^2 q <= q(p').
+3. Gamma law: ||b_D'| - |b_D|| <= p R at any w, so in both directions
+
+       |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
+
+   which is 1 / noise, as if the determinant were free, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
+   p / noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). A row replaced is one removed
+   and one added: twice that. The noise here is the one drawn, `SMEAR` share of step 5 included.
+4. Gaussian law, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
+   N ~ N(0, s^2) the share of b along x: convex in p, so at most max(0, N + s^2 / 2), and at any epsilon >= 0 no
+   worse than the Gaussian mechanism, however p hangs together with N. If the rows are D' it is at most
+   p N + p^2 s^2 / 2 + ln(1 + q k); ln(1 + y) <= y and the worst p for each N give `tilted_delta`, which from
+   epsilon k - s^2 / 2 on is the Gaussian mechanism exactly. The slope of the logistic loss has one sign, so
+   that N has; log cosh has |N|, hence twice the delta, from 2 k - s^2 / 2 on. Both directions lie below
+   the curve of one symmetric Gaussian mechanism (`equivalent`), at epsilon >= 0 and hence, since the directions
+   mirror each other, at any: it dominates, and composes as such.
+5. What is released is w~ + v, w~ certified to lie within a slack of w, and v of the same law: as if w were released
+   first, and then w~ + v, of which w~ moves by at most two slacks. v is so large that this costs a
+   thousandth (`SMEAR`) of the rest: added for the gamma law, in squares for the Gaussian.
+
+Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
+arXiv:2401.00583 (their |N| and -ln(1 - bend R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
+benchmarks/convex.py holds it against exact densities, the published bounds and played games.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.errors import WrongInput
+
+__all__ = [
+    "FREE",
+    "chaudhuri",
+    "equivalent",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "kifer_epsilon",
+    "kifer_noise",
+    "plain_epsilon",
+    "pure_epsilon",
+    "redberg_delta",
+    "redberg_epsilon",
+    "redberg_noise",
+    "tilted_delta",
+]
+
+FREE = {"logistic": 1.0, "logcosh": 2.0}
+"""From a ridge of FREE * R^2 * noise on, the determinant costs nothing under the gamma law."""
+
+PIECES, NODES = 48, 64
+
+
+def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
+    """The epsilon of the gamma law; `bound` is R^2 / ridge.
+
+    >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
+    (1.0, 1.311397)
+    """
+    a = 1 / noise
+    if loss == "logistic":
+        p = 2 * (a + bound) / bound / (2 - a + math.sqrt((a - 2) ** 2 + 4 * a * (a + bound) / bound))
+        p = min(p, 1.0)
+        once = p * a + math.log1p(p * (1 - p) * bound)
+    else:
+        ratio = a * (1 + bound) / bound
+        p = min(ratio / (1 + math.sqrt(1 + a * ratio)), 1.0)
+        once = p * a + math.log1p((1 - p * p) * bound)
+    return once if relation == "add_remove" else once + a
+
+
+def chaudhuri(epsilon: float, ridge: float, norm: float, bend: float = 0.25) -> tuple[float, float]:
+    """As published, for one row replaced: the epsilon left for the noise, and the ridge to use.
+
+    Rows of length R enter as bend R^2, the eigenvalue of x x', where a library has bend R. The
+    gamma scale is 2 R / epsilon'. For one row added or removed the same release is epsilon / 2.
+
+    >>> [round(value, 5) for value in chaudhuri(1.0, ridge=10.0, norm=1.0)]
+    [0.95061, 10.0]
+    """
+    most = bend * norm**2
+    left = epsilon - 2 * math.log1p(most / ridge)
+    if left > 0:
+        return left, ridge
+    return epsilon / 2, most / math.expm1(epsilon / 4)
+
+
+def kifer_noise(epsilon: float, delta: float) -> float:
+    """Deviation of b over the largest gradient; the ridge must be at least 2 bend R^2 / epsilon."""
+    return math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
+
+
+def kifer_epsilon(noise: float, delta: float) -> float:
+    """`kifer_noise` the other way round."""
+    return (2 + math.sqrt(4 + 8 * noise**2 * math.log(2 / delta))) / noise**2
+
+
+def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
+    """`shrink` is bend R^2 / ridge, below 1: the loss is dominated by -ln(1-shrink) + s^2/2 + |N(0,s^2)|."""
+    if not 0 <= shrink < 1:
+        raise WrongInput(
+            f"expected a ridge above the curvature of one row, got {shrink:g} times as much curvature; raise ridge"
+        )
+    s = 1 / noise
+    left = epsilon + math.log1p(-shrink) - s * s / 2
+    if left < 0:
+        return 1.0
+    return min(1.0, 2 * _hockey(left, s, 0.0))
+
+
+def _hockey(threshold: float, s: float, shift: float) -> float:
+    """E[(1 - e^(threshold - N - shift))_+] for N ~ N(0, s^2): a Gaussian loss cut at `threshold`."""
+    from scipy.special import log_ndtr, ndtr
+
+    at = threshold - shift
+    return float(ndtr(-at / s) - math.exp(at + s * s / 2 + float(log_ndtr(-at / s - s))))
+
+
+def redberg_epsilon(noise: float, delta: float, shrink: float) -> float:
+    """The least epsilon with `redberg_delta` at most `delta`."""
+    return _least(lambda epsilon: redberg_delta(epsilon, noise, shrink), delta)
+
+
+def redberg_noise(epsilon: float, delta: float, shrink: float) -> float:
+    """The least noise with `redberg_delta` at most `delta`.
+
+    >>> round(redberg_noise(1.0, 1e-5, shrink=1 / 20), 2)
+    4.08
+    """
+    return _least(lambda noise: redberg_delta(epsilon, noise, shrink), delta)
+
+
+def gaussian_delta(epsilon: float, noise: float) -> float:
+    """The Gaussian mechanism's own curve."""
+    return _hockey(epsilon, 1 / noise, 0.5 / noise**2)
+
+
+def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
+    """Epsilon of Gaussian b at `delta`, by the tight analysis: valid from FREE * bound + s^2 / 2 on."""
+    sides = 1 if loss == "logistic" else 2
+    least = FREE[loss] * bound + 0.5 / noise**2
+    return max(least, plain_epsilon(noise, delta / sides))
+
+
+def plain_epsilon(noise: float, delta: float) -> float:
+    """Epsilon of the plain Gaussian mechanism at `delta`.
+
+    >>> round(plain_epsilon(3.7306, 1e-5), 3)
+    1.0
+    """
+    return _least(lambda epsilon: gaussian_delta(epsilon, noise), delta)
+
+
+def _least(curve: Callable[[float], float], delta: float) -> float:
+    """The least argument at which a falling curve is at or below `delta`, on the safe side."""
+    low, high = 1e-12, 1.0
+    while curve(high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
+    return high
+
+
+def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
+    """A bound on delta of Gaussian b under the logistic loss, for any epsilon >= 0.
+
+    ln(1 + y) <= y makes the worst p of a given N explicit: with a = bound - s^2 / 2 > 0 it is
+    (N + bound) / 2 a, a loss of (N + bound)^2 / 4 a, until that passes p = 1 at N = bound - s^2.
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    s = 1 / noise
+    a = bound - s * s / 2
+    if a <= 0:
+        return gaussian_delta(epsilon, noise)
+    start, turn = -bound + 2 * math.sqrt(a * epsilon), bound - s * s
+    if start >= turn:
+        return gaussian_delta(epsilon, noise)
+    tail = float(ndtr(-turn / s)) - math.exp(epsilon + float(log_ndtr(-turn / s - s)))
+    nodes, weights = _nodes()
+    t = start + (turn - start) * nodes
+    inside = -np.expm1(epsilon - (t + bound) ** 2 / (4 * a)) * np.exp(-0.5 * (t / s) ** 2)
+    return tail + float(weights @ inside) * (turn - start) / (s * math.sqrt(2 * math.pi))
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return (nodes + 1) / 2, weights / 2
+
+
+@lru_cache(maxsize=4096)
+def equivalent(noise: float, bound: float) -> float:
+    """The noise of a plain Gaussian mechanism whose whole curve lies above ours (logistic loss).
+
+    Both curves are convex in e^epsilon. Below k + s^2 / 2, where they differ, ours lies below the
+    chords between grid points and the Gaussian's above its tangents; chord below tangent at both
+    ends of every piece is what is searched for. Above it, more noise than `noise` is never claimed.
+
+    >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
+    (1.5, 3.99, 3.58)
+    """
+    s = 1 / noise
+    if bound <= s * s / 2:
+        return noise
+    if noise > 1e5:  # the curves scale with s there
+        return noise * equivalent(1e5, bound * noise / 1e5) / 1e5 * (1 - 1e-3)
+    grid = np.linspace(0.0, bound + s * s / 2, PIECES + 1)
+    ours = np.array([tilted_delta(float(epsilon), noise, bound) for epsilon in grid])
+    low, high = 1.0, 1 + bound / s  # the loss is at most bound more than s N + s^2 / 2
+    while not _covers(high * s, grid, ours):
+        high *= 2
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _covers(middle * s, grid, ours) else (middle, high)
+    return noise / high
+
+
+def _covers(mu: float, grid: np.ndarray, ours: np.ndarray) -> bool:
+    from scipy.special import log_ndtr, ndtr
+
+    middle = (grid[:-1] + grid[1:]) / 2
+    below = np.exp(middle + log_ndtr(-middle / mu - mu / 2))
+    value = ndtr(-middle / mu + mu / 2) - below
+    left = value - below * np.expm1(grid[:-1] - middle)
+    right = value - below * np.expm1(grid[1:] - middle)
+    return bool((ours[:-1] <= left).all() and (ours[1:] <= right).all())

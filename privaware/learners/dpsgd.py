@@ -1,0 +1,48 @@
+"""A network trained by clipped noisy gradient descent with momentum.
+
+Each step takes every row with probability batch / rows, scales its gradient to at most `norm`, adds Gaussian noise to
+the sum and divides by the public batch size. Tables get one narrow layer on one-hot rows, images a small network of
+convolutions with group norm and tanh, text a narrow layer on hashed n-grams, unless another architecture is given.
+
+Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; tanh after Papernot et al. 2021,
+arXiv:2007.14191; clipping far below the usual norm with momentum after Tramer and Boneh 2021, arXiv:2011.11660;
+averages and augmented copies after De et al. 2022, arXiv:2204.13650.
+Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves a step's sum by at most `norm`
+(the mean over its copies is clipped as one), and everything after the noisy sum is post-processing.
+Use when: some ten thousand rows or a middling budget are there and a linear model on good features is not enough.
+
+>>> from privaware.testing import rows_for
+>>> from privaware.schema import Column, Schema
+>>> from privaware.noise import Rng
+>>> schema = Schema(columns=(Column(name="c", low=-1, high=1),), classes=("n", "y"), rows=200)
+>>> model = DpSgd(steps=3).run(rows_for(schema, 200), noise=0.5, rng=Rng(seed=1))
+>>> model.architecture["name"], model.architecture["hidden"]
+('fcn', [32])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.learners._networks import Network
+
+__all__ = ["DpSgd"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd(Network):
+    """`momentum` is the share of itself that the velocity keeps."""
+
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise WrongInput(f"dpsgd: expected momentum in [0, 1), got {self.momentum!r}")
+
+    def _update(self) -> Any:
+        from privaware import descent
+
+        return descent.momentum(self.lr, self.momentum)

@@ -1,0 +1,44 @@
+"""The private constant: the most frequent class, with the classes' noisy shares as probabilities.
+
+Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity (the private histogram).
+Privacy: epsilon-DP for one row added or removed: it changes one count by one, so L1 sensitivity 1.
+Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
+
+>>> from privaware.schema import Schema
+>>> Majority().cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
+Laplace(noise=2.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.events import Event, Laplace
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Majority"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Majority:
+    """No settings: the price is one histogram of the classes."""
+
+    columns: ClassVar[bool] = False
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Laplace(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        classes = len(data.schema.classes)
+        exact_counts = np.bincount(data.y, minlength=classes).astype(float)
+        counts = np.maximum(rng.laplace(exact_counts, noise=noise, sensitivity=1.0), 0.5)
+        value = np.log(counts / counts.sum()).astype(np.float32)
+        architecture = {"name": "constant", "inputs": 1, "outputs": classes}
+        return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})

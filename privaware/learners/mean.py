@@ -1,0 +1,44 @@
+"""The private constant of a regression: the noisy mean of the target.
+
+Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity.
+Privacy: epsilon-DP for one row added or removed. Targets are scaled to [-1, 1], so a row moves their
+sum by at most 1; the sum is divided by the declared number of rows, which is public.
+Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
+
+>>> from privaware.schema import Schema
+>>> Mean().cost(Schema(low=0, high=10, rows=100), noise=2.0)
+Laplace(noise=2.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.events import Event, Laplace
+from privaware.model import Model, scaled
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """No settings: the price is one sum."""
+
+    columns: ClassVar[bool] = False
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Laplace(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        exact_sum = float(scaled(data.y, data.schema).sum())
+        mean = rng.laplace(exact_sum, noise=noise, sensitivity=1.0) / data.schema.rows
+        value = np.array([np.clip(mean, -1, 1)], dtype=np.float32)
+        architecture = {"name": "constant", "inputs": 1, "outputs": 1}
+        return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})

@@ -1,0 +1,143 @@
+"""Logistic (or robust linear) regression, solved exactly and then hidden by noise: output perturbation.
+
+Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization, algorithm 1.
+Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
+rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row length:
+the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by 2 tolerance / ridge more
+because the solver stops there. law="gaussian" is a Gaussian mechanism on it, priced by its exact curve;
+law="gamma" (density falling with the length of the noise) is pure, epsilon = 1 / noise.
+Use when: a yardstick for objective perturbation is wanted, which beats it in most settings.
+
+>>> from privaware.schema import Schema
+>>> Output(law="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
+Pure(epsilon=0.5)
+>>> classic_noise(2.0, delta=1e-5)
+Traceback (most recent call last):
+privaware.errors.WrongInput: the classic Gaussian calibration is proved for epsilon below 1 only...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event, Gaussian, Pure
+from privaware.learners._affine import NORM, affine_model, goals, outputs, with_constant
+from privaware.learners._convex import Problems
+from privaware.learners._rows import feature_for, rows_of
+from privaware.model import Model
+from privaware.noise import SMEAR, Rng
+from privaware.schema import Schema
+
+__all__ = ["Output", "classic_noise"]
+
+TOLERANCE = 1e-9
+LENGTH = 1.5
+"""How long the noise may be: one constant for all data, the best mean of 0.5, 1, 1.5, 3 and 6 on held-out training rows
+of five public data sets (`benchmarks.convex lengths`, docs/results/convex.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """`ridge` left out follows the noise; `reach` is the unit of residuals in regression."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+
+    law: str = "gaussian"
+    ridge: float | None = None
+    reach: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.law not in ("gaussian", "gamma"):
+            raise WrongInput(f"output: expected law gaussian or gamma, got {self.law!r}")
+        if self.ridge is not None and not 1e-3 <= self.ridge <= 1e12:
+            raise WrongInput(f"output: expected ridge from 0.001 to 1e12, got {self.ridge!r}")
+        if not 1e-3 <= self.reach <= 1e3:
+            raise WrongInput(f"output: expected reach from 0.001 to 1000, got {self.reach!r}")
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        own = self._noise(schema, noise)
+        one = Gaussian(noise=own) if self.law == "gaussian" else Pure(epsilon=1 / own)
+        return outputs(schema) * one
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        schema, many = data.schema, outputs(data.schema)
+        feature = feature_for(schema)
+        rows, own = with_constant(rows_of(data, feature)), self._noise(schema, noise)
+        ridge = self.ridge or default_ridge(own, rows.shape[1], self.law)
+        problems = Problems(
+            rows=rows,
+            targets=goals(data, self.reach),
+            loss="logistic" if schema.classes else "logcosh",
+            ridge=np.full(many, ridge),
+            masks=np.ones((many, rows.shape[1]), bool),
+            norm=np.full(many, NORM),
+            tolerance=np.full(many, TOLERANCE),
+        )
+        exact_weights = problems.solve(np.zeros((many, rows.shape[1])))
+        sensitivity = (NORM + 2 * TOLERANCE) / ridge
+        if self.law == "gaussian":
+            noisy = [rng.gaussian(w, noise=own, sensitivity=sensitivity) for w in exact_weights]
+            return affine_model(schema, feature, np.array(noisy), self.reach)
+        made = rng.perturb(
+            _Shifted(exact=exact_weights),
+            law="gamma",
+            noise=np.full(many, own * (1 + 1 / SMEAR)),
+            sensitivity=np.full(many, sensitivity),
+            volume=np.full(many, 1e-9),
+            price=(Pure(epsilon=1 / own),) * many,
+        )
+        return affine_model(schema, feature, made, self.reach)
+
+    def _noise(self, schema: Schema, noise: float) -> float:
+        many = outputs(schema)
+        return noise * (many if self.law == "gamma" else math.sqrt(many))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shifted:
+    """A value plus a vector: what `Rng.perturb` asks of a problem, with a volume that never changes."""
+
+    exact: np.ndarray
+
+    @property
+    def masks(self) -> np.ndarray:
+        return np.ones(self.exact.shape, bool)
+
+    @property
+    def tolerance(self) -> np.ndarray:
+        return np.full(len(self.exact), 1e-9)
+
+    @property
+    def slack(self) -> np.ndarray:
+        return self.tolerance  # the sum is exact but for rounding
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
+        return self.exact + vectors
+
+    def implied(self, released: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return released - self.exact, np.zeros(len(released))
+
+
+def default_ridge(noise: float, width: int, law: str) -> float:
+    """The ridge at which the noise has a length of `LENGTH`, and never below 1."""
+    return max(1.0, noise * NORM * (width if law == "gamma" else math.sqrt(width)) / LENGTH)
+
+
+def classic_noise(epsilon: float, delta: float) -> float:
+    """sqrt(2 ln(1.25 / delta)) / epsilon, as papers print it: proved for epsilon below 1, false above 8.
+
+    >>> round(classic_noise(0.5, delta=1e-5), 3)
+    9.69
+    """
+    if not 0 < epsilon < 1:
+        raise WrongInput(
+            f"the classic Gaussian calibration is proved for epsilon below 1 only, got {epsilon!r}; "
+            "use privaware.accounting.calibrate, which is exact for any"
+        )
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon

@@ -1,0 +1,104 @@
+"""An ensemble of teachers labels public rows by a noisy vote; a student learns from the votes.
+
+Each row goes to one teacher by a draw of its own; teachers are trained without noise on disjoint
+rows, vote on `queries` public rows, and only the winner of each noisy vote is seen. Teachers and
+student are ridge regressions onto the one-hot classes, on the schema's features.
+
+Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755; Gaussian votes after
+Papernot et al. 2018, arXiv:1802.08908 (GNMax). The price is the data-independent one.
+Privacy: (epsilon, delta) for one row added or removed. A row reaches one teacher, which moves its
+vote from one class to another: L2 sensitivity sqrt(2) for each query, and each query is charged.
+Use when: unlabelled public rows exist and a model is cheap to train many times.
+
+>>> from privaware.schema import Schema
+>>> Pate(queries=100).cost(Schema(classes=("no", "yes"), rows=5000), noise=40.0)
+Repeated(event=Gaussian(noise=40.0), count=100)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event, Gaussian
+from privaware.learners._rows import feature_for, linear_model, rows_of
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Pate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pate:
+    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
+
+    Without `teachers`, there is one for every hundred declared rows, between 10 and 500.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    needs_public: ClassVar[bool] = True
+
+    teachers: int | None = None
+    queries: int | None = None
+    ridge: float = 0.1
+    public: Data | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.teachers is not None and self.teachers < 2) or self.asked < 1:
+            raise WrongInput(f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.asked}")
+        if not self.ridge > 0:
+            raise WrongInput(f"pate: expected ridge > 0, got {self.ridge!r}")
+        if self.public is not None and len(self.public) < self.asked:
+            raise WrongInput(
+                f"pate: expected at least {self.asked} public rows to label, got {len(self.public)}; "
+                "give more or lower `queries`"
+            )
+
+    @property
+    def asked(self) -> int:
+        """How many public rows are put to the vote: a public number."""
+        if self.queries is not None:
+            return self.queries
+        return QUERIES if self.public is None else min(QUERIES, len(self.public))
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.asked * Gaussian(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        if self.public is None:
+            raise WrongInput("pate: expected public rows to label, got none; give them with --public FILE")
+        classes = len(data.schema.classes)
+        feature = feature_for(data.schema)
+        pool = rows_of(self.public.take(np.arange(self.asked)), feature)
+        teachers = self.teachers or min(max(data.schema.rows // 100, 10), 500)
+        shard = rng.shards(len(data), (1.0,) * teachers)
+        rows = rows_of(data, feature)
+        exact_votes = np.zeros((self.asked, classes))
+        for teacher in range(teachers):
+            mine = shard == teacher
+            weight, bias = self._ridge(rows[mine], data.y[mine], classes)
+            exact_votes[np.arange(self.asked), (pool @ weight.T + bias).argmax(axis=1)] += 1
+        noisy = [rng.gaussian(votes, noise=noise, sensitivity=np.sqrt(2)) for votes in exact_votes]
+        weight, bias = self._ridge(pool, np.argmax(noisy, axis=1), classes)
+        return linear_model(data.schema, feature, weight, bias)
+
+    def _ridge(self, rows: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Least squares onto one-hot classes, in the smaller of the two dual forms; no rows give zeros."""
+        if not len(rows):
+            return np.zeros((classes, rows.shape[1])), np.zeros(classes)
+        wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
+        goal = np.eye(classes)[labels]
+        if wide.shape[1] <= len(wide):
+            theta = np.linalg.solve(wide.T @ wide + self.ridge * np.eye(wide.shape[1]), wide.T @ goal)
+        else:
+            theta = wide.T @ np.linalg.solve(wide @ wide.T + self.ridge * np.eye(len(wide)), goal)
+        return theta[:-1].T, theta[-1]
+
+
+QUERIES = 200
+"""Beyond it, each further label is bought with more noise on all of them."""

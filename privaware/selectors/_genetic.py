@@ -1,0 +1,85 @@
+"""A genetic search over sets of columns: whole populations as boolean matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.errors import WrongInput, expect_counts, expect_shares
+
+Fitness = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evolution:
+    """The best `keep` of a population are parents; a child is a `crossover` of two, or one changed
+    (`mutation`), or one as it was. At most `most` columns are in a set, and at least one."""
+
+    population: int
+    generations: int
+    keep: float
+    crossover: float
+    mutation: float
+    most: int
+
+    def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
+        """The fittest set of all generations. It is given released scores, so it costs nothing."""
+        here = self.first(width, rng)
+        best, top = here[0], -np.inf
+        for left in reversed(range(self.generations)):
+            scores = fitness(here)
+            order = np.argsort(-scores, kind="stable")
+            if scores[order[0]] > top:
+                best, top = here[order[0]], float(scores[order[0]])
+            if left:
+                here = self._children(here[order[: self._parents()]], rng)
+        return best
+
+    def _parents(self) -> int:
+        return min(self.population, max(2, round(self.keep * self.population)))
+
+    def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
+        """Sets of every size alike."""
+        sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
+        return _ranks(rng.random((self.population, width))) < sizes
+
+    def _children(self, parents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        width, count = parents.shape[1], self.population
+        one = rng.integers(len(parents), size=count)
+        two = (one + rng.integers(1, max(len(parents), 2), size=count)) % len(parents)
+        first, second = parents[one], parents[two]
+        how = rng.random((count, 1))
+        mixed = np.where(rng.random((count, width)) < 0.5, first, second)
+        changed = first ^ (rng.random((count, width)) < 1 / width)
+        made = np.where(how < self.crossover, mixed, first)
+        mutated = (how >= self.crossover) & (how < self.crossover + self.mutation)
+        return self._mended(np.where(mutated, changed, made), rng)
+
+    def _mended(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Empty sets get one column, too large ones lose some."""
+        keys = rng.random(masks.shape)
+        empty = ~masks.any(axis=1)
+        masks[empty] = keys[empty] == keys[empty].max(axis=1, keepdims=True)
+        large = masks.sum(axis=1) > self.most
+        masks[large] &= _ranks(np.where(masks[large], keys[large], 2.0)) < self.most
+        return masks
+
+
+def _ranks(keys: np.ndarray) -> np.ndarray:
+    return np.asarray(keys.argsort(axis=1).argsort(axis=1))
+
+
+def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
+    """Shares of parents and children."""
+    expect_shares(name, keep=keep, crossover=crossover, mutation=mutation)
+    if crossover + mutation > 1:
+        raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")
+
+
+def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
+    """Whole numbers of at least 1 and a population that can breed."""
+    expect_counts(name, columns=columns, population=population, generations=generations)
+    if population < 2:
+        raise WrongInput(f"{name}: expected population as a whole number >= 2, got {population!r}")

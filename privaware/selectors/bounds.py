@@ -1,0 +1,203 @@
+"""Bounds and categories bought from the budget, where only names, kinds and rows are declared.
+
+Each number column without bounds (and a regression target without them) gets a low and a high
+quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
+1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
+categories gets those that are common enough: counts with Laplace noise, of which only the ones above
+a threshold are shown. How far into the tails the quantiles reach follows from public numbers only
+(noise and declared rows): at least one row in a hundred is cut on each side, and more where the
+noise would drown so few.
+
+Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
+    quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
+    privately" (2009), and Vadhan, "The complexity of differential privacy" (2017), section 3.3, for
+    categories without a declared universe.
+Privacy: a row added, removed or (where the schema says so) replaced. A quantile is
+    Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
+    Approximate(1 / noise, delta / columns): a row has one word, so one count moves by one (two do
+    when it is replaced), and a word that only that row has passes the threshold with probability
+    at most that delta. Gaps, NaN and infinities count nowhere.
+Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
+    not be assumed public.
+
+>>> from privaware.schema import Column, Schema
+>>> known = Schema(columns=(Column(name="age"),), classes=("no", "yes"), rows=1000)
+>>> Bounds().cost(known, noise=4.0)
+Repeated(event=Pure(epsilon=0.25), count=2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Approximate, Event, Pure
+from privaware.noise import LATTICE, Rng
+from privaware.schema import Column, Schema
+
+__all__ = ["Bounds"]
+
+SLOTS = 1024
+"""Counts are padded to this length, so that their number says nothing about the words."""
+
+NONE = ("other",)
+"""What a column is left with when none of its words is common enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Releases the schema with bounds and categories filled in; `delta` is for all categories."""
+
+    delta: float = 1e-7
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.delta, float) and 0 < self.delta < 0.5):
+            raise WrongInput(f"expected delta between 0 and 0.5, got {self.delta!r}")
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        numbers, words = _open(schema, "number"), _open(schema, "category")
+        ranges = len(numbers) + _open_target(schema)
+        event: Event = (2 * ranges) * Pure(epsilon=1 / noise) if ranges else NOTHING
+        if words:
+            each = Approximate(epsilon=1 / noise, delta=self.delta / len(words))
+            event = event + len(words) * each
+        return event
+
+    def outline(self, schema: Schema) -> Schema:
+        """What is known of the release before it is made: the same names and kinds, all bounded."""
+        columns = tuple(
+            _filled(column, (0.0, 1.0), NONE) if not column.bounded else column for column in schema.columns
+        )
+        return _released(schema, columns, (0.0, 1.0))
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        """The schema, from rows as `Data.loose` holds them."""
+        schema, columns = data.schema, []
+        places = {column.name: at for at, column in enumerate(schema.used)}
+        changed = 2 if schema.relation == "replace_one" else 1
+        delta = self.delta / max(len(_open(schema, "category")), 1)
+        for column in schema.columns:
+            if column.bounded:
+                columns.append(column)
+            elif column.kind == "number":
+                values = data.x[:, places[column.name]].astype(float)
+                columns.append(_filled(column, _range(values, schema.rows, noise, rng), ()))
+            else:
+                words = data.x[:, places[column.name]]
+                found = _common(words, noise, delta, rng, changed=changed)
+                columns.append(_filled(column, (0.0, 1.0), found))
+        limits = (schema.low, schema.high)
+        if _open_target(schema):
+            limits = _range(data.y.astype(float), schema.rows, noise, rng)
+        return _released(schema, tuple(columns), limits)
+
+
+def _open(schema: Schema, kind: str) -> list[Column]:
+    return [column for column in schema.used if column.kind == kind and not column.bounded]
+
+
+def _open_target(schema: Schema) -> bool:
+    return schema.task == "regression" and schema.low is None
+
+
+def _filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
+    if column.kind == "category":
+        return replace(column, categories=words, missing="category", unseen="other")
+    fill = column.missing
+    if not isinstance(fill, str):
+        fill = min(max(fill, limits[0]), limits[1])
+    return replace(column, low=limits[0], high=limits[1], missing=fill)
+
+
+def _released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
+    low, high = limits if _open_target(schema) else (schema.low, schema.high)
+    assumed = ["the names and kinds of the columns", "the number of rows", *schema.assumed]
+    assumed += [f"the classes of {schema.target}"] if schema.classes else []
+    return replace(schema, columns=columns, low=low, high=high, reviewed=True, assumed=tuple(dict.fromkeys(assumed)))
+
+
+def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float, float]:
+    """A low and a high quantile, apart from each other whatever the rows are."""
+    grid, prior = candidates()
+    tail = tail_share(rows, noise)
+    picked = []
+    for share in (tail, 1 - tail):
+        exact_scores = quantile_scores(values, share) + np.round(2 * noise * prior)
+        picked.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
+    low, high = min(picked), max(picked)
+    if low < high:
+        return low, high
+    reach = max(1.0, abs(low) / 10)
+    return float(f"{low - reach:.4g}"), float(f"{high + reach:.4g}")
+
+
+def tail_share(rows: int, noise: float) -> float:
+    """The share of rows beyond each bound: what the noise can tell from none, and at least a hundredth.
+
+    The noisy maximum errs by about 2 noise (log candidates + a few) rows. Shares are whole numbers
+    of 1024ths, so that scores are exact in floating point.
+
+    >>> tail_share(100_000, noise=2.0), tail_share(100, noise=50.0)
+    (0.0107421875, 0.25)
+    """
+    seen = 2 * noise * (math.log(len(candidates()[0])) + 5) / rows
+    return math.ceil(1024 * min(max(seen, 0.01), 0.25)) / 1024
+
+
+def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
+    """How far each candidate c is from being the quantile, in rows; 0 where it is one.
+
+    With n values, b of them below c and u of them at or below it, c is the quantile when
+    b <= share n <= u; the score is -max(b - share n, share n - u, 0). One more value changes b and u
+    by 0 or 1 and share n by share, so either difference by at most max(share, 1 - share), whatever
+    the others are, and so does the score; a replaced value changes it by at most 1. What is not
+    finite is not counted, and moves nothing.
+    """
+    grid, _ = candidates()
+    known = np.sort(values[np.isfinite(values)])
+    wanted = share * len(known)
+    below = np.searchsorted(known, grid, side="left")
+    upto = np.searchsorted(known, grid, side="right")
+    return -np.maximum(np.maximum(below - wanted, wanted - upto), 0.0)
+
+
+@lru_cache(maxsize=1)
+def candidates() -> tuple[np.ndarray, np.ndarray]:
+    """Public candidates in order, and the log of a public prior: half as likely for each decade from 1.
+
+    Zero weighs as much as a decade of candidates: counts, amounts and flags start there.
+    """
+    sizes, shares = [], []
+    for power in range(-12, 12):
+        digits = range(100, 1000) if -3 <= power < 6 else range(100, 1000, 10)
+        sizes += [float(f"{each}e{power - 2}") for each in digits]
+        shares += [0.5 ** abs(power) / len(digits)] * len(digits)
+    positive, weight = np.array([*sizes, 1e12]), np.array([*shares, shares[-1]])
+    grid = np.concatenate([-positive[::-1], [0.0], positive])
+    weights = np.concatenate([weight[::-1], [1.0], weight])
+    return grid, np.log(weights / weights.sum())
+
+
+def _common(words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed: int) -> tuple[str, ...]:
+    """The words whose noisy count passes the threshold; one row changes `changed` counts by one.
+
+    Noise is independent for each word and the words come out as a set, so it does not matter which
+    place of the vector a word has. Sorted from large to small and padded with zeros, the vector has
+    the same length whatever the words are, and one more row moves one entry by one.
+    """
+    counts = Counter(word for word in words.tolist() if isinstance(word, str) and word)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    exact_counts = np.zeros(max(SLOTS, len(ranked)))
+    exact_counts[: len(ranked)] = [counts[word] for word in ranked]
+    noisy = rng.laplace(exact_counts, noise=noise, sensitivity=float(changed))
+    # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
+    # alone has; the last term is for the rounding of released values to a lattice.
+    threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
+    shown = noisy[: len(ranked)] > threshold
+    return tuple(sorted(word for word, seen in zip(ranked, shown, strict=True) if seen)) or NONE

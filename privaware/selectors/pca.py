@@ -1,0 +1,81 @@
+"""Principal components of bounded rows from a noisy second-moment matrix (Analyze Gauss).
+
+Rows go through `features`, are flattened and cut to length `norm`; A = sum a a' gets symmetric
+Gaussian noise; the first eigenvectors of the noisy matrix become a `Project` feature. Rows are not
+centred: the mean would be one more release.
+
+Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving
+    principal component analysis.
+Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A row moves A by a a',
+    whose Frobenius norm is |a|^2 <= norm^2. Noise is drawn for the vector of diagonal entries and of
+    root 2 times the upper ones, which has the same norm, so a diagonal entry has deviation noise
+    norm^2 and another one root 2 less: the same price as equal noise on the upper triangle, and a
+    smaller error. Plain components (`private=False`) have no guarantee: their cost is Unproven, and
+    every accountant and ledger refuses it.
+Use when: rows are many and a few directions carry them. Directions whose share of A is below about
+    noise norm^2 sqrt(2 width) are lost in the noise.
+
+>>> from privaware.noise import Rng
+>>> from privaware.testing import example, rows_for
+>>> made = Pca(components=2).run(rows_for(example("image"), 500), noise=1.0, rng=Rng(seed=1))
+>>> made(np.ones((3, 1, 8, 8), np.float32)).shape
+(3, 2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware import features as transformations
+from privaware.data import Data
+from privaware.errors import WrongInput, expect_counts
+from privaware.events import Event, Gaussian, Unproven
+from privaware.features.onehot import OneHot
+from privaware.features.project import Project
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors._moments import clipped, release, second_moments
+
+__all__ = ["Pca"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pca:
+    """`features` come first; tables are one-hot encoded if there are none."""
+
+    components: int = 64
+    norm: float = 1.0
+    private: bool = True
+    features: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect_counts("pca", components=self.components)
+        if isinstance(self.norm, bool) or not 1e-9 <= self.norm <= 1e9:
+            raise WrongInput(f"pca: expected norm from 1e-9 to 1e9, got {self.norm!r:.80}")
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        if not self.private:
+            return Unproven(reason="plain principal components are exact statistics of the rows")
+        return Gaussian(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Project:
+        rows = clipped(transformations.apply(self._first(data), data.x, data.schema), self.norm)
+        exact = second_moments(rows)
+        noisy = release(exact, noise, self.norm**2, rng) if self.private else exact
+        values, vectors = np.linalg.eigh(noisy)
+        order = np.argsort(-values, kind="stable")[: self.components]
+        return Project(matrix=_plain(vectors[:, order]), norm=self.norm)
+
+    def _first(self, data: Data) -> tuple[Any, ...]:
+        bare = not self.features and data.schema.form == "table"
+        return (OneHot(),) if bare else self.features
+
+
+def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Columns with their largest entry positive, since an eigenvector has no sign of its own."""
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return tuple(map(tuple, vectors.astype(np.float32).tolist()))

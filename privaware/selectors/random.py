@@ -1,0 +1,50 @@
+"""Columns drawn at random, without looking: what every other selector has to beat.
+
+Paper: the baseline "Random" of Bao, Bauer and Bindschaedler.
+Privacy: free. No row is looked at.
+Use when: comparing selectors, or when the budget is too small for any of them.
+
+>>> from privaware.noise import Rng
+>>> from privaware.testing import example, rows_for
+>>> len(Random(columns=2).run(rows_for(example(), 5), noise=1.0, rng=Rng(seed=1)))
+2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import expect_counts
+from privaware.events import NOTHING, Event
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors._tables import chosen, limit
+
+__all__ = ["Random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random:
+    """`columns` of them; a random number if left out."""
+
+    selects: ClassVar[bool] = True
+
+    columns: int | None = None
+
+    def __post_init__(self) -> None:
+        expect_counts("random", columns=self.columns)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return NOTHING
+
+    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+        width = len(data.schema.used)
+        size = limit(self.columns, data.schema)
+        if self.columns is None:
+            size = int(rng.initial.integers(1, width + 1))
+        kept = rng.initial.permutation(width)[:size]
+        return chosen(data.schema, np.isin(np.arange(width), kept))

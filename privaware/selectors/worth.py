@@ -1,0 +1,165 @@
+"""A column is kept only if leaving it out would cost more than the noise that it adds.
+
+A linear model theta whose weights are released with noise of deviation s has, on a row x with residual
+c = y - theta.x, the expected squared error c^2 + s^2 |x|^2. Without column m (whose block of entries
+is x_m, with weights theta_m) it is (theta_m.x_m + c)^2 + s^2 |x|^2 - s^2 |x_m|^2. So dropping m helps
+exactly when |theta_m.x_m + c| <= sqrt(c^2 + d), d = s^2 |x_m|^2. Squared errors add over rows, so on
+all rows together it helps exactly when
+
+    2 theta_m.sum(c x_m) + theta_m' sum(x_m x_m') theta_m  <=  s^2 sum |x_m|^2.
+
+Columns are one-hot, so that |x_m|^2 = 1 / columns on every row and the right side is public; the left
+side is known from second moments, which are released once. Columns that fail are dropped, the worst
+first, and the model is solved again, until all that are left are worth their noise.
+
+Paper: Bao, Bauer and Bindschaedler, lemma 1 and corollary 1. The lemma's printed bound |theta_m| <=
+    (sqrt(c^2 + d) - |c|) / |x_m| is only sufficient, though printed as an equivalence: with c = 1,
+    d = 3 and theta_m x_m = -2 dropping wins (1 against 4) while the bound says otherwise. For c = 0 both
+    are the corollary, |theta_m| <= s.
+Privacy: (epsilon, delta) for one row added or removed, one Gaussian release of (sum x x', sum x y').
+    Rows and targets have length at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2.
+    Solving and dropping use released numbers only.
+Use when: a linear model follows and its budget is known: `model_noise` is its noise over this one's.
+
+>>> from privaware.noise import Rng
+>>> from privaware.testing import example, rows_for
+>>> Worth(model_noise=20.0).run(rows_for(example(rows=3000), 3000), noise=1.0, rng=Rng(seed=1))
+('age',)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput, expect_counts
+from privaware.events import Event, Gaussian
+from privaware.features.onehot import OneHot
+from privaware.model import scaled
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors._moments import clipped, folded, second_moments, unfolded
+from privaware.selectors._tables import chosen, limit, slots
+
+__all__ = ["Worth"]
+
+LIPSCHITZ = 2.0
+"""Largest gradient of half a squared error with rows, targets and predictions of length at most 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worth:
+    """The model to follow is ridge regression on the same encoding, its weights released with noise.
+
+    `ridge` is its penalty as a share of the declared rows; at most `columns` are kept.
+    """
+
+    selects: ClassVar[bool] = True
+
+    columns: int | None = None
+    model_noise: float = 1.0
+    ridge: float = 0.1
+    bins: int = 8
+
+    def __post_init__(self) -> None:
+        expect_counts("worth", columns=self.columns, bins=self.bins)
+        for name in ("model_noise", "ridge"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not 1e-9 <= value <= 1e9:
+                raise WrongInput(f"worth: expected {name} from 1e-9 to 1e9, got {value!r:.80}")
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        slots(schema, self.bins)
+        return Gaussian(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+        schema = data.schema
+        encode = OneHot(bins=self.bins)
+        rows = clipped(encode(data.x, schema), 1.0)
+        exact = np.concatenate([folded(second_moments(rows)), second_moments(rows, _targets(data)).ravel()])
+        noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(2))
+        width = rows.shape[1]
+        ends = width * (width + 1) // 2
+        moments = unfolded(noisy[:ends], width)
+        owner = np.repeat(np.arange(len(schema.used)), slots(schema, self.bins)[:-1])
+        penalty = self.ridge * schema.rows
+        spread = self.model_noise * noise * LIPSCHITZ / penalty  # of each weight of the model
+        outputs = noisy[ends:].reshape(width, -1)
+        price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
+        kept = worthy(
+            _positive(moments),
+            outputs,
+            owner,
+            penalty=penalty,
+            price=price,
+            most=limit(self.columns, schema),
+            blur=noise * math.sqrt(2),
+        )
+        return chosen(schema, kept)
+
+
+def worthy(
+    moments: np.ndarray,
+    with_target: np.ndarray,
+    owner: np.ndarray,
+    *,
+    penalty: float,
+    price: float,
+    most: int,
+    blur: float = 0.0,
+) -> np.ndarray:
+    """Which columns are worth their noise; `owner` says which column an entry belongs to, `price`
+    what the noise on one column's weights adds to the squared error, and `blur` how noisy the moments
+    with the target are: what such noise alone would seem to explain is not counted.
+
+    At most an eighth of the columns go at a time, the worst of those that fail; one stays in any case.
+    """
+    kept = np.ones(int(owner.max()) + 1, dtype=bool)
+    while kept.sum() > 1:
+        surplus = explained(moments, with_target, owner, kept, penalty, blur) - price
+        failing = np.flatnonzero(kept & ((surplus <= 0) | (kept.sum() > most)))
+        if not len(failing):
+            break
+        at_once = min(max(int(kept.sum()) // 8, 1), int(kept.sum()) - 1)
+        worst = failing[np.argsort(surplus[failing], kind="stable")][:at_once]
+        kept[worst] = False
+    return kept
+
+
+def explained(
+    moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, kept: np.ndarray, penalty: float, blur: float
+) -> np.ndarray:
+    """What leaving each column out adds to the squared error."""
+    inside = np.flatnonzero(kept[owner])
+    square, cross = moments[np.ix_(inside, inside)], with_target[inside]
+    inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))
+    weights = inverse @ cross
+    left_over = cross - square @ weights  # sum of c x
+    own = owner[inside]
+    together = np.where(own[:, None] == own[None, :], square, 0.0)
+    gained = (weights * (2 * left_over + together @ weights)).sum(axis=1)
+    # Noise alone makes weights of covariance blur^2 inverse^2, one such set an output.
+    spread = blur**2 * inverse @ inverse
+    by_noise = 2 * penalty * np.diagonal(spread) + (together * spread).sum(axis=1)
+    gained -= cross.shape[1] * by_noise
+    return np.bincount(own, gained, minlength=len(kept))
+
+
+def _positive(moments: np.ndarray) -> np.ndarray:
+    """The nearest matrix that second moments can be: noise may have made eigenvalues negative."""
+    values, vectors = np.linalg.eigh(moments)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _targets(data: Data) -> np.ndarray:
+    """Targets of length at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers."""
+    schema = data.schema
+    if not schema.classes:
+        return clipped(scaled(data.y, schema)[:, None], 1.0)
+    if len(schema.classes) == 2:
+        return np.asarray(2.0 * (data.y == 1) - 1.0)[:, None]
+    return np.asarray(np.eye(len(schema.classes))[data.y] - 1 / len(schema.classes))

@@ -1,0 +1,66 @@
+"""Every candidate of a space, or an even part of them, once each.
+
+Paper: none; what is usually done, at what it costs.
+Privacy: (epsilon, delta) for one row added or removed. The number of trials is not secret, so all of them are paid for
+by tight composition. A random search over the same space costs far less.
+Use when: the space is small and the rows are public, or a few candidates are to be compared at an honest price.
+
+>>> from privaware.events import Gaussian
+>>> from privaware.models.spaces import Space
+>>> Grid().rounds(Space.load("cnn"), Gaussian(noise=4.0))[0].count
+28
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware.errors import WrongInput, expect_counts
+from privaware.events import Event
+from privaware.models.spaces import Point, Space
+from privaware.strategies._strategy import Ask, Keeping, Round
+
+__all__ = ["Grid"]
+
+MOST = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """At most `trials`: every so-manieth point of the grid."""
+
+    adaptive: ClassVar[bool] = False
+
+    trials: int | None = None
+
+    def __post_init__(self) -> None:
+        expect_counts("grid", trials=self.trials)
+
+    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
+        return (Round(count=len(self._points(space))),)
+
+    def start(self, space: Space, rng: np.random.Generator) -> Listed:
+        return Listed(space=space, rng=rng, points=self._points(space))
+
+    def _points(self, space: Space) -> list[Point]:
+        points: list[Point] = []
+        for point in space.points():
+            points.append(point)
+            if len(points) > MOST:
+                raise WrongInput(
+                    f"grid: expected a space of at most {MOST:,} points, got more; use rs, which draws from it"
+                )
+        if self.trials is None or self.trials >= len(points):
+            return points
+        return [points[at * len(points) // self.trials] for at in range(self.trials)]
+
+
+@dataclass(kw_only=True)
+class Listed(Keeping):
+    points: list[Point]
+
+    def ask(self, count: int) -> list[Ask]:
+        return [Ask(point=point) for point in self.points[:count]]

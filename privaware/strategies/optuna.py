@@ -1,0 +1,102 @@
+"""Any sampler of Optuna, told the noisy scores, at its honest price.
+
+Paper: Akiba et al. 2019, Optuna, arXiv:1907.10902. Needs `pip install privaware[optuna]`.
+Privacy: (epsilon, delta) for one row added or removed. A sampler may learn from every score, so every trial is paid
+for by tight composition, and pruning a trial early saves nothing.
+Use when: you know a sampler that suits the space, and rows are public or trials few.
+
+>>> from privaware.events import Gaussian
+>>> from privaware.models.spaces import Space
+>>> sum(each.count for each in Optuna(trials=20).rounds(Space.load("fcn"), Gaussian(noise=4.0)))
+20
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware.errors import WrongInput, expect_counts
+from privaware.events import Event
+from privaware.models.spaces import Point, Space
+from privaware.strategies._strategy import Ask, Keeping, Round, Trial
+
+__all__ = ["Optuna"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optuna:
+    """`sampler` is a class of `optuna.samplers`; `batch` trials are asked at once and trained as a population."""
+
+    adaptive: ClassVar[bool] = True
+
+    trials: int = 40
+    batch: int = 5
+    sampler: str = "TPESampler"
+
+    def __post_init__(self) -> None:
+        expect_counts("optuna", trials=self.trials, batch=self.batch)
+
+    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
+        self._sampler(0)
+        full, rest = divmod(self.trials, self.batch)
+        return (Round(count=self.batch),) * full + ((Round(count=rest),) if rest else ())
+
+    def start(self, space: Space, rng: np.random.Generator) -> Study:
+        library = _library()
+        library.logging.set_verbosity(library.logging.WARNING)
+        study = library.create_study(direction="maximize", sampler=self._sampler(int(rng.integers(2**31))))
+        return Study(space=space, rng=rng, study=study)
+
+    def _sampler(self, seed: int) -> Any:
+        samplers = _library().samplers
+        make = getattr(samplers, str(self.sampler), None)
+        if not (isinstance(make, type) and issubclass(make, samplers.BaseSampler)):
+            raise WrongInput(
+                f"optuna: expected a sampler of optuna.samplers such as TPESampler, got {self.sampler!r:.80}"
+            )
+        try:
+            return make(seed=seed)
+        except TypeError:
+            raise WrongInput(
+                f"optuna: {self.sampler} needs arguments of its own; expected one that takes a seed only"
+            ) from None
+
+
+@dataclass(kw_only=True)
+class Study(Keeping):
+    """Optuna's study; a choice is a categorical parameter, its values spelt as JSON."""
+
+    study: Any
+    asked: list[Any] = field(default_factory=list)
+
+    def ask(self, count: int) -> list[Ask]:
+        self.asked = [self.study.ask() for _ in range(count)]
+        return [Ask(point=self._point(trial)) for trial in self.asked]
+
+    def tell(self, trials: Sequence[Trial]) -> None:
+        for own, trial in zip(self.asked, trials, strict=True):
+            self.study.tell(own, trial.score)
+        super().tell(trials)
+
+    def _point(self, trial: Any) -> Point:
+        made: Point = {}
+        for name, values in self.space.choices.items():
+            if self.space.active(name, made):
+                words = [json.dumps(value) for value in values]
+                made[name] = values[words.index(trial.suggest_categorical(name, words))]
+        return made
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("optuna")
+    except ImportError:
+        raise WrongInput(
+            "the strategy optuna needs the package of that name; install it with `pip install privaware[optuna]`"
+        ) from None

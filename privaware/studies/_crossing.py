@@ -1,0 +1,145 @@
+"""Where one curve stops winning: the last crossing of paired scores over epsilon, with an interval."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+
+__all__ = ["Crossing", "crossing"]
+
+FINE = 200
+"""Points between two neighbouring epsilons at which the interval is looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """The largest epsilon at which the simple model wins, between `low` and `high`.
+
+    `estimate` is 0 where it never wins, and None where it still wins at the largest epsilon tried, `above`. A `high` of
+    None has no end that was tried. With one repeat low and high are the epsilons tried on both sides.
+    """
+
+    low: float
+    high: float | None
+    estimate: float | None
+    above: float | None
+    confidence: float | None
+
+    @property
+    def never(self) -> bool:
+        return self.estimate == 0
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        if self.estimate is None:
+            words = f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried"
+            if self.low == self.above:
+                return words
+            sure = f"up to {self.low:.4g}" if self.low else "at none of them"
+            return f"{words}; the repeats make sure of it {sure}"
+        span = (
+            f"between {self.low:.4g} and {self.high:.4g}"
+            if self.high is not None
+            else (f"from {self.low:.4g} up, with no end among the epsilons tried,")
+        )
+        span += f" at {self.confidence:.0%} confidence" if self.confidence else " by the epsilons tried"
+        if self.never:
+            words = "0: the simple model never wins (the paper's definition would say infinity)"
+            return words if self.high == 0 else f"{words}; {span}"
+        return f"{self.estimate:.4g}, {span}"
+
+    def json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**vars(self), "never": self.never, "sentence": self.sentence}
+
+
+def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence: float = 0.95) -> Crossing:
+    """The crossover of two tables of scores (repeats x epsilons, higher is better), paired by repeat.
+
+    Between two epsilons each repeat's difference is a straight line in log epsilon. `low` is the largest epsilon at
+    which a paired t-test says that the simple model wins, `high` the smallest from which on it says, everywhere, that
+    the complex one does; each fails with half of 1 - confidence.
+
+    >>> made = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
+    >>> round(made.estimate, 2)  # half-way in log epsilon
+    3.16
+    """
+    grid = np.asarray(epsilons, dtype=float)
+    gaps = np.asarray(simple, dtype=float) - np.asarray(complex, dtype=float)
+    _check(grid, gaps, confidence)
+    mean = gaps.mean(axis=0)
+    estimate = _last_above(np.log(grid), mean)
+    above = float(grid[-1]) if mean[-1] > 0 else None
+    if len(gaps) == 1:
+        wins = np.flatnonzero(mean > 0)
+        low = float(grid[wins[-1]]) if len(wins) else 0.0
+        after = grid[grid > low]
+        end = None if above else float(after[0]) if low else 0.0
+        return Crossing(low=low, high=end, estimate=None if above else estimate, above=above, confidence=None)
+    at, lower, upper = _bands(grid, gaps, confidence)
+    return Crossing(
+        low=_last_above(at, lower),
+        high=_lost_from(at, upper),
+        estimate=None if above else estimate,
+        above=above,
+        confidence=confidence,
+    )
+
+
+def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
+    rising = grid.ndim == 1 and grid.size > 0 and bool((np.diff(grid) > 0).all())
+    if not rising or not (grid > 0).all() or not np.isfinite(grid).all():
+        raise WrongInput(f"expected epsilons above 0 in rising order, got {grid.tolist()!r:.120}")
+    if gaps.ndim != 2 or gaps.shape[1] != grid.size or not len(gaps):
+        raise WrongInput(f"expected scores of shape (repeats, {grid.size}) for both models, got {gaps.shape}")
+    if not np.isfinite(gaps).all():
+        raise WrongInput("expected finite scores, got some that are not")
+    if not 0 < confidence < 1:
+        raise WrongInput(f"expected confidence between 0 and 1, got {confidence!r}")
+
+
+def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log epsilons on a fine grid, and the ends of the t-interval of the mean difference at each."""
+    from scipy import stats
+
+    logs = np.log(grid)
+    pieces = [np.linspace(a, b, FINE, endpoint=False) for a, b in itertools.pairwise(logs)]
+    at = np.concatenate([*pieces, logs[-1:]])
+    lines = np.stack([np.interp(at, logs, gap) for gap in gaps])
+    repeats = len(gaps)
+    reach = stats.t.ppf((1 + confidence) / 2, repeats - 1) * lines.std(axis=0, ddof=1)
+    reach /= math.sqrt(repeats)
+    mean = lines.mean(axis=0)
+    return at, mean - reach, mean + reach
+
+
+def _last_above(at: np.ndarray, values: np.ndarray) -> float:
+    """The epsilon up to which `values` are last above zero, by a straight line to the next point; 0 if nowhere."""
+    wins = np.flatnonzero(values > 0)
+    if not len(wins):
+        return 0.0
+    last = wins[-1]
+    if last + 1 == len(at):
+        return float(np.exp(at[-1]))
+    share = values[last] / (values[last] - values[last + 1])
+    return float(np.exp(at[last] + share * (at[last + 1] - at[last])))
+
+
+def _lost_from(at: np.ndarray, values: np.ndarray) -> float | None:
+    """The epsilon from which on `values` are below zero; None where they are not at the end, 0 where always."""
+    open_ = np.flatnonzero(values >= 0)
+    if not len(open_):
+        return 0.0
+    last = open_[-1]
+    if last + 1 == len(at):
+        return None
+    share = values[last] / (values[last] - values[last + 1])
+    return float(np.exp(at[last] + share * (at[last + 1] - at[last])))

@@ -1,0 +1,134 @@
+"""One population of a sweep: which trials are stepped together, how, and where their rows lie."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privaware import models
+from privaware.errors import WrongInput
+from privaware.studies._trials import Rows, Setting, Trial
+
+__all__ = ["grouped", "module", "on_device", "recipe"]
+
+KEPT = 6
+"""So many arrays stay on a device from one population to the next."""
+
+
+def grouped(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
+    """Trials that are stepped together: of one recipe, and networks that fit one stack."""
+    recipes: dict[tuple[Any, ...], list[str]] = {}
+    for key, trial in todo.items():
+        recipes.setdefault(trial.setting.recipe, []).append(key)
+    built: dict[str, Any] = {}
+    for keys in recipes.values():
+        kinds = [_kind(todo[key]) for key in keys]
+        for kind, key in zip(kinds, keys, strict=True):
+            if kind not in built:  # only shapes are looked at, so one of a kind will do
+                built[kind] = module(todo[key])
+        for stack in _stacks([built[kind] for kind in kinds], device):
+            yield [keys[at] for at in stack]
+
+
+def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
+    """Cut until no part is cut any further: a watch looks at one stack."""
+    from privaware.descent._widths import together
+
+    parts = together(modules, device)
+    if len(parts) == 1:
+        yield list(range(len(modules)))
+        return
+    for part in parts:
+        for inner in _stacks([modules[at] for at in part], device):
+            yield [part[at] for at in inner]
+
+
+def _kind(trial: Trial) -> str:
+    """Networks of one kind differ in their numbers only."""
+    return json.dumps([trial.setting.architecture, trial.setting.trainable], sort_keys=True)
+
+
+def recipe(first: Setting, rows: Rows, device: str) -> Any:
+    """The descent that all trials of a population have in common."""
+    from privaware import descent
+
+    rate = min(1.0, first.batch / len(rows.x))
+    sgd = descent.momentum(first.lr, first.momentum) if first.momentum else descent.sgd(first.lr)
+    return descent.Descent(
+        steps=first.steps,
+        sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+        clip=descent.flat(1.0),
+        update=sgd,
+        average=descent.tail(first.average) if first.average else None,
+        loss=descent.cross_entropy if rows.classes else descent.squared,
+        precision=first.precision,
+        overflow=1e-10 if device != "cpu" and rate < 1 else 0.0,
+    )
+
+
+_moved: OrderedDict[tuple[int, str], tuple[np.ndarray, Any]] = OrderedDict()
+
+
+def on_device(values: np.ndarray, device: str) -> Any:
+    """The array as a tensor on the device; the last few stay there, because sweeps come back to the same rows."""
+    if device == "cpu":
+        return _tensor(values)
+    place = (id(values), device)
+    if place not in _moved:  # holding the array as well keeps its id from naming another
+        _moved[place] = (values, _tensor(values).to(device))
+    _moved.move_to_end(place)
+    while len(_moved) > KEPT:
+        _moved.popitem(last=False)
+    return _moved[place][1]
+
+
+def module(trial: Trial) -> Any:
+    """The network with its own initial weights, and what is not trained frozen."""
+    described = json.dumps(trial.setting.architecture)
+    made = copy.deepcopy(_drawn(described, trial.seed, trial.setting.initial))
+    flags = trial.setting.trainable
+    if flags is None:
+        return made
+    owners = [part for part in made.modules() if any(True for _ in part.parameters(False))]
+    if len(flags) != len(owners) or not any(flags):
+        raise WrongInput(
+            f"expected {len(owners)} flags, one for each layer with parameters and one of them true, got {flags!r}"
+        )
+    for part, flag in zip(owners, flags, strict=True):
+        part.requires_grad_(flag)
+    return made
+
+
+@lru_cache(maxsize=64)
+def _drawn(described: str, seed: int, initial: str) -> Any:
+    """A network with its first weights; settings that differ elsewhere begin from the same ones."""
+    made = models.build(json.loads(described), np.random.default_rng(seed))
+    if initial == "glorot":
+        _as_keras(made, seed)
+    return made
+
+
+def _as_keras(module: Any, seed: int) -> None:
+    """Dense layers and convolutions drawn anew as Keras draws them."""
+    import torch
+    from torch import nn
+
+    drawn = torch.Generator().manual_seed(seed)
+    for part in module.modules():
+        if isinstance(part, (nn.Linear, nn.Conv2d)):
+            nn.init.xavier_uniform_(part.weight, generator=drawn)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
+def _tensor(values: np.ndarray) -> Any:
+    import torch
+
+    made = torch.from_numpy(np.ascontiguousarray(values))
+    return made if values.dtype.kind in "iu" else made.float()

@@ -1,0 +1,179 @@
+"""What a sweep is made of: rows, settings, trials and outcomes, and the price of everything trained."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privaware import accounting
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Event, Gaussian, Unproven
+
+__all__ = ["EVALUATION", "Outcome", "Rows", "Setting", "Trial", "hiding", "made_up", "note", "price"]
+
+EVALUATION = (
+    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
+    "it is a private release"
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Rows:
+    """Rows as a network takes them, some to train on and others to score on.
+
+    `y` holds class codes, or numbers in [0, 1] to be predicted. `public` says that nobody's privacy hangs on them.
+    """
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+    tested: np.ndarray
+    truth: np.ndarray
+    public: bool
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or len(self.tested) != len(self.truth) or not len(self.truth):
+            raise WrongInput(
+                f"expected a target for every row and rows to score on, got {len(self.x)} rows with {len(self.y)} "
+                f"targets and {len(self.tested)} to score on with {len(self.truth)}"
+            )
+
+    @property
+    def classes(self) -> bool:
+        """Whether classes are predicted rather than numbers."""
+        return self.y.dtype.kind in "iu"
+
+    @classmethod
+    def builtin(cls, name: str) -> Rows:
+        """A built-in data set as networks see it: images standardised, tables one-hot, numbers to predict in [0, 1].
+
+        >>> Rows.builtin("wisconsin").x.shape
+        (455, 30)
+        """
+        from privaware import datasets, features
+        from privaware.learners._networks import feature_of
+        from privaware.model import scaled
+
+        loaded = datasets.load(name)
+        feature = feature_of(loaded.train.schema)
+
+        def ready(data: Any) -> tuple[np.ndarray, np.ndarray]:
+            schema = loaded.train.schema
+            x = np.asarray(features.apply((feature,), data.x, schema), dtype=np.float32)
+            return x, data.y if schema.classes else (scaled(data.y, schema) + 1) / 2
+
+        (x, y), (tested, truth) = ready(loaded.train), ready(loaded.test)
+        return cls(name=name, x=x, y=y, tested=tested, truth=truth, public=True)
+
+    def resampled(self, rows: int, seed: int) -> Rows:
+        """`rows` of the training rows, drawn with replacement: then one person is in several rows."""
+        at = np.random.default_rng([seed, rows]).integers(len(self.x), size=rows)
+        name = f"{self.name}, {rows} rows resampled with seed {seed}"
+        return replace(self, name=name, x=self.x[at], y=self.y[at])
+
+
+def made_up(rows: int = 300, columns: int = 5) -> Rows:
+    """Rows for an example: normal numbers, and the class is the sign of the first."""
+    x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64)
+    return Rows(name=f"{rows} rows made up", x=x, y=y, tested=x, truth=y, public=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
+
+    `trainable` has a flag for every layer with parameters; left out, all are trained. `initial` says how dense layers
+    and convolutions are drawn: "torch" for PyTorch's law, "glorot" for that of Keras, with zero biases. In a lower
+    `precision` ("tf32", "bf16") rows are clipped a little below the norm, because it rounds.
+    """
+
+    architecture: dict[str, Any]
+    batch: int
+    steps: int
+    lr: float
+    noise: float = 0.0
+    norm: float = 1.0
+    momentum: float = 0.0
+    average: float = 0.0
+    trainable: tuple[bool, ...] | None = None
+    initial: str = "torch"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.initial not in ("torch", "glorot"):
+            raise WrongInput(f"expected initial as torch or glorot, got {self.initial!r}")
+
+    def event(self, rows: int) -> Event:
+        """What training it once reveals about one of `rows` rows."""
+        if self.noise <= 0:
+            return Unproven(reason="a model trained without noise has no guarantee")
+        return self.steps * Gaussian(noise=self.noise).sampled(rate=min(1.0, self.batch / rows))
+
+    @property
+    def recipe(self) -> tuple[Any, ...]:
+        """What models of one population have in common."""
+        plain = self.noise == 0
+        return (self.batch, self.steps, self.momentum, self.average, self.precision, plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One training: where it stands in the study (`curve` and `x`), its setting and its seed."""
+
+    curve: str
+    x: float
+    seed: int
+    setting: Setting
+
+    def key(self, rows: Rows, every: int | None) -> str:
+        """One name for one training; a store knows it by this."""
+        facts = {"rows": rows.name, "every": every, "seed": self.seed, **asdict(self.setting)}
+        facts["norm"] = str(self.setting.norm)
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The scores of one trial after each of `steps`: accuracy, or 1 - mean absolute error."""
+
+    trial: Trial
+    steps: tuple[int, ...]
+    scores: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """After the last step."""
+        return self.scores[-1]
+
+
+def price(trials: Sequence[Trial], rows: int) -> Event:
+    """Everything trained, composed.
+
+    >>> setting = Setting(architecture={}, batch=10, steps=5, lr=1.0, noise=2.0)
+    >>> price([Trial(curve="a", x=0, seed=seed, setting=setting) for seed in range(3)], rows=100)
+    Repeated(event=Repeated(event=Sampled(event=Gaussian(noise=2.0), rate=0.1), count=5), count=3)
+    """
+    counted: dict[Event, int] = {}
+    for trial in trials:
+        event = trial.setting.event(rows)
+        counted[event] = counted.get(event, 0) + 1
+    return sum((count * event for event, count in counted.items()), start=NOTHING)
+
+
+def note(rows: Rows, trials: Sequence[Trial]) -> str:
+    """What a sweep over `rows` released, in words for its result."""
+    if rows.public:
+        return f"{len(trials)} models; {EVALUATION}"
+    return f"{len(trials)} models on private rows, all of them and their noised scores charged to the ledger"
+
+
+def hiding(trainings: Event, delta: float) -> float:
+    """The noise of scores on rows of their own that costs no more than the trainings do."""
+    epsilon = accounting.epsilon(trainings, delta)
+    return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -1,0 +1,94 @@
+"""The cost of privacy: how much more a model errs when it is trained privately than when it is not.
+
+cost(epsilon, h) = err_epsilon(h) - err(h). It is usually positive; clipping can make it negative at a large epsilon.
+
+Paper: Bao, Bauer and Bindschaedler, Eq. (2); the two curves of their Figure 1.
+Privacy: only computes with scores. Scores on private rows have to be noised and charged before they come here, and the
+plain model's score has no guarantee at all: use public rows.
+Use when: you want to know what epsilon to ask for, or whether a larger model is worth it.
+
+>>> made = cost_of_privacy([0.1, 1.0], private=[[0.80, 0.93], [0.82, 0.94]], plain=[0.97, 0.97])
+>>> [round(point.mean, 3) for point in made.points]
+[0.16, 0.035]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.studies._result import Point, Result, lines
+
+__all__ = ["cost_of_privacy", "Cost"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(Result):
+    """The cost at each epsilon, with an interval."""
+
+    points: tuple[Point, ...]
+    confidence: float
+
+    def at(self, epsilon: float) -> Point:
+        """The cost at one of the epsilons tried."""
+        for point in self.points:
+            if point.x == epsilon:
+                return point
+        raise WrongInput(f"expected one of the epsilons tried, got {epsilon!r}")
+
+    def chart(self) -> Any:
+        return lines(self.points, y="cost of privacy (accuracy lost)")
+
+
+def cost_of_privacy(
+    epsilons: Sequence[float],
+    private: Any,
+    plain: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    name: str = "cost of privacy",
+) -> Cost:
+    """From scores (repeats x epsilons) of private models and scores of plain ones; intervals by Welch's t."""
+    noisy, free = np.asarray(private, dtype=float), np.asarray(plain, dtype=float)
+    if noisy.ndim != 2 or noisy.shape[1] != len(epsilons) or free.ndim != 1 or not free.size:
+        raise WrongInput(
+            f"expected scores of shape (repeats, {len(epsilons)}) and at least one plain score, "
+            f"got {noisy.shape} and {free.shape}"
+        )
+    made = []
+    for at, epsilon in enumerate(epsilons):
+        cost = free.mean() - noisy[:, at]
+        reach = _reach(noisy[:, at], free, confidence)
+        mean = float(cost.mean())
+        spread = float(cost.std(ddof=1)) if len(cost) > 1 else 0.0
+        scores = tuple(cost.tolist())
+        made.append(
+            Point(
+                curve=name,
+                x=float(epsilon),
+                mean=mean,
+                spread=spread,
+                low=mean - reach,
+                high=mean + reach,
+                scores=scores,
+            )
+        )
+    return Cost(points=tuple(made), confidence=confidence)
+
+
+def _reach(some: np.ndarray, others: np.ndarray, confidence: float) -> float:
+    """Half of Welch's interval for the difference of two means."""
+    from scipy import stats
+
+    parts = [values.var(ddof=1) / len(values) for values in (some, others) if len(values) > 1]
+    sizes = [len(values) for values in (some, others) if len(values) > 1]
+    total = sum(parts)
+    if not total:
+        return 0.0
+    freedom = total**2 / sum(part**2 / (n - 1) for part, n in zip(parts, sizes))
+    return float(stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(total))

@@ -1,0 +1,64 @@
+"""Sensitivity to the learning rate: models compared at the same rate can mislead, each at its own best cannot.
+
+Every model is trained at every rate; told are the curves, each model's best rate, and who wins at each rate and at the
+best ones.
+
+Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small, 0.1 too large, each its own is
+right).
+Privacy: each model is released, see `privaware.studies`; the best rate is chosen by scores, so it is an evaluation, or
+charged as the whole sweep.
+Use when: you compare architectures under noise, before believing the comparison.
+
+>>> from privaware.studies._trials import Setting, made_up
+>>> rows = made_up()
+>>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
+>>> made = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
+>>> made.best["linear"]
+1.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privaware.studies._result import Curves, lines, points
+from privaware.studies._sweep import sweep
+from privaware.studies._trials import Rows, Setting, Trial, note
+
+__all__ = ["rate_sensitivity", "Rates"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates(Curves):
+    """Accuracy by learning rate. `best` is each model's own best rate, `winners` who wins at each shared one."""
+
+    best: dict[str, float]
+    winners: dict[float, str]
+    winner: str
+
+    def chart(self) -> Any:
+        return lines(self.points, x="learning rate")
+
+
+def rate_sensitivity(
+    rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, repeats: int = 5, **how: Any
+) -> Rates:
+    """Each named setting at each of `rates`; its own rate is left aside."""
+    trials = [
+        Trial(curve=name, x=rate, seed=seed, setting=replace(setting, lr=rate))
+        for name, setting in settings.items()
+        for rate in rates
+        for seed in range(repeats)
+    ]
+    found = points(sweep(trials, rows, **how))
+    means = {(point.curve, point.x): point.mean for point in found}
+    best = {name: max(rates, key=lambda rate: means[name, rate]) for name in settings}
+    return Rates(
+        points=found,
+        note=note(rows, trials),
+        best=best,
+        winners={rate: max(settings, key=lambda name: means[name, rate]) for rate in rates},
+        winner=max(settings, key=lambda name: means[name, best[name]]),
+    )

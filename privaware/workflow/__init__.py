@@ -1,0 +1,1 @@
+"""One verb a file: plan on public facts, charge, run, release."""

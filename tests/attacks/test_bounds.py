@@ -1,0 +1,85 @@
+"""A lower bound is right with the confidence it names, and sees a leak on either side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privaware.attacks._bounds import epsilon_lower
+from privaware.errors import WrongInput
+
+
+def respond(drawn: np.random.Generator, bit: int, epsilon: float, runs: int) -> np.ndarray:
+    """Randomised response: the mechanism whose epsilon is exactly this."""
+    keep = 1 / (1 + math.exp(-epsilon))
+    return np.where(drawn.random(runs) < keep, bit, 1 - bit).astype(float)
+
+
+def test_the_bound_holds_with_its_confidence_where_it_is_tight() -> None:
+    drawn = np.random.default_rng(1)
+    found = np.array(
+        [epsilon_lower(respond(drawn, 1, 1.0, 2000), respond(drawn, 0, 1.0, 2000), delta=0.0) for _ in range(300)]
+    )
+    assert (found > 1.0).mean() <= 0.05 + 0.03
+    assert np.median(found) > 0.7
+
+
+def test_more_runs_prove_more() -> None:
+    drawn = np.random.default_rng(2)
+    few, many = (
+        epsilon_lower(respond(drawn, 1, 2.0, runs), respond(drawn, 0, 2.0, runs), delta=1e-5) for runs in (200, 20000)
+    )
+    assert few < many < 2.0
+    assert many > 1.85
+
+
+def test_no_difference_proves_next_to_nothing() -> None:
+    drawn = np.random.default_rng(3)
+    found = [epsilon_lower(*drawn.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
+    assert np.mean(np.array(found) > 0) <= 0.08
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_leak_is_seen_on_either_side_and_either_way_round(sign: int, swapped: bool) -> None:
+    """A row that shows itself once in four runs: only one of the four inequalities sees it."""
+    drawn = np.random.default_rng(4)
+    quiet = drawn.normal(size=4000)
+    marked = np.where(drawn.random(4000) < 0.25, 100.0, drawn.normal(size=4000))
+    inside, outside = (quiet, marked) if swapped else (marked, quiet)
+    assert epsilon_lower(sign * inside, sign * outside, delta=1e-5) > 3
+
+
+def test_what_delta_excuses_is_not_held_against_the_claim() -> None:
+    drawn = np.random.default_rng(5)
+    quiet = drawn.normal(size=4000)
+    marked = np.where(drawn.random(4000) < 0.25, 100.0, drawn.normal(size=4000))
+    assert epsilon_lower(marked, quiet, delta=0.3) < 0.2
+
+
+def test_thresholds_are_not_tested_on_the_scores_that_chose_them() -> None:
+    """The first half alone would prove epsilon of 3 and more; the second half knows nothing of it."""
+    planted = np.concatenate([np.full(200, 9.0), np.zeros(200)])
+    assert epsilon_lower(planted, np.zeros(400), delta=1e-5) == 0
+    assert epsilon_lower(planted[:200], np.zeros(200), delta=1e-5) > 2
+
+
+@given(shift=st.floats(-5, 5), scale=st.floats(0.1, 10))
+def test_only_the_order_of_scores_counts(shift: float, scale: float) -> None:
+    drawn = np.random.default_rng(6)
+    inside, outside = drawn.normal(2, 1, 300), drawn.normal(0, 1, 300)
+    plain = epsilon_lower(inside, outside, delta=1e-5)
+    assert epsilon_lower(inside * scale + shift, outside * scale + shift, delta=1e-5) == plain
+
+
+@pytest.mark.parametrize(
+    ("inside", "delta", "confidence"),
+    [([1.0], 1e-5, 0.95), ([1.0, math.nan] * 4, 1e-5, 0.95), ([1.0] * 8, 1.0, 0.95), ([1.0] * 8, 0.0, 1.0)],
+)
+def test_unusable_scores_are_refused(inside: list[float], delta: float, confidence: float) -> None:
+    with pytest.raises(WrongInput, match="expected"):
+        epsilon_lower(inside, [0.0] * 8, delta=delta, confidence=confidence)

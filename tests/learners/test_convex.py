@@ -1,0 +1,119 @@
+"""The batched solver finds what one problem at a time finds, by every one of its ways, or refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from privaware.errors import Refused, WrongInput
+from privaware.learners import _convex
+from privaware.learners._convex import LOSSES, Problems, solve
+
+
+def made(seed: int, *, rows: int = 30, columns: int = 5, many: int = 4, loss: str = "logistic") -> Any:
+    drawn = np.random.default_rng(seed)
+    masks = drawn.random((many, columns)) < 0.7
+    problems = Problems(
+        rows=drawn.standard_normal((rows, columns)),
+        targets=np.where(drawn.random((many, rows)) < 0.5, 1.0, -1.0),
+        loss=loss,
+        ridge=10.0 ** drawn.uniform(-2, 2, many),
+        masks=masks,
+        norm=drawn.uniform(0.5, 3.0, many),
+        tolerance=np.full(many, 1e-10),
+    )
+    return problems, drawn.standard_normal((many, columns)) * 10.0 ** drawn.uniform(-1, 2) * masks
+
+
+def slow(problems: Problems, tilt: np.ndarray, at: int) -> np.ndarray:
+    """One problem on its own columns and shortened rows, by a root finder on the gradient."""
+    mask, loss = problems.masks[at], LOSSES[problems.loss]
+    x = problems.rows[:, mask]
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    x = x * np.minimum(1, problems.norm[at] / np.maximum(length, 1e-300))
+    y, ridge = problems.targets[at], problems.ridge[at]
+
+    def gradient(w: np.ndarray) -> np.ndarray:
+        return loss.slopes(x @ w, y)[0] @ x + ridge * w + tilt[at][mask]
+
+    def hessian(w: np.ndarray) -> np.ndarray:
+        return (x * loss.slopes(x @ w, y)[1][:, None]).T @ x + ridge * np.eye(x.shape[1])
+
+    def value(w: np.ndarray) -> float:
+        return float(loss.value(x @ w, y).sum() + ridge / 2 * w @ w + tilt[at][mask] @ w)
+
+    full = np.zeros(len(mask))
+    if not mask.any():
+        return full
+    near = optimize.minimize(value, np.zeros(x.shape[1]), jac=gradient, hess=hessian, method="trust-exact").x
+    full[mask] = optimize.root(gradient, near, jac=hessian, tol=1e-14).x
+    return full
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@given(seed=st.integers(0, 10**6), rows=st.integers(0, 40), columns=st.integers(1, 7))
+@settings(max_examples=15, deadline=None)
+def test_minimisers_are_those_of_scipy(loss: str, seed: int, rows: int, columns: int) -> None:
+    problems, tilt = made(seed, rows=rows, columns=columns, loss=loss)
+    found = solve(problems, tilt)
+    for at in range(len(found)):
+        expected = slow(problems, tilt, at)
+        assert np.abs(found[at] - expected).max(initial=0) <= 1e-8 * (1 + np.abs(expected).max(initial=0))
+
+
+@pytest.mark.parametrize("change", [{"PRODUCTS": 0}, {"DIRECT": 0}, {"ENTRIES": 60}, {"CONDITION": 0}])
+def test_every_way_leads_to_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
+    """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
+    problems, tilt = made(3, rows=60, many=9)
+    usual = solve(problems, tilt)
+    for name, value in change.items():
+        monkeypatch.setattr(_convex, name, value)
+    fresh, _ = made(3, rows=60, many=9)
+    assert np.abs(solve(fresh, tilt) - usual).max() < 1e-8
+
+
+def test_gradient_at_the_minimiser_is_certified_by_the_implied_tilt() -> None:
+    problems, tilt = made(5, rows=200, columns=12, many=50)
+    implied, volume = problems.implied(solve(problems, tilt))
+    assert np.linalg.norm(implied - tilt, axis=1).max() <= 1.01e-10
+    assert np.isfinite(volume).all()
+
+
+def test_hard_problems_converge_and_unfinished_ones_are_refused() -> None:
+    """Equal columns, a tilt of millions and separable rows with hardly any ridge."""
+    x = np.repeat(np.random.default_rng(0).standard_normal((50, 1)), 4, axis=1)
+    problems = Problems(
+        rows=x,
+        targets=np.sign(x[:, :1]).T,
+        loss="logistic",
+        ridge=np.array([1e-6, 1e-3, 1.0]),
+        masks=np.ones((3, 4), bool),
+        norm=np.full(3, 100.0),
+        tolerance=np.array([1e-10, 1e-6, 1e-3]),
+    )
+    tilt = np.array([[0.0] * 4, [1e3, -1e3, 0, 0], [1e6, 1e6, -1e6, 1e6]])
+    implied, _ = problems.implied(solve(problems, tilt))
+    assert (np.linalg.norm(implied - tilt, axis=1) <= 1.1 * problems.tolerance).all()
+    with pytest.raises(Refused, match="only exact minimisers may be released"):
+        solve(problems, tilt, steps=2)
+
+
+def test_rows_beyond_the_declared_norm_are_shortened_to_it() -> None:
+    problems, tilt = made(7, many=2)
+    longer = problems.rows * np.where(np.arange(30) == 4, 1e6, 1.0)[:, None]
+    at_the_limit = Problems(**{**vars(problems), "rows": longer, "norm": np.full(2, 0.1)})
+    usual = Problems(**{**vars(problems), "norm": np.full(2, 0.1)})
+    assert np.abs(solve(at_the_limit, tilt) - solve(usual, tilt)).max() < 1e-9
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    problems, _ = made(1)
+    with pytest.raises(WrongInput, match="expected masks"):
+        Problems(**{**vars(problems), "masks": problems.masks[:, 1:]})
+    with pytest.raises(WrongInput, match="expected ridge above 0"):
+        Problems(**{**vars(problems), "ridge": 0 * problems.ridge})

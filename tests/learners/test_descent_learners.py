@@ -1,0 +1,206 @@
+"""What the learners that train networks promise beyond the contract."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import accounting, datasets, models
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners import _networks
+from privaware.learners._networks import architecture, feature_of, mirrored, run_many, shifted
+from privaware.learners.dp_adam import DpAdam
+from privaware.learners.dpsgd import DpSgd
+from privaware.learners.frozen import Frozen
+from privaware.metrics import accuracy
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.testing import BrokenPromise, Recorder, check_mechanism, extremes, replay, rows_for
+from privaware.testing._price import spent
+from privaware.testing._rows import joined
+from privaware.workflow._plan import plan
+
+TABLE = Schema(
+    columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)), classes=("n", "y"), rows=400
+)
+QUIET = 1e-6
+
+
+def ring() -> Data:
+    """Inside against outside a circle: no linear model does it."""
+    data = rows_for(TABLE, 400, seed=1)
+    return replace(data, y=((data.x**2).sum(1) > 0.6).astype(np.int64))
+
+
+@pytest.mark.parametrize("learner", [DpSgd(steps=400), DpAdam(steps=200), DpSgd(steps=400, clip="automatic")])
+def test_without_noise_a_network_learns_what_is_not_linear(learner: DpSgd | DpAdam) -> None:
+    data = ring()
+    model = learner.run(data, QUIET, Rng(seed=0))
+    assert accuracy(data.y, model.predictions(data)) > 0.93
+
+
+@pytest.mark.parametrize("learner", [DpSgd(), DpAdam(), Frozen()])
+def test_digits_are_learnt_within_a_budget_of_three(learner: DpSgd | DpAdam | Frozen) -> None:
+    loaded = datasets.load("digits")
+    schema = loaded.train.schema
+    noise = accounting.calibrate(lambda noise: learner.cost(schema, noise), 3.0, 1e-5)
+    model = learner.run(loaded.train, noise, Rng(seed=0))
+    assert accuracy(loaded.test.y, model.predictions(loaded.test)) > 0.6
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
+    deep = {"name": "fcn", "hidden": [8, 7, 6], "dropout": 0.0}
+    learner = Frozen(architecture=deep, layers=layers, steps=3)
+    model = learner.run(ring(), 1.0, Rng(seed=5))
+    first = models.build(architecture(deep, TABLE, (feature_of(TABLE),)), Rng(seed=5).initial).state_dict()
+    moved = {name.split(".")[0] for name in first if not np.array_equal(first[name], model.tensors[name])}
+    assert moved == set(["output", "dense3", "dense2"][:layers])
+
+
+def test_two_random_layers_leave_the_published_number_of_trained_parameters() -> None:
+    module = models.build(models.named()["bao.fcn.mnist.1362122"].description)
+    Frozen(layers=2)._prepare(module)
+    assert sum(p.numel() for p in module.parameters() if p.requires_grad) == 33_482
+
+
+@pytest.mark.parametrize("clip", ["flat", "per_layer", "automatic", "quantile"])
+@pytest.mark.parametrize("batch", [40, 400])
+def test_the_price_is_that_of_the_recorded_calls(clip: str, batch: int) -> None:
+    learner = DpSgd(steps=4, batch=batch, clip=clip)
+    recorder = Recorder(seed=1)
+    learner.run(ring(), 2.0, recorder)
+    found = accounting.epsilon(spent(recorder.calls), 1e-5)
+    assert found == pytest.approx(accounting.epsilon(learner.cost(TABLE, 2.0), 1e-5), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 3), (3, 5, 17), (2, 8, 8), (1, 28, 28)])
+def test_there_is_a_network_for_images_of_any_size(shape: tuple[int, int, int]) -> None:
+    schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=40)
+    data = rows_for(schema, 12)
+    model = DpSgd(steps=1).run(data, 1.0, Rng(seed=0))
+    assert np.isfinite(model.outputs(data.x)).all()
+
+
+def test_shifted_copies_keep_what_is_seen_and_move_it() -> None:
+    images = torch.arange(32.0).view(1, 1, 4, 8).repeat(50, 1, 1, 1)
+    moved = shifted(images, torch.Generator().manual_seed(1))
+    assert set(moved.flatten().tolist()) <= set(images.flatten().tolist())
+    assert not torch.equal(moved[0], moved[1]) or not torch.equal(moved[0], moved[2])
+
+
+def test_every_second_copy_is_mirrored() -> None:
+    images = torch.arange(5.0 * 12).view(5, 1, 3, 4).repeat_interleave(2, 0)
+    seen = mirrored(images, torch.Generator())
+    assert torch.equal(seen[0::2], images[0::2])
+    assert torch.equal(seen[1::2], images[1::2].flip(-1))
+    for copies in (1, 3):
+        with pytest.raises(WrongInput, match="try copies = 2"):
+            DpSgd(mirror=True, copies=copies)
+    schema = Schema(form="image", shape=(1, 6, 6), classes=("n", "y"), rows=40)
+    rows = rows_for(schema, 12)
+    learners = (DpSgd(steps=2, copies=2, mirror=way) for way in (True, False))
+    nets = [learner.run(rows, 1.0, Rng(seed=0)) for learner in learners]
+    assert not np.allclose(*(net.outputs(rows.x) for net in nets))
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shifts go with the place of a row, which replay moves, so nothing is shifted here.
+
+    Every third of two copies is a planted bug: a row's place decides what of it is mirrored, so later rows change too.
+    """
+
+    def flipped(images: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        made = images.clone()
+        made[1::every] = images[1::every].flip(-1)
+        return made
+
+    monkeypatch.setattr(_networks, "shifted", lambda images, _: images)
+    if every != 2:
+        monkeypatch.setattr(_networks, "mirrored", flipped)
+    schema = Schema(form="image", shape=(1, 3, 3), classes=("n", "y"), rows=40)
+    right = every == 2
+    with contextlib.nullcontext() if right else pytest.raises(BrokenPromise, match="sensitivity"):
+        check_mechanism(DpSgd(steps=2, copies=2, mirror=True), schema=schema, games=0)
+
+
+def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
+    for wrong in ({"name": "fcn", "inputs": 9, "hidden": [4]}, {"name": "fcn", "hidden": [4], "outputs": 3}):
+        with pytest.raises(WrongInput, match="expected an architecture"):
+            DpSgd(architecture=wrong).cost(TABLE, 1.0)
+    with pytest.raises(WrongInput, match="only images"):
+        DpSgd(copies=2).cost(TABLE, 1.0)
+
+
+def test_device_and_progress_are_no_part_of_the_plan() -> None:
+    heard: list[int] = []
+    aids = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
+    made = plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, aids=aids)
+    assert made.settings == {"steps": 3}
+    made.mechanism.run(ring(), made.noise, Rng(seed=0))
+    assert heard == [1, 2, 3]
+    plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", aids=aids)
+
+
+def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> None:
+    fcn = {"name": "fcn", "dropout": 0.0}
+    many = [
+        DpSgd(steps=20, lr=1.0, architecture={**fcn, "hidden": [6], "activation": "tanh"}),
+        DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [6], "activation": "relu"}),
+        DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [9], "activation": "relu"}),
+        DpSgd(steps=30, norm=0.3, architecture={**fcn, "hidden": [6, 4]}),
+        DpSgd(steps=30, architecture={**fcn, "hidden": [6, 4]}, trainable=[False, True, True]),
+    ]
+    data = ring()
+    starts = [one.part(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(many)]
+    begun = [replace(one, start=start, batch=400) for one, start in zip(many, starts, strict=True)]
+    together = run_many(begun, data, QUIET, Rng(seed=0))
+    for one, start, model in zip(begun, starts, together, strict=True):
+        alone = one.run(data, QUIET, Rng(seed=1))
+        assert model.architecture == alone.architecture
+        for name, value in alone.tensors.items():
+            assert np.abs(model.tensors[name] - value).max() < 1e-3
+            kept = one.trainable is not None and name.startswith("dense1")
+            assert np.array_equal(start.tensors[name], value) == kept
+
+
+def test_a_network_takes_features_and_says_what_it_expected() -> None:
+    schema = datasets.schema("digits")
+    halved = DpSgd(features=[{"name": "max_pool"}], architecture={"name": "fcn", "hidden": [5]}, steps=2)
+    rows = rows_for(schema, 40)
+    model = halved.run(rows, 1.0, Rng(seed=0))
+    assert model.architecture["inputs"] == 16
+    assert model.predictions(rows).shape == (40,)
+    for wrong in ({"trainable": [True]}, {"features": [{"name": "nothing"}]}):
+        with pytest.raises(WrongInput, match="expected"):
+            DpSgd(**wrong).cost(schema, 1.0)
+    for wrong in ({"trainable": 3}, {"features": "scatter"}):
+        with pytest.raises(WrongInput, match="as a list"):
+            DpSgd(**wrong)
+
+
+def _replay_with_dropout(learner: DpSgd) -> None:
+    """A row at the end, in batches of one shape: then the common rows keep their dropout masks."""
+    for size in (20, 33, 50):
+        few = rows_for(TABLE, size)
+        for at, (_, x, y) in enumerate(extremes(TABLE)):
+            other = joined(few, x, y)
+            replay(learner, few, other, 1.0, seed=at)
+            replay(learner, other, few, 1.0, seed=at)
+
+
+def test_with_the_same_dropout_masks_one_row_moves_a_step_by_its_own_gradient_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("privaware.descent._run.ROUND", 64)
+    network = {"name": "fcn", "hidden": [8], "dropout": 0.5, "activation": "tanh"}
+    _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))
+    monkeypatch.setattr("privaware.descent._run.ROUND", 1)  # other shapes, other masks: seen at once
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))

@@ -1,0 +1,133 @@
+"""Amplification by iteration: the published numbers, the law of the end, and steps that would hide nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware import accounting
+from privaware.errors import WrongInput
+from privaware.events import ZCDP
+from privaware.learners import iteration
+from privaware.learners._affine import NORM, slope_bounds
+from privaware.learners.iteration_amplification import Iteration, percentile_epsilon, position_rho
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.testing import BrokenPromise, check_mechanism, rows_for
+
+COLUMNS = (Column(name="score", low=-1, high=1), Column(name="age", low=0, high=9))
+TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
+THREE = Schema(columns=COLUMNS, classes=("a", "b", "c"), rows=40)
+NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+
+
+def test_percentiles_are_those_of_the_reference() -> None:
+    """Ten epochs, batch 512 of 50,000, 99 per cent of the rows, classic conversion."""
+    for noise, epsilon in ((1, 12.22), (2, 5.56), (4, 2.65), (8, 1.29)):
+        found = percentile_epsilon(noise, rows=50_000, batch=512, epochs=10, delta=1e-5)
+        assert found == pytest.approx(epsilon, abs=0.01)
+
+
+def needed(epsilon: float) -> float:
+    """The noise at which iteration meets epsilon for 99 per cent of the rows."""
+    low, high = 1e-3, 1e4
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        spent = percentile_epsilon(middle, rows=50_000, batch=512, epochs=10, delta=1e-5)
+        low, high = (low, middle) if spent <= epsilon else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize(("epsilon", "less"), [(1.0, True), (10.0, True), (200.0, False)])
+def test_descent_needs_less_noise_except_at_extreme_budgets(epsilon: float, less: bool) -> None:
+    """Tramer and Boneh's figure 9, with the Renyi accountant of the time."""
+    steps, rate = 980, 512 / 50_000
+    event = steps * accounting.Descent(rate=rate, steps=1).event(needed(epsilon))
+    spent = accounting.bounds(event, 1e-5, orders=accounting.OPACUS_ORDERS)["rdp_classic"]
+    assert (spent < epsilon) == less
+
+
+def test_earlier_rows_are_hidden_by_more_noise() -> None:
+    rhos = [position_rho(2.0, 5, at, tail=1) for at in range(1, 6)]
+    assert rhos == sorted(rhos)
+    assert rhos[-1] == Iteration(steps=5, tail=1).cost(TABLE, 2.0).rho == 1 / 16
+    with pytest.raises(WrongInput, match="expected position"):
+        position_rho(2.0, 5, 6)
+
+
+def test_the_end_has_the_noise_of_all_steps_and_the_tail() -> None:
+    """Steps that stand still: the deviation at the end is that of steps + tail draws."""
+    rng, many = Rng(seed=5), np.zeros(20_000)
+    made = rng.iterate(many, [lambda w: w] * 3, noise=2.0, sensitivity=0.5, tail=6)
+    assert made.std() == pytest.approx(3.0, rel=0.03)
+
+
+@pytest.mark.parametrize("schema", [TABLE, THREE, NUMBER], ids=["two", "three", "number"])
+@given(seed=st.integers(0, 10**6), share=st.floats(0.01, 1))
+@settings(max_examples=25, deadline=None)
+def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Schema, seed: int, share: float) -> None:
+    drawn, width = np.random.default_rng(seed), 3
+    rows = drawn.standard_normal((5, width))
+    rows *= NORM / np.linalg.norm(rows, axis=1, keepdims=True)
+    many = 3 if len(schema.classes) == 3 else 1
+    goal = np.where(np.arange(many)[:, None] == drawn.integers(0, max(many, 2), 5), 1.0, -1.0)
+    slope, bend = slope_bounds(schema)
+    lr = share * 2 / (bend * NORM**2)
+
+    def visited(weights: np.ndarray, some: slice) -> np.ndarray:
+        return iteration._visited(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
+
+    one, two = drawn.standard_normal((2, many, width)) * 10.0 ** drawn.uniform(-1, 1)
+    whole = slice(0, 5)
+    apart = np.linalg.norm(visited(one, whole) - visited(two, whole))
+    assert apart <= np.linalg.norm(one - two) * (1 + 1e-9)
+    moved = np.linalg.norm(visited(one, slice(0, 4)) - visited(one, whole))
+    assert moved <= lr * slope * NORM * (1 + 1e-9)
+
+
+def test_a_step_too_long_is_refused_and_caught(monkeypatch: Any) -> None:
+    with pytest.raises(WrongInput, match="beyond which a step may move two points apart"):
+        Iteration(lr=7.0).cost(TABLE, 1.0)
+    monkeypatch.setattr(Iteration, "_checked_lr", lambda self, schema: 100.0)
+    with pytest.raises(BrokenPromise, match="moves two points apart"):
+        check_mechanism(Iteration(lr=60.0), schema=TABLE, games=0)
+
+
+def test_slots_by_place_and_halved_noise_are_caught(monkeypatch: Any) -> None:
+    """A slot by place moves every row behind the new one; and noise must be what is priced."""
+    by_place = "sensitivity exceeded|control flow"
+    usual = Iteration.run
+    with monkeypatch.context() as patch:
+        patch.setattr(Iteration, "run", lambda self, data, noise, rng: usual(self, data, noise / 2, rng))
+        with pytest.raises(BrokenPromise, match="the price is too low"):
+            check_mechanism(Iteration(), schema=TABLE, games=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(iteration, "with_constant", lambda rows, made=iteration.with_constant: 2 * made(rows))
+        with pytest.raises(BrokenPromise, match=r"sensitivity exceeded|moves two points"):
+            check_mechanism(Iteration(lr=2.0), schema=TABLE, games=0)
+    placed = _Placed(steps=4, tail=3)
+    with pytest.raises(BrokenPromise, match=by_place):
+        check_mechanism(placed, schema=TABLE, games=0)
+
+
+class _Placed(Iteration):
+    def run(self, data: Any, noise: float, rng: Rng) -> Any:
+        class Fixed:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(rng, name)
+
+            def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+                return np.arange(rows) * len(shares) // max(rows, 1)
+
+        return Iteration.run(self, data, noise, Fixed())
+
+
+def test_with_little_noise_it_learns_in_one_pass() -> None:
+    data = rows_for(TABLE, 400)
+    made = Iteration(lr=2.0).run(data, 1e-4, Rng(seed=1))
+    assert (made.predictions(data) == data.y).mean() > 0.8
+    assert Iteration(tail=1).cost(TABLE, 1.0) == ZCDP(rho=0.25)

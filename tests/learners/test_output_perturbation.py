@@ -1,0 +1,93 @@
+"""Output perturbation: the sensitivity of the minimiser is what is declared, and no more than needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware.errors import WrongInput
+from privaware.events import Gaussian, Pure
+from privaware.learners import output
+from privaware.learners._convex import Problems
+from privaware.learners.output_perturbation import Output, classic_noise
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.testing import BrokenPromise, check_mechanism, rows_for
+
+TABLE = Schema(columns=(Column(name="score", low=-1, high=1),), classes=("no", "yes"), rows=40)
+NUMBER = Schema(columns=(Column(name="score", low=-1, high=1),), low=-2, high=5, rows=40)
+
+
+def minimiser(x: np.ndarray, y: np.ndarray, loss: str, ridge: float, norm: float) -> np.ndarray:
+    problems = Problems(
+        rows=x,
+        targets=y[None],
+        loss=loss,
+        ridge=np.array([ridge]),
+        norm=np.array([norm]),
+        masks=np.ones((1, x.shape[1]), bool),
+        tolerance=np.array([1e-11]),
+    )
+    return problems.solve(np.zeros((1, x.shape[1])))[0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "logcosh"])
+@given(seed=st.integers(0, 10**6), rows=st.integers(0, 6), ridge=st.floats(0.01, 50), norm=st.floats(0.1, 5))
+@settings(max_examples=40, deadline=None)
+def test_one_row_moves_the_minimiser_by_at_most_norm_over_ridge(
+    loss: str, seed: int, rows: int, ridge: float, norm: float
+) -> None:
+    drawn = np.random.default_rng(seed)
+    x = drawn.standard_normal((rows + 1, 3)) * 4
+    y = np.where(drawn.random(rows + 1) < 0.5, 3.0, -3.0) if loss == "logcosh" else np.ones(rows + 1)
+    few, more = minimiser(x[:-1], y[:-1], loss, ridge, norm), minimiser(x, y, loss, ridge, norm)
+    assert np.linalg.norm(more - few) <= norm / ridge * (1 + 1e-9) + 1e-9
+
+
+def test_a_row_can_move_it_by_nearly_that_much() -> None:
+    """Under a large ridge the slope of a confident mistake is nearly 1, so half the bound would be a bug."""
+    x, y = np.tile([[1.0, 0.0]], (2000, 1)), np.ones(2000)
+    few = minimiser(x, y, "logistic", 100.0, 1.0)
+    more = minimiser(np.append(x, [[1.0, 0.0]], axis=0), np.append(y, -1.0), "logistic", 100.0, 1.0)
+    base = minimiser(np.zeros((0, 2)), np.zeros(0), "logcosh", 100.0, 1.0)
+    pushed = minimiser(np.array([[1.0, 0.0]]), np.array([50.0]), "logcosh", 100.0, 1.0)
+    assert np.linalg.norm(more - few) < 1 / 100
+    assert np.linalg.norm(pushed - base) > 0.99 / 100
+
+
+def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> None:
+    monkeypatch.setattr(output, "NORM", output.NORM / 2)
+    longer = output.Problems
+    monkeypatch.setattr(output, "Problems", lambda **f: longer(**{**f, "norm": 2 * f["norm"]}))
+    for law in ("gaussian", "gamma"):
+        with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+            check_mechanism(Output(law=law, ridge=1e3, reach=0.001), schema=NUMBER, games=0)
+    monkeypatch.undo()
+    usual = Output._noise
+    monkeypatch.setattr(Output, "run", lambda self, data, noise, rng, run=Output.run: run(self, data, noise / 2, rng))
+    for law in ("gaussian", "gamma"):
+        with pytest.raises(BrokenPromise, match="the price is too low"):
+            check_mechanism(Output(law=law), schema=TABLE, games=0)
+    assert usual is Output._noise
+
+
+def test_prices_and_refusals() -> None:
+    assert Output().cost(TABLE, 3.0) == Gaussian(noise=3.0)
+    assert Output(law="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
+    assert classic_noise(0.1, 1e-5) == pytest.approx(48.45, rel=1e-3)
+    with pytest.raises(WrongInput, match="below 1 only"):
+        classic_noise(1.0, 1e-5)
+    for wrong in ({"law": "laplace"}, {"ridge": 0.0}, {"reach": -1.0}):
+        with pytest.raises(WrongInput, match="output: expected"):
+            Output(**wrong)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "gamma"])
+def test_without_noise_it_is_the_plain_regression(law: str) -> None:
+    data = rows_for(TABLE, 200)
+    made = Output(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
+    assert (made.predictions(data) == data.y).mean() > 0.85

@@ -1,0 +1,82 @@
+"""Every learner keeps the contract: one line each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from privaware import registry
+from privaware.learners.adassp import Adassp
+from privaware.learners.alibi import Alibi
+from privaware.learners.dp_adam import DpAdam
+from privaware.learners.dpsgd import DpSgd
+from privaware.learners.frozen import Frozen
+from privaware.learners.iteration_amplification import Iteration
+from privaware.learners.linear import Linear
+from privaware.learners.majority import Majority
+from privaware.learners.mean import Mean
+from privaware.learners.newton import Newton
+from privaware.learners.objective_perturbation import Objective
+from privaware.learners.output_perturbation import Output
+from privaware.learners.pate import Pate
+from privaware.schema import Column, Schema
+from privaware.testing import check_mechanism, rows_for
+
+COLUMNS = (
+    Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
+    Column(name="score", low=-1, high=1),
+    Column(name="job", kind="category", categories=("a", "b"), unseen="other"),
+)
+TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
+NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
+SMALL = {"name": "fcn", "hidden": [4], "dropout": 0.0}  # a mask goes with the place of a row, which replay moves
+IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
+POOL = rows_for(TABLE, 12, seed=3)
+
+GAMES = {"linear": 40, "objective": 120, "output": 120} | dict.fromkeys(("dpsgd", "dp_adam", "frozen"), 40)
+"""Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
+
+LEARNERS = {
+    "linear": (Linear(steps=5), TABLE),
+    "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
+    "linear, regression": (Linear(steps=5), NUMBER),
+    "linear, images": (Linear(steps=5), IMAGE),
+    "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
+    "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
+    "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
+    "dpsgd, images": (DpSgd(steps=4), IMAGE),
+    "dp_adam": (DpAdam(steps=4, architecture=SMALL), TABLE),
+    "frozen": (Frozen(steps=4, layers=1, architecture=SMALL), TABLE),
+    "majority": (Majority(), TABLE),
+    "mean": (Mean(), NUMBER),
+    "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),
+    "pate": (Pate(teachers=4, queries=12, public=POOL), TABLE),
+    "objective": (Objective(), TABLE),
+    "objective, pure": (Objective(law="gamma"), TABLE),
+    "objective, published": (Objective(law="gamma", analysis="chaudhuri"), TABLE),
+    "objective, Redberg": (Objective(analysis="redberg"), TABLE),
+    "objective, Kifer": (Objective(analysis="kifer"), TABLE),
+    "objective, regression": (Objective(), NUMBER),
+    "objective, three classes": (Objective(law="gamma"), replace(TABLE, classes=("a", "b", "c"))),
+    "output": (Output(), TABLE),
+    "output, pure": (Output(law="gamma"), NUMBER),
+    "newton": (Newton(steps=3), TABLE),
+    "newton, regression": (Newton(steps=3), NUMBER),
+    "adassp": (Adassp(), NUMBER),
+    "adassp, images": (Adassp(), IMAGE),
+    "iteration": (Iteration(), TABLE),
+    "iteration, three classes": (Iteration(), replace(TABLE, classes=("a", "b", "c"))),
+    "iteration, regression": (Iteration(), NUMBER),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learner_keeps_the_contract(name: str) -> None:
+    learner, schema = LEARNERS[name]
+    assert check_mechanism(learner, schema=schema, games=GAMES.get(name.split(",")[0], 300)) <= 1.0
+
+
+def test_every_learner_is_checked() -> None:
+    checked = {type(learner).__module__.rsplit(".", 1)[-1] for learner, _ in LEARNERS.values()}
+    assert checked == set(registry.names("learners"))

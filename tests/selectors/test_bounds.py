@@ -1,0 +1,218 @@
+"""Bounds and categories bought from the budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware import accounting
+from privaware.data import Data, read
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Approximate, leaves
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.selectors.bounds import Bounds, candidates, quantile_scores, tail_share
+from privaware.testing import check_mechanism
+
+NUMBERS = st.lists(st.floats(width=64, allow_nan=True, allow_infinity=True), max_size=30)
+
+
+def bare(*columns: Column, rows: int = 10_000, **facts: object) -> Schema:
+    return Schema(**{"columns": columns, "target": "y", "rows": rows, "classes": ("0", "1"), **facts})
+
+
+def frame_of(rows: int, seed: int = 0) -> pd.DataFrame:
+    drawn = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": drawn.integers(18, 90, rows),
+            "price": drawn.lognormal(8, 1, rows),
+            "change": drawn.normal(0, 0.02, rows),
+            "flag": drawn.random(rows) < 0.3,
+            "town": drawn.choice(["north", "east", "south"], rows, p=[0.6, 0.3, 0.1]),
+            "y": drawn.integers(0, 2, rows),
+        }
+    )
+
+
+SCHEMA = bare(*(Column(name=name) for name in ("age", "price", "change", "flag")), Column(name="town", kind="category"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_lie_near_the_true_quantiles(seed: int) -> None:
+    frame = frame_of(10_000, seed)
+    bounds = Bounds()
+    noise = accounting.calibrate(lambda level: bounds.cost(SCHEMA, level), 1.0, 1e-5)
+    released = bounds.run(Data.loose(read(frame), SCHEMA), noise, Rng(seed=seed))
+    for column in released.columns[:4]:
+        values = frame[column.name].astype(float)
+        assert column.low is not None
+        assert column.high is not None
+        # Few rows are cut at either end, and the range is hardly wider than the rows are.
+        assert (values < column.low).mean() <= 0.05
+        assert (values > column.high).mean() <= 0.05
+        inner = np.quantile(values, [0.0, 1.0])
+        assert column.low >= inner[0] - 0.2 * np.ptp(inner)
+        assert column.high <= inner[1] + 0.2 * np.ptp(inner)
+    assert released.columns[4].categories == ("east", "north", "south")
+    assert released.bounded
+    coded = Data.of(read(frame), released)
+    assert len(coded) == len(frame)
+    assert np.isfinite(coded.x).all()
+
+
+def test_a_regression_target_gets_bounds_too() -> None:
+    frame = frame_of(10_000).assign(y=np.linspace(1000, 50_000, 10_000))
+    schema = replace(SCHEMA, classes=())
+    released = Bounds().run(Data.loose(read(frame), schema), 8.0, Rng(seed=3))
+    assert released.low is not None
+    assert released.high is not None
+    assert 500 <= released.low <= 3000 < 45_000 <= released.high <= 60_000
+    spent = sum(count for _, count in leaves(Bounds().cost(schema, 8.0)))
+    assert spent == sum(count for _, count in leaves(Bounds().cost(SCHEMA, 8.0))) + 2
+
+
+@given(NUMBERS, st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([11, 256, 1013]))
+def test_one_row_moves_a_score_by_less_than_the_sensitivity(values: list[float], more: float, share: int) -> None:
+    before = quantile_scores(np.array(values, dtype=float), share / 1024)
+    after = quantile_scores(np.array([*values, more], dtype=float), share / 1024)
+    assert np.abs(after - before).max() <= max(share, 1024 - share) / 1024
+    if not math.isfinite(more):
+        assert np.array_equal(after, before)
+
+
+@given(NUMBERS.filter(len), st.floats(allow_nan=True), st.sampled_from([11, 256, 1013]))
+def test_a_replaced_row_moves_a_score_by_one_at_most(values: list[float], other: float, share: int) -> None:
+    before = quantile_scores(np.array(values, dtype=float), share / 1024)
+    after = quantile_scores(np.array([other, *values[1:]], dtype=float), share / 1024)
+    assert np.abs(after - before).max() <= 1.0
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=25), st.integers(11, 256).map(lambda k: k / 1024))
+def test_the_score_is_the_slow_one(values: list[float], share: float) -> None:
+    grid, _ = candidates()
+    scores = quantile_scores(np.array(values), share)
+    for at in range(0, len(grid), 331):
+        below = sum(value < grid[at] for value in values)
+        above = sum(value > grid[at] for value in values)
+        wanted = share * len(values)
+        assert scores[at] == -max(below - wanted, wanted - (len(values) - above), 0)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("classes", [("0", "1"), ()])
+def test_bounds_keep_every_promise_of_a_mechanism(relation: str, classes: tuple[str, ...]) -> None:
+    schema = bare(Column(name="a", missing="category"), Column(name="b"), rows=24, relation=relation, classes=classes)
+    assert check_mechanism(Bounds(), schema=schema, games=200) <= 1.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_histograms_keep_every_promise_of_a_mechanism(relation: str) -> None:
+    schema = bare(Column(name="town", kind="category"), rows=3100, relation=relation)
+    towns = ["a"] * 1000 + ["b"] * 2000 + ["c"] * 100  # near the thresholds of much noise
+    frame = pd.DataFrame({"town": towns, "y": ["0", "1"] * 1550})
+    kept = frame if relation == "add_remove" else frame[:-1]
+    other = pd.concat([kept, pd.DataFrame({"town": ["new"], "y": ["0"]})])
+    data, neighbour = Data.loose(read(frame), schema), Data.loose(read(other), schema)
+    assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=100) <= 1.0
+
+
+@pytest.mark.parametrize("values", [[], [None] * 50, [np.inf, -np.inf, np.nan] * 20, [7.0] * 40])
+def test_p5_empty_and_missing_and_constant_columns_still_get_bounds(values: list[float]) -> None:
+    schema = bare(Column(name="a", missing="category"), Column(name="t", kind="category", missing="category"), rows=50)
+    frame = pd.DataFrame({"a": values, "t": [None] * len(values), "y": ["0"] * len(values)})
+    for seed in range(20):
+        data = Data.loose(read(frame.astype({"a": object})), schema)
+        released = Bounds().run(data, 2.0, Rng(seed=seed))
+        assert released.bounded
+        coded = Data.of(read(frame), released)
+        assert len(coded) == len(frame)
+
+
+def test_bounds_are_apart_and_short_whatever_the_noise() -> None:
+    schema = bare(Column(name="a"), rows=30)
+    data = Data.loose(read(pd.DataFrame({"a": [0.1234567] * 30, "y": ["0", "1"] * 15})), schema)
+    for seed in range(200):
+        column = Bounds().run(data, 10.0 ** (seed % 5 - 2), Rng(seed=seed)).columns[0]
+        assert column.low is not None
+        assert column.high is not None
+        assert column.low < column.high
+        assert float(f"{column.low:.4g}") == column.low
+        assert float(f"{column.high:.4g}") == column.high
+
+
+def test_rare_words_stay_secret() -> None:
+    schema = bare(Column(name="name", kind="category"), rows=2000)
+    words = ["common"] * 1000 + [f"person {at}" for at in range(1000)]
+    data = Data.loose(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
+    for seed in range(50):
+        assert Bounds().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
+
+
+def test_the_threshold_keeps_a_lone_word_with_the_declared_probability() -> None:
+    schema = bare(Column(name="name", kind="category"), rows=10)
+    data = Data.loose(read(pd.DataFrame({"name": ["lone"], "y": ["0"]})), schema)
+    bounds = Bounds(delta=0.05)
+    shown = sum(bounds.run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("lone",) for seed in range(4000))
+    assert 140 <= shown <= 260  # 200 expected, deviation 14
+
+
+def test_the_price_follows_from_names_kinds_and_rows_alone() -> None:
+    assert Bounds().cost(replace(SCHEMA, rows=5), 3.0) == Bounds().cost(SCHEMA, 3.0)
+    words = [leaf for leaf, _ in leaves(Bounds().cost(SCHEMA, 4.0)) if isinstance(leaf, Approximate)]
+    assert words == [Approximate(epsilon=0.25, delta=1e-7)]
+    known = Bounds().outline(SCHEMA)
+    assert known.bounded
+    assert Bounds().cost(known, 1.0) == NOTHING
+    assert [column.name for column in known.used] == [column.name for column in SCHEMA.used]
+
+
+def test_two_category_columns_share_the_delta() -> None:
+    schema = bare(Column(name="a", kind="category"), Column(name="b", kind="category"))
+    (leaf, count) = next(iter(leaves(Bounds(delta=1e-6).cost(schema, 1.0))))
+    assert isinstance(leaf, Approximate)
+    assert leaf.delta * count == pytest.approx(1e-6)
+
+
+def test_the_release_says_what_was_assumed() -> None:
+    data = Data.loose(read(frame_of(50)), SCHEMA)
+    released = Bounds().run(data, 1.0, Rng(seed=1))
+    assert released.reviewed
+    assert released.assumed[:2] == ("the names and kinds of the columns", "the number of rows")
+    assert "the classes of y" in released.assumed
+    assert Schema.parse(released.toml()) == released
+
+
+def test_declared_columns_are_left_as_they_are() -> None:
+    age = Column(name="age", low=0, high=120, bins=(30,))
+    schema = replace(SCHEMA, columns=(age, *SCHEMA.columns[1:]))
+    released = Bounds().run(Data.loose(read(frame_of(100)), schema), 1.0, Rng(seed=1))
+    assert released.columns[0] == age
+
+
+def test_a_number_to_fill_in_is_moved_into_the_bounds() -> None:
+    schema = bare(Column(name="a", missing=-999.0), rows=5000)
+    frame = pd.DataFrame({"a": np.linspace(10, 20, 5000), "y": ["0", "1"] * 2500})
+    column = Bounds().run(Data.loose(read(frame), schema), 1.0, Rng(seed=2)).columns[0]
+    assert column.missing == column.low
+    assert column.low is not None
+    assert column.low > 5
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 10**6), st.floats(1e-3, 1e6))
+def test_more_noise_never_reaches_further_into_the_tails(rows: int, noise: float) -> None:
+    assert 0.01 <= tail_share(rows, noise) <= tail_share(rows, 2 * noise) <= 0.25
+    assert tail_share(rows + 1, noise) <= tail_share(rows, noise)
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, 0.6, math.nan, 1])
+def test_a_delta_that_is_none_is_refused(delta: float) -> None:
+    with pytest.raises(WrongInput, match="expected delta"):
+        Bounds(delta=delta)

@@ -1,0 +1,171 @@
+"""Private normalisation and principal components: the contract, planted bugs, and what they compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privaware import accounting, features
+from privaware.data import Data
+from privaware.errors import Refused, WrongInput
+from privaware.events import Event, Gaussian
+from privaware.features.onehot import OneHot
+from privaware.features.project import Project
+from privaware.features.standardise import Standardise
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors._moments import clipped, folded, release, unfolded
+from privaware.selectors.normalise import Normalise
+from privaware.selectors.pca import Pca
+from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
+
+IMAGE = example("image", rows=24)
+COLOUR = example("image", rows=24, shape=(3, 4, 4))
+NONE = 1e-9
+"""Noise that is as good as none."""
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "schema"),
+    [
+        (Normalise(), IMAGE),
+        (Normalise(means=0.1, squares=0.3), COLOUR),
+        (Normalise(), example()),
+        (Normalise(features=(OneHot(bins=3),)), example()),
+        (Pca(components=3), IMAGE),
+        (Pca(components=2, norm=0.5), example()),
+    ],
+)
+def test_transformation_keeps_the_contract(mechanism: Normalise | Pca, schema: Schema) -> None:
+    assert check_mechanism(mechanism, schema=schema, games=60) <= 1.0
+
+
+class MedianClip(Normalise):
+    """The bound is the exact median of the rows, as published code has it."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Standardise:
+        sizes = np.nan_to_num(data.x).mean(axis=(1, 2, 3))
+        bound = float(np.median(sizes)) if len(data) else 1.0
+        return Normalise(means=max(bound, 1e-6)).run(data, noise, rng)
+
+
+class RealRows(Normalise):
+    """Divides by the private number of rows."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Standardise:
+        counted = replace(data, schema=replace(data.schema, rows=max(len(data), 1)))
+        return super().run(counted, noise, rng)
+
+
+class OneRelease(Normalise):
+    """Charges for the means only."""
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise)
+
+
+class NotClipped(Pca):
+    """Cuts rows to a length that it does not declare."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Project:
+        exact = clipped(data.x, 2.0)
+        noisy = release(exact.T @ exact, noise, 1.0, rng)
+        return Project(matrix=tuple(map(tuple, np.linalg.eigh(noisy)[1][:, -2:].tolist())))
+
+
+class ExactMean(Pca):
+    """Subtracts the exact mean."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Project:
+        middle = np.nan_to_num(data.x).mean(axis=0, keepdims=True) if len(data) else 0.0
+        return super().run(replace(data, x=data.x - middle), noise, rng)
+
+
+class UpperOnly(Pca):
+    """Noise of deviation s / root 2 everywhere, as if both triangles had been drawn."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Project:
+        return super().run(data, noise / np.sqrt(2), rng)
+
+
+@pytest.mark.parametrize(
+    ("planted", "words"),
+    [
+        (MedianClip(), "control flow depends on the rows|sensitivity exceeded"),
+        (RealRows(), "the release differs"),
+        (OneRelease(), "price is too low"),
+        (NotClipped(), "sensitivity exceeded"),
+        (ExactMean(components=2), "sensitivity exceeded"),
+        (UpperOnly(components=2), "price is too low"),
+    ],
+)
+def test_planted_bug_is_caught(planted: Normalise | Pca, words: str) -> None:
+    with pytest.raises(BrokenPromise, match=words):
+        check_mechanism(planted, schema=IMAGE, games=0)
+
+
+def test_plain_components_have_no_price() -> None:
+    event = Pca(private=False).cost(IMAGE, 1.0)
+    with pytest.raises(Refused, match="exact statistics"):
+        accounting.epsilon(event, 1e-5)
+
+
+def test_without_noise_components_are_the_eigenvectors() -> None:
+    data = rows_for(IMAGE, 200)
+    rows = clipped(data.x, 1.0)
+    _, vectors = np.linalg.eigh(rows.T @ rows)
+    expected = vectors[:, ::-1][:, :4]
+    for pca in (Pca(components=4), Pca(components=4, private=False)):
+        made = np.array(pca.run(data, NONE, Rng(seed=1)).matrix)
+        np.testing.assert_allclose(made @ made.T, expected @ expected.T, atol=1e-4)
+
+
+def test_noise_is_symmetric_with_smaller_off_diagonal() -> None:
+    draws = np.array([release(np.zeros((5, 5)), 2.0, 3.0, Rng(seed=at)) for at in range(4000)])
+    np.testing.assert_array_equal(draws, draws.transpose(0, 2, 1))
+    spread = draws.std(axis=0)
+    expected = np.where(np.eye(5) > 0, 6.0, 6.0 / np.sqrt(2))
+    np.testing.assert_allclose(spread, expected, rtol=0.06)
+
+
+def test_folding_keeps_length_and_comes_back() -> None:
+    rows = np.random.default_rng(0).standard_normal((9, 4))
+    square = rows.T @ rows
+    assert np.linalg.norm(folded(square)) == pytest.approx(np.linalg.norm(square))
+    np.testing.assert_allclose(unfolded(folded(square), 4), square)
+
+
+def test_without_noise_channels_get_mean_0_and_deviation_1() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((500, 3, 4, 4)).astype(np.float32) * np.array([1, 0.5, 0.1]).reshape(1, 3, 1, 1)
+    schema = replace(COLOUR, rows=500)
+    data = Data(schema=schema, x=x.astype(np.float32), y=np.zeros(500, dtype=np.int64))
+    made = Normalise(means=2.0, squares=2.0).run(data, NONE, Rng(seed=1))
+    after = made(data.x, schema)
+    np.testing.assert_allclose(after.mean(axis=(0, 2, 3)), 0, atol=1e-4)
+    np.testing.assert_allclose(after.std(axis=(0, 2, 3)), 1, atol=1e-3)
+
+
+def test_no_variance_is_believed_below_its_noise() -> None:
+    schema = replace(COLOUR, rows=500)
+    flat = Data(schema=schema, x=np.full((500, 3, 4, 4), 0.5, np.float32), y=np.zeros(500, np.int64))
+    made = [Normalise().run(flat, 8.0, Rng(seed=at)).deviation for at in range(20)]
+    least = np.sqrt(8.0 / 500)
+    assert np.min(made) == pytest.approx(least)
+    assert np.median(made) < 1.5 * least
+
+
+def test_released_features_go_through_a_model_folder() -> None:
+    for made in (Project(matrix=((1.0, 0.0), (0.5, 2.0))), Standardise(mean=(0.1,), deviation=(2.0,))):
+        again = features.build(features.describe(made))
+        rows = np.ones((2, 2 if isinstance(made, Project) else 1))
+        np.testing.assert_array_equal(again(rows), made(rows))
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(WrongInput, match="expected rows of 2 entries"):
+        Project(matrix=((1.0,), (0.0,)))(np.ones((1, 3)))
+    with pytest.raises(WrongInput, match="expected 1 channels"):
+        Standardise(mean=(0.0,), deviation=(1.0,))(np.ones((1, 3)))

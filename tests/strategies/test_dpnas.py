@@ -1,0 +1,292 @@
+"""The DPNAS search: it pays for steps and scores, and rows reach it through noised values only."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.descent import _run
+from privaware.errors import WrongInput
+from privaware.events import Disjoint, Gaussian, leaves
+from privaware.learners.dpsgd import DpSgd
+from privaware.models.dpnas import OPERATIONS
+from privaware.models.spaces import Space
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.strategies import _shared
+from privaware.strategies._cells import cell_of, chart, point_of, shares, uniform
+from privaware.strategies._search import Search
+from privaware.strategies.dpnas import DpNas
+from privaware.testing import BrokenPromise, check_mechanism, check_strategy, record, rows_for
+
+IMAGE = Schema(form="image", shape=(1, 4, 4), classes=("a", "b", "c"), rows=24)
+NETWORK = {"channels": [2], "squeeze": 2, "hidden": 2, "groups": 1}
+TINY = DpNas(
+    epochs=2,
+    warm_up=1,
+    rate=0.5,
+    updates=1,
+    cells=2,
+    derived=2,
+    nodes=1,
+    hidden=4,
+    lr=1.0,
+    reward_noise=2.0,
+    network=NETWORK,
+    physical=32,
+)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The search without the training that follows: what `Search` does before it."""
+
+    strategy: Any
+    held_out: float = 0.4
+    public: bool = False
+
+    def cost(self, schema: Schema, noise: float) -> Any:
+        return self.strategy.cost(schema, noise, self.held_out)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> dict[str, str]:
+        train, held = data.split(rng, (1 - self.held_out, self.held_out))
+        return self.strategy.find(train, held, noise, rng, public=self.public)
+
+
+@pytest.fixture
+def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the engine's trial on made-up rows, which sees no data: it would be most of hundreds of tiny runs."""
+    monkeypatch.setattr(_run, "proven", lambda *_: False)
+    monkeypatch.setattr(_shared, "proven", lambda *_: False)
+
+
+@pytest.mark.usefixtures("unprobed")
+def test_a_search_by_sampled_scores_keeps_the_contract() -> None:
+    check_mechanism(Alone(replace(TINY, held_rate=0.5)), data=rows_for(IMAGE, 3), games=0)
+
+
+@pytest.mark.usefixtures("unprobed")
+def test_the_strategy_keeps_its_promises() -> None:
+    space = Space.load({"choices": {"edge_0_1": list(OPERATIONS)}, "build": {}})
+    check_strategy(TINY, space=space, data=rows_for(IMAGE, 2))
+
+
+def test_a_search_trains_what_it_found_and_pays_for_that_too() -> None:
+    network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
+    choices = {"edge_0_1": list(OPERATIONS)}
+    space = Space.load({"choices": choices, "build": {"architecture": network}})
+    search = Search(space=space, strategy=TINY, build=trained, held_out=0.4)
+    found = search.run(rows_for(IMAGE, 24), 1.0, Rng(seed=2))
+    assert found.model.architecture["cell"] == [found.point["edge_0_1"]]
+    once = accounting.epsilon(search.model_cost(IMAGE, 4.0), 1e-5)
+    assert accounting.epsilon(search.cost(IMAGE, 4.0), 1e-5) > once
+
+
+def test_a_killed_search_releases_what_it_would_have_released(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("privaware.strategies.dpnas.EVERY", 1)
+    network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
+    choices = {"edge_0_1": list(OPERATIONS)}
+    space = Space.load({"choices": choices, "build": {"architecture": network}})
+    strategy, rows = replace(TINY, epochs=4), rows_for(IMAGE, 24)
+    search = Search(space=space, strategy=strategy, build=trained, held_out=0.4)
+    whole = search.run(rows, 1.0, Rng(seed=6))
+
+    def kill(now: Any) -> None:
+        if now.done == 3:
+            raise KeyboardInterrupt
+
+    kept = replace(search, journal=tmp_path / "journal")
+    with pytest.raises(KeyboardInterrupt):
+        replace(kept, progress=kill).run(rows, 1.0, Rng(seed=6))
+    heard: list[int] = []
+    again = replace(kept, progress=lambda now: heard.append(now.done)).run(rows, 1.0, Rng(seed=7))
+    assert heard == [3, 4]
+    assert again.point == whole.point
+    for name, values in whole.model.tensors.items():
+        np.testing.assert_array_equal(again.model.tensors[name], values)
+
+
+def trained(settings: dict[str, Any]) -> DpSgd:
+    return DpSgd(**settings, steps=2, batch=8, average=0.0)
+
+
+def test_a_search_that_scores_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exact(self: Any, cells: list[Any], rate: float = 1.0) -> np.ndarray:
+        self.rng.gaussian(np.zeros(len(cells)), noise=self.noise, sensitivity=1.0)
+        return np.asarray(self.shared.right(cells, self.inputs, self.targets) / self.rows)
+
+    monkeypatch.setattr(_shared.Scorer, "__call__", exact)
+    many = Alone(replace(TINY, derived=12))  # of several, the best changes with a row
+    with pytest.raises(BrokenPromise, match="the release differs"):
+        check_mechanism(many, data=rows_for(IMAGE, 8), games=0)
+
+
+def test_a_search_that_does_not_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = _run.accumulate
+    monkeypatch.setattr(_run, "accumulate", lambda *a, **more: real(*a, **{**more, "norm": 1e6}))
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        check_mechanism(Alone(replace(TINY, norm=1e-3)), data=rows_for(IMAGE, 6), games=0)
+
+
+def test_p14_every_step_and_every_score_is_in_the_price() -> None:
+    search = DpNas(epochs=5, warm_up=2, rate=0.1, updates=3, reward_noise=8.0)
+    price = search.cost(IMAGE, 1.5)
+    assert isinstance(price, Disjoint)
+    steps, scores = price.events
+    assert list(leaves(steps)) == [(Gaussian(noise=1.5).sampled(rate=0.1), 50)]
+    assert list(leaves(scores)) == [(Gaussian(noise=12.0), 3 * 3 + 1)]
+    both = [accounting.epsilon(event, 1e-5) for event in (steps, scores)]
+    assert accounting.epsilon(price, 1e-5) == pytest.approx(max(both), rel=1e-3)
+    assert both[1] > accounting.epsilon(Gaussian(noise=12.0), 1e-5)
+
+
+def test_the_calls_of_a_run_are_those_of_the_price() -> None:
+    made = record(Alone(TINY), rows_for(IMAGE, 12), 1.0)
+    kinds = [call.kind for call in made.calls if call.kind != "shards"]
+    steps, scores = TINY.epochs * TINY.each, TINY.taught + 1
+    assert kinds == ["poisson", "gaussian"] * (steps + scores)
+
+
+def test_random_search_hears_no_scores_before_the_last() -> None:
+    assert replace(TINY, policy="uniform").taught == 0
+    assert list(leaves(replace(TINY, policy="uniform").parts(1.0)[1])) == [(Gaussian(noise=2.0), 1)]
+
+
+def test_without_noise_there_is_no_price_but_public_rows_may_be_searched() -> None:
+    with pytest.raises(WrongInput):
+        TINY.cost(IMAGE, 0.0)
+    rows = rows_for(IMAGE, 12)
+    with pytest.raises(WrongInput, match="unless the rows are public"):
+        TINY.find(rows, rows, 0.0, Rng(seed=1))
+    made = record(Alone(TINY, public=True), rows, 2.0)
+    noises = [call.public["noise"] for call in made.calls if call.kind == "gaussian"]
+    assert noises == [TINY.aware] * (TINY.epochs * TINY.each)  # of steps; scores are exact
+    quiet = record(Alone(TINY, public=True), rows, 0.0)
+    assert not [call for call in quiet.calls if call.kind == "gaussian"]
+
+
+def test_the_weights_of_other_cells_rest() -> None:
+    rng = Rng(seed=3)
+    shared = replace(TINY, lr=5.0, nodes=2)._shared(rows_for(IMAGE, 24), 1.0, rng, "cpu")
+    cell = ("tanh", "zero", "selu")
+    before = {name: p.clone() for name, p in shared.supernet.named_parameters()}
+    shared.step(cell)
+    for name, place in shared.supernet.places().items():
+        moved = not torch.equal(before[name], dict(shared.supernet.named_parameters())[name])
+        assert moved == (place is None or cell[place[0]] == place[1]), name
+    velocity = shared.run.state["velocity"][0]
+    assert int((velocity != 0).sum()) <= int(shared.run.state["active"].sum())
+
+
+def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() -> None:
+    """Shared weights learn (cells score above chance), and the cell that is found is good with them."""
+    schema = replace(IMAGE, classes=("dark", "bright"), rows=200)
+    drawn = np.random.default_rng(4)
+    y = drawn.integers(2, size=300)
+    x = (0.25 + 0.5 * y[:, None, None, None] + 0.2 * drawn.random((300, 1, 4, 4))).astype(np.float32)
+    rows = Data(schema=schema, x=x, y=y)
+    train, held = rows.take(np.arange(200)), rows.take(np.arange(200, 300))
+    held = replace(held, schema=replace(schema, rows=100))
+    heard: list[float] = []
+
+    def watch(epoch: int, shared: Any, controller: Any) -> None:
+        cells = uniform(6, 2, np.random.default_rng(0))
+        heard.append(float(shared.right(cells, *_shared.tensors_of(held, "cpu")).mean() / 100))
+
+    big = {"channels": [4], "squeeze": 4, "hidden": 8, "groups": 2}
+    search = replace(TINY, nodes=2, epochs=12, warm_up=6, rate=0.25, lr=4.0, network=big)
+    found = search.search(train, held, 0.2, Rng(seed=5), public=True, watch=watch)
+    assert heard[-1] > 0.75
+    assert found.score > 0.8
+    assert found.score == max(found.scores)
+    many = found.proposed(40, np.random.default_rng(1))
+    assert many == found.proposed(40, np.random.default_rng(1))
+    assert len(set(many)) > 1
+    assert sum(shares(many)["operations"].values()) == pytest.approx(1.0)
+
+
+def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("privaware.strategies.dpnas.EVERY", 2)
+    rows, search = rows_for(IMAGE, 24), replace(TINY, epochs=7, nodes=2, derived=6)
+
+    def crash(epoch: int, shared: Any, controller: Any) -> None:
+        if epoch == 4:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "search.npz"
+    whole = search.search(rows, rows, 1.0, Rng(seed=3))
+    with pytest.raises(KeyboardInterrupt):
+        search.search(rows, rows, 1.0, Rng(seed=3), checkpoint=file, watch=crash)
+    heard: list[int] = []
+    again = search.search(rows, rows, 1.0, Rng(seed=99), checkpoint=file, watch=lambda epoch, *_: heard.append(epoch))
+    assert heard == [4, 5, 6]
+    assert (again.cells, again.scores) == (whole.cells, whole.scores)
+    with pytest.raises(WrongInput, match="settings"):
+        replace(search, lr=9.0).search(rows, rows, 1.0, Rng(seed=3), checkpoint=file)
+
+
+def test_cells_are_points_of_the_space() -> None:
+    space = Space.load("dpnas")
+    for cell in uniform(5, 5, np.random.default_rng(2)):
+        assert cell_of(space.canonical(point_of(cell))) == cell
+        assert space.settings(point_of(cell))["architecture"]["cell"] == list(cell)
+
+
+def test_shares_count_activations_among_convolutions_and_pools_among_pools() -> None:
+    cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
+    found = shares(cells)
+    assert found["activations"]["selu"] == pytest.approx(2 / 3)
+    assert found["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
+    assert found["operations"]["zero"] == pytest.approx(1 / 3)
+    assert shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}
+    assert "hconcat" in chart(cells).to_dict()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"rate": 0.0},
+        {"nodes": 6},
+        {"policy": "best"},
+        {"norm": float("inf")},
+        {"reward_noise": 0.0},
+        {"cells": True},
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(WrongInput, match=next(iter(wrong))):
+        replace(TINY, **wrong)
+
+
+def test_rows_that_are_no_images_are_refused() -> None:
+    from privaware.testing import example
+
+    table = rows_for(example(), 6)
+    with pytest.raises(WrongInput, match="expected images"):
+        TINY.find(table, table, 1.0, Rng(seed=1))
+
+
+def test_an_option_of_the_strategy_and_a_setting_of_the_learner_may_share_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a command would go on with what another one, of another rate, had begun."""
+
+    verb = sys.modules["privaware.workflow.search"]
+    seen: list[Any] = []
+    monkeypatch.setattr(verb._Call, "paid", lambda self, e, m, own: seen.append(own))
+    given: Any = {"space": "dpnas", "strategy": "dpnas", "settings": {"lr": 1.0}, "dry_run": True}
+    for lr in (0.1, 0.2):
+        verb.search("digits", options={"lr": lr}, model_epsilon=3.0, **given)
+    assert [own["options"]["lr"] for own in seen] == [0.1, 0.2]
+    assert [own["lr"] for own in seen] == [1.0, 1.0]

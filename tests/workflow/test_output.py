@@ -1,0 +1,62 @@
+"""What is shown in a folder is what the ledger knows as finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privaware.ledger import Ledger
+from privaware.testing import example, rows_for
+from privaware.workflow.crossover import crossover
+from privaware.workflow.select import select
+
+
+def _select(table: Path, out: Path) -> Any:
+    return select(table, target="y", method="worth", epsilon=1.0, accept_schema=True, out=out)
+
+
+def _crossover(table: Path, out: Path) -> Any:
+    return crossover(
+        table,
+        target="y",
+        simple="majority",
+        complex="linear:steps=2",
+        epsilons=[1.0],
+        repeats=1,
+        accept_schema=True,
+        out=out,
+    )
+
+
+@pytest.mark.parametrize(("verb", "name"), [(_select, "selection.json"), (_crossover, "crossover.json")])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_run_killed_as_it_ends_shows_nothing_that_it_would_show_again(
+    verb: Callable[[Path, Path], Any], name: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that can be seen before its run is closed is released a second time, with other noise, for nothing."""
+    table, out = tmp_path / "rows.csv", tmp_path / "out"
+    rows = rows_for(example(rows=200), 200)
+    lines = [f"{a},{b},{'yes' if y else 'no'}" for (a, b), y in zip(rows.x[:, :2], rows.y, strict=True)]
+    table.write_text("\n".join(["a,b,y", *lines]) + "\n")
+    finish = Ledger.finish
+
+    def dying(self: Ledger, run: str) -> Any:
+        if late:
+            finish(self, run)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "finish", dying)
+        with pytest.raises(KeyboardInterrupt):
+            verb(table, out)
+    assert not (out / name).exists()
+    if late:
+        book = Ledger.open(f"{table}.ledger")
+        book.set_limit(10.0)
+    verb(table, out)
+    assert (out / name).exists()
+    book = Ledger.open(f"{table}.ledger")
+    assert sum(entry.kind == "spend" for entry in book.entries()) == 1 + late

@@ -1,0 +1,43 @@
+"""Training of a user's own network, end to end."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from privaware import Ledger, train
+from privaware.accounting import epsilon
+from privaware.errors import BudgetExceeded, WrongInput
+
+
+def task():
+    made = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 4, generator=made)
+    return x, (x[:, 0] + x[:, 1] > 0).long()
+
+
+def test_a_network_is_trained_on_a_copy():
+    x, y = task()
+    module = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+    before = [p.clone() for p in module.parameters()]
+    trained = train(module, x, y, epsilon=4.0, delta=1e-5, steps=60, rate=0.2, norm=1.0, lr=1.0, seed=1)
+    assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
+    assert float((trained(x).argmax(1) == y).float().mean()) > 0.85
+
+
+def test_the_ledger_is_charged_what_was_promised_and_refuses_more(tmp_path):
+    x, y = task()
+    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.5, delta=1e-5)
+    settings = {"delta": 1e-5, "steps": 10, "rate": 0.2, "norm": 1.0, "lr": 0.5, "ledger": ledger}
+    train(nn.Linear(4, 2), x, y, epsilon=1.0, **settings)
+    spent = epsilon(ledger.entries()[-1].event, 1e-5)
+    assert 0.95 < spent <= 1.0
+    with pytest.raises(BudgetExceeded):
+        train(nn.Linear(4, 2), x, y, epsilon=1.4, **settings)
+
+
+def test_a_delta_that_protects_nobody_is_refused():
+    x, y = task()
+    with pytest.raises(WrongInput, match="smaller delta"):
+        train(nn.Linear(4, 2), x, y, epsilon=1.0, delta=0.01, steps=1, rate=1.0, norm=1.0, lr=0.5)
