@@ -131,7 +131,7 @@ def played(law: str, columns: int, noise: float, ridge: float, norm: float, delt
     """What real runs of our solver and generator prove, scored by the exact ratio of densities: the best setting."""
     from privaware.attacks._bounds import epsilon_lower
     from privaware.events import NOTHING
-    from privaware.learners import objective
+    from privaware.learners import objective_perturbation
 
     best = 0.0
     for at, (rows, signs) in enumerate(settings(columns, norm).values()):
@@ -140,9 +140,11 @@ def played(law: str, columns: int, noise: float, ridge: float, norm: float, delt
         scores = []
         for turn, (x, y) in enumerate(worlds):
             given = {"noise": np.full(games, noise), "ridge": np.full(games, ridge), "norm": np.full(games, norm)}
-            problems = objective._problems(x, y[None], "logistic", **given)
+            problems = objective_perturbation._problems(x, y[None], "logistic", **given)
             # the price is for the recorder of tests only
-            made = objective._released(problems, law, given["noise"], (NOTHING,) * games, Rng(seed=10 * at + turn))
+            made = objective_perturbation._released(
+                problems, law, given["noise"], (NOTHING,) * games, Rng(seed=10 * at + turn)
+            )
             ratio = [log_density(made, *world, law, noise, ridge, norm) for world in worlds]
             scores.append(ratio[1] - ratio[0])
         best = max(best, epsilon_lower(scores[1], scores[0], delta=delta, confidence=0.999))

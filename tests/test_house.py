@@ -1,4 +1,4 @@
-"""The house of the package: imports point down its storeys, nothing imports in a circle, and names are where one looks."""
+"""The house: imports point down its storeys, none goes in a circle, and functions stay small."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +30,7 @@ from privaware.testing import (
     rows_for,
     spent,
 )
+from tests import planted
 
 REPLACED = example(relation="replace_one")
 

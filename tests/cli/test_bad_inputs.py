@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Run, contents, write_people
-from damaged import Damage, damaged
-from hostile import Case, hostile
 
 from privaware.errors import PrivawareError
 from privaware.ledger import Ledger
+from tests.cli.damaged import Damage, damaged
+from tests.cli.people import Run, contents, write_people
+from tests.data.hostile import Case, hostile
 
 
 @pytest.fixture

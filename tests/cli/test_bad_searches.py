@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import SPACE, TOML, Run, contents, write_people
-from hostile_searches import Wrong, describe, wrong
 
 from privaware.errors import PrivawareError
 from privaware.ledger import Ledger
+from tests.cli.hostile_searches import Wrong, describe, wrong
+from tests.cli.people import SPACE, TOML, Run, contents, write_people
 
 CASES = list(wrong())
 

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Run, watched
+
+from tests.cli.people import Run, watched
 
 SHORT = ("--simple", "majority", "--complex", "linear:steps=5", "--epsilons", "0.3,1", "--repeats", 2)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Run, contents, watched, write_people
 
 from privaware.ledger import Ledger
 from privaware.model import Model
+from tests.cli.people import Run, contents, watched, write_people
 
 FIELDS = {"epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
 

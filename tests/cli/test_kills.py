@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TOML, watched, write_people
-from forks import Forks
 
 from privaware.ledger import Ledger
 from privaware.workflow.verify import verify
+from tests.cli.forks import Forks
+from tests.cli.people import TOML, watched, write_people
 
 
 @pytest.fixture(scope="module")

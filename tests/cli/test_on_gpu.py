@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SPACE, Run
+
+from tests.cli.people import SPACE, Run
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import Run, contents
+
+from tests.cli.people import Run, contents
 
 
 @pytest.fixture

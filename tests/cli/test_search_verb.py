@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SPACE, Run, watched, write_people
 
 from privaware.learners import _networks
 from privaware.strategies._trials import Trials
 from privaware.workflow import _output
+from tests.cli.people import SPACE, Run, watched, write_people
 
 FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "seconds", "internal"}
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+
+from tests.cli.people import Run
 
 VERBS = (
     "fit",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hostile import Case, hostile
 
 from privaware.data import Data, draft, read
 from privaware.errors import PrivawareError
 from privaware.schema import Schema
+from tests.data.hostile import Case, hostile
 
 
 def consume(case: Case, folder: Path) -> None:

@@ -6,8 +6,6 @@ It runs on a GPU, or on a CPU in Triton's interpreter where Triton is installed:
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,9 +21,7 @@ from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels import elementwise
 from privaware.kernels.convolution import Slide, Tile, overlaps, row_gradients, summed
 from privaware.models import StandardisedConv2d
-
-sys.path.insert(0, str(Path(__file__).parent))
-from slow_reference import slow_sum
+from tests.descent.slow_reference import slow_sum
 
 INTERPRETED = convolution_kernels.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

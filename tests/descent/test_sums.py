@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,9 +15,7 @@ from privaware import models
 from privaware.descent import clipped_sum, cross_entropy, flat, focal, losing_less, squared
 from privaware.descent._gradient import accumulate
 from privaware.descent._stack import Stack
-
-sys.path.insert(0, str(Path(__file__).parent))
-from slow_reference import assert_agrees, slow_sum
+from tests.descent.slow_reference import assert_agrees, slow_sum
 
 ROWS = 5
 few = settings(max_examples=15, deadline=None)

@@ -5,18 +5,13 @@ In float64: single precision makes deep networks of ReLUs take other branches fo
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from privaware import models
 from privaware.descent import cross_entropy, squared
-
-sys.path.insert(0, str(Path(__file__).parent))
-from slow_reference import assert_agrees
+from tests.descent.slow_reference import assert_agrees
 
 QUICK = 700_000
 """Parameters above which a network is left to the slow run."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from slow_scatter import scatter as slow
 
 from privaware.errors import WrongInput
 from privaware.features import GroupNorm, Scatter, _cascade, apply, scatter
 from privaware.schema import Schema
+from tests.features.slow_scatter import scatter as slow
 
 
 @pytest.fixture(params=["dense", "fourier"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import ZCDP
-from privaware.learners import iteration
+from privaware.learners import iteration_amplification
 from privaware.learners._affine import NORM, slope_bounds
 from privaware.learners.iteration_amplification import Iteration, percentile_epsilon, position_rho
 from privaware.noise import Rng
@@ -79,7 +79,7 @@ def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Sc
     lr = share * 2 / (bend * NORM**2)
 
     def visited(weights: np.ndarray, some: slice) -> np.ndarray:
-        return iteration._visited(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
+        return iteration_amplification._visited(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
 
     one, two = drawn.standard_normal((2, many, width)) * 10.0 ** drawn.uniform(-1, 1)
     whole = slice(0, 5)
@@ -106,7 +106,11 @@ def test_slots_by_place_and_halved_noise_are_caught(monkeypatch: Any) -> None:
         with pytest.raises(BrokenPromise, match="the price is too low"):
             check_mechanism(Iteration(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(iteration, "with_constant", lambda rows, made=iteration.with_constant: 2 * made(rows))
+        patch.setattr(
+            iteration_amplification,
+            "with_constant",
+            lambda rows, made=iteration_amplification.with_constant: 2 * made(rows),
+        )
         with pytest.raises(BrokenPromise, match=r"sensitivity exceeded|moves two points"):
             check_mechanism(Iteration(lr=2.0), schema=TABLE, games=0)
     placed = _Placed(steps=4, tail=3)

@@ -15,7 +15,7 @@ from privaware import accounting, datasets
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Gaussian, Pure
-from privaware.learners import _convex, _prices, objective
+from privaware.learners import _convex, _prices, objective_perturbation
 from privaware.learners._convex import Problems
 from privaware.learners.objective_perturbation import Objective, fit_many
 from privaware.noise import Rng
@@ -206,8 +206,10 @@ def test_a_ridge_below_the_curvature_of_one_row_is_refused() -> None:
 
 
 def test_halved_noise_is_caught(monkeypatch: Any) -> None:
-    usual = objective._released
-    monkeypatch.setattr(objective, "_released", lambda p, law, noise, price, rng: usual(p, law, noise / 2, price, rng))
+    usual = objective_perturbation._released
+    monkeypatch.setattr(
+        objective_perturbation, "_released", lambda p, law, noise, price, rng: usual(p, law, noise / 2, price, rng)
+    )
     for law in ("gamma", "gaussian"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
             check_mechanism(Objective(law=law), schema=TABLE, games=0)
@@ -227,11 +229,11 @@ def test_a_ridge_that_does_not_pay_for_the_determinant_is_caught(monkeypatch: An
 
 
 def test_a_row_that_is_not_shortened_is_caught(monkeypatch: Any) -> None:
-    usual = objective.with_constant
-    monkeypatch.setattr(objective, "with_constant", lambda rows: 2 * usual(rows))
+    usual = objective_perturbation.with_constant
+    monkeypatch.setattr(objective_perturbation, "with_constant", lambda rows: 2 * usual(rows))
     longer = _convex.Problems
     monkeypatch.setattr(
-        objective, "Problems", lambda **facts: _Unclipped(longer(**{**facts, "norm": 9 * facts["norm"]}))
+        objective_perturbation, "Problems", lambda **facts: _Unclipped(longer(**{**facts, "norm": 9 * facts["norm"]}))
     )
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         check_mechanism(Objective(law="gamma"), schema=TABLE, games=0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
 from privaware.events import Gaussian, Pure
-from privaware.learners import output
+from privaware.learners import output_perturbation
 from privaware.learners._convex import Problems
 from privaware.learners.output_perturbation import Output, classic_noise
 from privaware.noise import Rng
@@ -60,9 +60,9 @@ def test_a_row_can_move_it_by_nearly_that_much() -> None:
 
 
 def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> None:
-    monkeypatch.setattr(output, "NORM", output.NORM / 2)
-    longer = output.Problems
-    monkeypatch.setattr(output, "Problems", lambda **f: longer(**{**f, "norm": 2 * f["norm"]}))
+    monkeypatch.setattr(output_perturbation, "NORM", output_perturbation.NORM / 2)
+    longer = output_perturbation.Problems
+    monkeypatch.setattr(output_perturbation, "Problems", lambda **f: longer(**{**f, "norm": 2 * f["norm"]}))
     for law in ("gaussian", "gamma"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
             check_mechanism(Output(law=law, ridge=1e3, reach=0.001), schema=NUMBER, games=0)

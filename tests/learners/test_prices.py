@@ -12,7 +12,7 @@ import pytest
 from privaware import accounting
 from privaware.attacks._bounds import epsilon_lower
 from privaware.events import Gaussian, Pure
-from privaware.learners import _prices, objective
+from privaware.learners import _prices, objective_perturbation
 from privaware.learners.objective_perturbation import Objective, fit_many
 from privaware.noise import SMEAR, Rng
 from privaware.schema import Schema
@@ -93,13 +93,13 @@ def test_what_is_drawn_is_what_is_paid_for(law: str, noise: float, monkeypatch: 
 
 def test_many_at_once_draw_what_they_pay_for(monkeypatch: Any) -> None:
     seen: dict[str, Any] = {}
-    usual = objective._released
+    usual = objective_perturbation._released
 
     def watched(problems: Any, law: str, noise: np.ndarray, *rest: Any) -> np.ndarray:
         seen.update(noise=noise * (1 + 1 / SMEAR), bound=problems.norm**2 / problems.ridge)
         return usual(problems, law, noise, *rest)
 
-    monkeypatch.setattr(objective, "_released", watched)
+    monkeypatch.setattr(objective_perturbation, "_released", watched)
     epsilons = np.array([0.01, 1.0, 30.0])
     fit_many(np.ones((3, 2)), np.ones(3), epsilons=epsilons, rng=Rng(seed=0), norm=5.0, ridge=1e-3)
     for epsilon, drawn, bound in zip(epsilons, seen["noise"], seen["bound"], strict=True):
