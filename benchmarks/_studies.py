@@ -14,9 +14,10 @@ import numpy as np
 
 from privaware import datasets, models
 from privaware.errors import WrongInput
-from privaware.studies._result import Point, point, points
+from privaware.studies._result import points
 from privaware.studies._sweep import Store, sweep
 from privaware.studies._trials import Outcome, Rows, Setting, Trial
+from privaware.workflow._curves import Point, point
 
 NOISES = Path(__file__).with_name("studies_noise.json")
 SEEDS = range(5)

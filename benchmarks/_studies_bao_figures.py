@@ -34,8 +34,8 @@ from benchmarks._studies_bao import (
     shown,
 )
 from privaware import models
-from privaware.studies._crossing import crossing
 from privaware.studies._trials import Setting, Trial
+from privaware.workflow._crossing import crossing
 
 EPSILONS7 = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 

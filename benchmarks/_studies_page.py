@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware.report import _charts
-from privaware.studies._result import Point, lines
+from privaware.workflow._curves import Point, lines
 
 HEAD = """# Studies: why simple models win under noise
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks._studies import STUB, Bench, chart, network, percent, point, table
 from privaware import datasets
-from privaware.studies._result import Point
 from privaware.studies._trials import Rows, Setting, Trial
 from privaware.studies.convergence import by_epoch
+from privaware.workflow._curves import Point
 
 CHANNELS = {"cifar10": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
 CNN = {"mnist": "cnn.mnist.26010", "fashion_mnist": "cnn.mnist.26010", "cifar10": "cnn.cifar10.550570"}

@@ -1,52 +1,17 @@
-"""What a study gives back: plain values, and a chart of them as a file."""
+"""Named curves of scores: what most studies return."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from privaware.report import _charts
 from privaware.studies._trials import Outcome
+from privaware.workflow._curves import Point, Result, lines, point
 
-__all__ = ["Curves", "Point", "Result", "interval", "lines", "point", "points"]
-
-COLOURS = ("#3f7fc1", "#d07a2d", "#4b9a5f", "#a5568f", "#8a8f98", "#b5a12e", "#6b62b8", "#c1504f")
-WIDTH, HEIGHT = 480, 300
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """A study's result."""
-
-    def json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
-
-    def chart(self) -> Any:
-        """The study as an Altair chart."""
-        raise TypeError(f"{type(self).__name__} has no chart of its own")
-
-    def plot(self, path: str | Path) -> Path:
-        """The chart as PNG, SVG or PDF, by the suffix."""
-        return _charts.save(self.chart(), Path(path))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """Scores of one curve at one place: mean, spread over repeats and the ends of a t-interval."""
-
-    curve: str
-    x: float
-    mean: float
-    spread: float
-    low: float
-    high: float
-    scores: tuple[float, ...]
+__all__ = ["Curves", "points"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,23 +35,6 @@ class Curves(Result):
         return lines(self.points)
 
 
-def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """A t-interval of the mean; with one number that number.
-
-    >>> [round(end, 3) for end in interval([0.9, 0.92, 0.94])]
-    [0.87, 0.97]
-    """
-    values = np.asarray(scores, dtype=float)
-    mean = float(values.mean())
-    if len(values) < 2:
-        return mean, mean
-    from scipy import stats
-
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1))
-    reach /= math.sqrt(len(values))
-    return mean - reach, mean + reach
-
-
 def points(outcomes: Sequence[Outcome], confidence: float = 0.95) -> tuple[Point, ...]:
     """The last scores of trials, gathered by curve and place, repeats in the order of their seeds."""
     found: dict[tuple[str, float], list[tuple[int, float]]] = {}
@@ -97,68 +45,3 @@ def points(outcomes: Sequence[Outcome], confidence: float = 0.95) -> tuple[Point
         point(curve, x, [score for _, score in sorted(scores)], confidence, share=True)
         for (curve, x), scores in found.items()
     )
-
-
-def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """One place of a curve from its scores; the interval of a `share` ends at 0 and 1."""
-    low, high = interval(scores, confidence)
-    if share:
-        low, high = max(low, 0.0), min(high, 1.0)
-    spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
-    return Point(
-        curve=curve,
-        x=float(x),
-        mean=float(np.mean(scores)),
-        spread=spread,
-        low=low,
-        high=high,
-        scores=tuple(float(score) for score in scores),
-    )
-
-
-def lines(
-    points: Sequence[Point], *, x: str = "epsilon", y: str = "accuracy", log: bool = True, title: str = ""
-) -> Any:
-    """Curves with their intervals as shaded bands."""
-    import altair as alt
-
-    rows = [{"curve": p.curve, "x": p.x, "y": p.mean, "low": p.low, "high": p.high} for p in points]
-    names = list(dict.fromkeys(p.curve for p in points))
-    colours = [COLOURS[at % len(COLOURS)] for at in range(len(names))]
-    dashes = [[1, 0] if at < len(COLOURS) else [5, 3] for at in range(len(names))]
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
-    legend = alt.Legend(title=None, orient="top", columns=2, labelLimit=260, symbolOpacity=1, symbolType="stroke")
-    colour = alt.Color("curve:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
-    dash = alt.StrokeDash("curve:N", scale=alt.Scale(domain=names, range=dashes), legend=legend)
-    axis = alt.Axis(format="~g", tickCount=8) if not log else alt.Axis(format="~g")
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=alt.X("x:Q", title=x, scale=scale, axis=axis), color=colour)
-    band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=y, scale=alt.Scale(zero=False)), y2="high:Q")
-    line = base.mark_line(strokeWidth=2.5).encode(y="y:Q", strokeDash=dash)
-    dots = base.mark_point(size=30, filled=True, opacity=1).encode(y="y:Q")
-    made = (band + line + dots).properties(width=WIDTH, height=HEIGHT)
-    return _styled(made.properties(title=title) if title else made)
-
-
-def _styled(chart: Any) -> Any:
-    """As the report's charts, but on white: these are files of their own."""
-    return (
-        chart.configure(font="sans-serif", background="white")
-        .configure_view(stroke=None)
-        .configure_axis(labelFontSize=13, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.4)
-        .configure_legend(labelFontSize=13)
-        .configure_title(fontSize=14, fontWeight="normal", anchor="start")
-    )
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "json"):
-        return value.json()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value

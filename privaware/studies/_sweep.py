@@ -26,7 +26,8 @@ from privaware.events import Disjoint, Gaussian
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.studies._population import grouped, module, on_device, recipe
-from privaware.studies._trials import Outcome, Rows, Trial, hiding, price
+from privaware.studies._trials import Outcome, Rows, Trial, price
+from privaware.workflow._pricing import score_noise
 
 __all__ = ["Store", "sweep"]
 
@@ -120,7 +121,7 @@ def _charged(
             f"expected a ledger for one row added or removed, got {ledger.unit} and {ledger.relation}; "
             "sweeps are priced for rows"
         )
-    noise = hiding(trainings, ledger.delta)
+    noise = score_noise(trainings, ledger.delta)
     event = Disjoint(events=(trainings, Gaussian(noise=noise)))
     ledger.spend(event, what=f"a sweep of {len(trials)} models on {rows.name}")
     rng = Rng()

@@ -10,16 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Unproven
+from privaware.workflow._pricing import EVALUATION
 
-__all__ = ["EVALUATION", "Outcome", "Rows", "Setting", "Trial", "hiding", "made_up", "note", "price"]
-
-EVALUATION = (
-    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
-    "it is a private release"
-)
+__all__ = ["Outcome", "Rows", "Setting", "Trial", "made_up", "note", "price"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -171,9 +166,3 @@ def note(rows: Rows, trials: Sequence[Trial]) -> str:
     if rows.public:
         return f"{len(trials)} models; {EVALUATION}"
     return f"{len(trials)} models on private rows, all of them and their noised scores charged to the ledger"
-
-
-def hiding(trainings: Event, delta: float) -> float:
-    """The noise of scores on rows of their own that costs no more than the trainings do."""
-    epsilon = accounting.epsilon(trainings, delta)
-    return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -24,9 +24,10 @@ import numpy as np
 
 from privaware import accounting
 from privaware.errors import WrongInput
-from privaware.studies._result import Curves, Point, Result, lines, point
+from privaware.studies._result import Curves
 from privaware.studies._sweep import sweep
 from privaware.studies._trials import Outcome, Rows, Setting, Trial, note
+from privaware.workflow._curves import Point, Result, lines, point
 
 __all__ = ["batch_noise", "BatchNoise", "Ways", "by_setting", "ways"]
 

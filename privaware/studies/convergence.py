@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware.errors import WrongInput
-from privaware.studies._result import Curves, Point, lines, point
+from privaware.studies._result import Curves
 from privaware.studies._sweep import sweep
 from privaware.studies._trials import Outcome, Rows, Setting, Trial, note
+from privaware.workflow._curves import Point, lines, point
 
 __all__ = ["convergence", "Convergence", "by_epoch"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.studies._result import Point, Result, lines
+from privaware.workflow._curves import Point, Result, lines
 
 __all__ = ["cost_of_privacy", "Cost"]
 

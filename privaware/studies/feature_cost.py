@@ -29,7 +29,7 @@ import numpy as np
 from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
-from privaware.studies._result import Point, Result, lines
+from privaware.workflow._curves import Point, Result, lines
 
 __all__ = ["feature_cost", "FeatureCost", "worth"]
 

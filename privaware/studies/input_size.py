@@ -28,7 +28,7 @@ import numpy as np
 from privaware import models
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.studies._result import Point, Result, lines, point
+from privaware.workflow._curves import Point, Result, lines, point
 
 __all__ = ["input_size", "InputSize"]
 

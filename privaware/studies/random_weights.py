@@ -23,10 +23,10 @@ from typing import Any
 
 from privaware import models
 from privaware.errors import WrongInput
-from privaware.studies._crossing import Crossing, crossing
 from privaware.studies._result import Curves, points
 from privaware.studies._sweep import sweep
 from privaware.studies._trials import Rows, Setting, Trial, note
+from privaware.workflow._crossing import Crossing, crossing
 
 __all__ = ["random_weights", "RandomWeights", "layers"]
 

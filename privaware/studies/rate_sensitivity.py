@@ -23,9 +23,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privaware.studies._result import Curves, lines, points
+from privaware.studies._result import Curves, points
 from privaware.studies._sweep import sweep
 from privaware.studies._trials import Rows, Setting, Trial, note
+from privaware.workflow._curves import lines
 
 __all__ = ["rate_sensitivity", "Rates"]
 

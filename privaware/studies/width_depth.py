@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from privaware import models
-from privaware.studies._result import Curves, lines, points
+from privaware.studies._result import Curves, points
 from privaware.studies._sweep import sweep
 from privaware.studies._trials import Rows, Setting, Trial, note
+from privaware.workflow._curves import lines
 
 __all__ = ["width_depth", "WidthDepth"]
 

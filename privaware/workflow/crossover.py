@@ -35,15 +35,14 @@ from privaware.events import to_json
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.studies._comparison import Compared, Comparison, right
-from privaware.studies._contenders import Contender, contender
-from privaware.studies._crossing import Crossing, crossing
-from privaware.studies._pricing import planned
-from privaware.studies._result import Point, Result, lines, point
-from privaware.studies._trials import EVALUATION
 from privaware.workflow._charged_run import Charged, Say, charged, command_key, first_open, ledger_of, tell
+from privaware.workflow._comparison import Compared, Comparison, right
+from privaware.workflow._contenders import Contender, contender
+from privaware.workflow._crossing import Crossing, crossing
+from privaware.workflow._curves import Point, Result, lines, point
 from privaware.workflow._output import claimed, show, told
 from privaware.workflow._plan import Plan
+from privaware.workflow._pricing import EVALUATION, planned
 from privaware.workflow._source import Confirm, Source, resolve
 from privaware.workflow.fit import expect_device
 

@@ -14,7 +14,6 @@ from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.ledger import Ledger
 from privaware.noise import Rng
-from privaware.studies._crossing import crossing
 from privaware.studies._result import points
 from privaware.studies._sweep import Store, sweep
 from privaware.studies._trials import Rows, Setting, Trial, made_up, price
@@ -26,6 +25,7 @@ from privaware.studies.random_weights import layers, random_weights
 from privaware.studies.rate_sensitivity import rate_sensitivity
 from privaware.studies.sample_size import steps_to
 from privaware.studies.width_depth import width_depth
+from privaware.workflow._crossing import crossing
 
 LINEAR = {"name": "linear", "inputs": 5, "outputs": 2}
 ONE = Setting(architecture=LINEAR, batch=30, steps=20, lr=1.0, noise=1.0)

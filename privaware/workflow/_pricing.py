@@ -6,19 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from privaware import accounting
 from privaware.data import Data
-from privaware.events import Event
+from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism, Then
 from privaware.schema import Schema
 from privaware.selectors.bounds import Bounds
-from privaware.studies._comparison import Comparison, Side
-from privaware.studies._contenders import Contender
-from privaware.studies._trials import EVALUATION, hiding
+from privaware.workflow._comparison import Comparison, Side
+from privaware.workflow._contenders import Contender
 from privaware.workflow._plan import SHARE, Plan, grouped, plan, rows_moved
 from privaware.workflow._source import Source
 
-__all__ = ["Priced", "planned"]
+__all__ = ["EVALUATION", "Priced", "planned", "score_noise"]
 
+EVALUATION = (
+    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
+    "it is a private release"
+)
 HELD_OUT = 0.25
 """The share of private rows that only scores are taken on."""
 
@@ -45,7 +49,7 @@ def planned(
     comparison = replace(blank, sides=tuple(made))
     size = rows_moved(comparison, schema)
     if comparison.held_out:
-        hidden = hiding(grouped(comparison.trainings(schema), size), delta)
+        hidden = score_noise(grouped(comparison.trainings(schema), size), delta)
         comparison = replace(comparison, scored=hidden * size)
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
@@ -89,3 +93,9 @@ def _reasons(
         if source.builtin
         else f"scores: noised, on {HELD_OUT:.0%} of the rows kept aside; no exact score is told",
     )
+
+
+def score_noise(trainings: Event, delta: float) -> float:
+    """The noise of scores on rows of their own that costs no more than the trainings do."""
+    epsilon = accounting.epsilon(trainings, delta)
+    return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

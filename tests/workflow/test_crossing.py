@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
-from privaware.studies._crossing import Crossing
+from privaware.workflow._crossing import Crossing
 from privaware.workflow.crossover import crossing
 
 GRID = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]

@@ -17,9 +17,9 @@ from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.studies._comparison import Comparison, Side, right
-from privaware.studies._contenders import contender
 from privaware.testing import check_mechanism, rows_for
+from privaware.workflow._comparison import Comparison, Side, right
+from privaware.workflow._contenders import contender
 from privaware.workflow.crossover import crossover
 
 COLUMNS = (Column(name="a", low=-1, high=1), Column(name="b", low=0, high=5))
