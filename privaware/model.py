@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from privaware import features, models
-from privaware.data import Data
+from privaware import datasets, features, models, registry
+from privaware.data import Data, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["Model", "read_facts", "scaled", "write_file"]
+__all__ = ["TENSORS", "Model", "read_facts", "read_tensors", "scaled", "write_file"]
 
-ROWS_AT_ONCE = 4096
+MICROBATCH = 4096
+TENSORS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,16 +45,16 @@ class Model:
         """Raw outputs of the network, one line a row."""
         network = self._network().to(device)
         made = []
-        for at in range(0, max(len(x), 1), ROWS_AT_ONCE):
-            rows = features.apply(self.features, x[at : at + ROWS_AT_ONCE], self.schema)
+        for at in range(0, max(len(x), 1), MICROBATCH):
+            rows = features.apply(self.features, x[at : at + MICROBATCH], self.schema)
             made.append(_through(network, rows, device))
         return np.concatenate(made).astype(float)
 
     def outputs_of(self, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The same for rows that went through the features already."""
         network = self._network().to(device)
-        parts = range(0, max(len(rows), 1), ROWS_AT_ONCE)
-        made = [_through(network, rows[at : at + ROWS_AT_ONCE], device) for at in parts]
+        parts = range(0, max(len(rows), 1), MICROBATCH)
+        made = [_through(network, rows[at : at + MICROBATCH], device) for at in parts]
         return np.concatenate(made).astype(float)
 
     def probabilities(self, data: Data) -> np.ndarray:
@@ -73,6 +74,47 @@ class Model:
             return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
         return np.clip(middle + half * outputs[:, 0], middle - half, middle + half)
+
+    def predict(self, data: Any) -> np.ndarray:
+        """Labels spelt as in the training data, or numbers, for a data frame, a file or a built-in data set."""
+        predictions = self.predictions(self.rows(data))
+        return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
+
+    def predict_proba(self, data: Any) -> np.ndarray:
+        """The probability of each class, in the order of the schema, one line a row."""
+        if not self.schema.classes:
+            raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
+        return self.probabilities(self.rows(data))
+
+    def rows(self, data: Any) -> Data:
+        """Rows to predict, read against the schema; the target may be missing."""
+        if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
+            schema = datasets.schema(data)
+            if (schema.form, schema.shape, schema.columns) != (
+                self.schema.form,
+                self.schema.shape,
+                self.schema.columns,
+            ):
+                raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
+            return datasets.load(data).test
+        return Data.of(read(data), self.schema, labelled=False)
+
+    def tensor_bytes(self) -> bytes:
+        """The content of `model.safetensors`."""
+        from safetensors.numpy import save
+
+        return bytes(save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()}))
+
+    def check(self) -> None:
+        """One synthetic example goes through, or the description does not belong to the tensors."""
+        if self.schema.task == "regression":
+            _range(self.schema)
+        shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
+        example = np.zeros((1, *shapes[self.schema.form]), dtype=np.float32)
+        outputs = self.outputs(np.array([""], dtype=object) if self.schema.form == "text" else example)
+        expected = (1, max(len(self.schema.classes), 1))
+        if outputs.shape != expected:
+            raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {outputs.shape}")
 
     def save(self, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         """Writes the tensors and returns what `model.json` is to say: a folder with that file is finished."""
@@ -111,24 +153,13 @@ class Model:
                 architecture=facts["architecture"],
                 tensors=tensors,
             )
-            made._rehearse()
+            made.check()
         except WrongInput:
             raise
         except Exception as problem:  # a wrong description can surface in any layer of a network
             reason = " ".join(f"{type(problem).__name__} {problem}".split())
             raise WrongInput(f"model.json is damaged: {reason:.200}; restore the folder") from None
         return made
-
-    def _rehearse(self) -> None:
-        """A made-up row goes through, or the description does not belong to the tensors."""
-        if self.schema.task == "regression":
-            _range(self.schema)
-        shapes = {"image": self.schema.shape, "text": (), "table": (len(self.schema.used),)}
-        row = np.zeros((1, *shapes[self.schema.form]), dtype=np.float32)
-        made = self.outputs(np.array([""], dtype=object) if self.schema.form == "text" else row)
-        expected = (1, max(len(self.schema.classes), 1))
-        if made.shape != expected:
-            raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {made.shape}")
 
     def torch_tensors(self) -> dict[str, Any]:
         """Copies of the tensors, for a module of this architecture."""
@@ -166,6 +197,21 @@ def _range(schema: Schema) -> tuple[float, float]:
     if schema.low is None or schema.high is None:
         raise WrongInput(f"expected low and high of the target {schema.target!r} in the schema, got neither")
     return (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """The tensors in a model folder; a damaged file is refused with a sentence."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    path = folder / TENSORS
+    try:
+        tensors: dict[str, np.ndarray] = load(path.read_bytes())
+    except OSError as problem:
+        raise WrongInput(f"expected {TENSORS} in the model folder: {problem.strerror or problem}") from None
+    except (SafetensorError, ValueError, KeyError) as problem:
+        raise WrongInput(f"{TENSORS} is damaged: {problem!s:.160}; fit the model again or restore the folder") from None
+    return tensors
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:

@@ -1,0 +1,365 @@
+"""The card of a released model: its guarantee, its events, its ledger entry, its schema and its architecture.
+
+`ModelCard` is the only writer and reader of `model.json`. A file may come from anywhere, so everything in it is checked
+here once, and whatever is wrong with it is one sentence.
+
+>>> from privaware.events import Gaussian
+>>> part = PricedEvent(what="train linear", event=100 * Gaussian(noise=40.0), epsilon=0.9)
+>>> PricedEvent.from_json(part.json()) == part
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from privaware import accounting, events, features
+from privaware._version import __version__
+from privaware.errors import WrongInput
+from privaware.ledger import Entry
+from privaware.mechanism import Mechanism, unit
+from privaware.model import Model
+from privaware.schema import Schema
+
+__all__ = [
+    "Guarantee",
+    "LedgerEntry",
+    "ModelCard",
+    "PricedEvent",
+    "PricedPlan",
+    "assumptions",
+    "guarantee_sentence",
+    "plain_settings",
+]
+
+FORMAT = 1
+NAME = "model.json"
+DEEPEST = 60
+"""Nested levels that a card may have."""
+
+
+class PricedPlan(Protocol):
+    """What a card says of a plan: public facts and their price."""
+
+    @property
+    def learner(self) -> str: ...
+    @property
+    def mechanism(self) -> Mechanism[Any]: ...
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def parts(self) -> tuple[tuple[str, events.Event], ...]: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def bounds(self) -> dict[str, Any]: ...
+    @property
+    def sampler(self) -> str: ...
+    @property
+    def sentences(self) -> list[str]: ...
+    @property
+    def flaw(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What is proven of a model; epsilon is infinite where nothing is."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    cap: int | None = None
+    relation: str
+    sampler: str
+    method: str
+    accountants: Mapping[str, float | None]
+    certified: bool
+    seed: Any
+    sentence: str
+    assumptions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: PricedPlan, seed: int | None) -> Guarantee:
+        """The guarantee of a plan that was run with this seed, or with none."""
+        return cls(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            unit=plan.schema.unit,
+            cap=plan.schema.cap,
+            relation=plan.schema.relation,
+            sampler=plan.sampler,
+            method=plan.bounds["method"],
+            accountants={name: plan.bounds.get(name) for name in ("pld", "cf", "rdp")},
+            certified=seed is None and not plan.flaw,
+            seed=seed,
+            sentence=guarantee_sentence(plan, seed),
+            assumptions=assumptions(plan),
+        )
+
+    def json(self) -> dict[str, Any]:
+        """Plain values for `model.json`."""
+        entries = asdict(self) | {"assumptions": list(self.assumptions)}
+        entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
+        return {name: entry for name, entry in entries.items() if name != "cap" or entry is not None}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Guarantee:
+        """The guarantee that `json` wrote; anything else is refused with a sentence."""
+        where = "guarantee."
+        delta = _number(value, "delta", where)
+        if delta is None or not 0 <= delta < 1:
+            raise WrongInput(f"expected guarantee.delta in [0, 1), got {delta!r}")
+        epsilon = _number(value, "epsilon", where)
+        accountants = _entry(value, "accountants", dict, where)
+        return cls(
+            epsilon=math.inf if epsilon is None else epsilon,
+            delta=delta,
+            unit=_entry(value, "unit", str, where),
+            cap=_entry(value, "cap", int, where) if "cap" in value else None,
+            relation=_entry(value, "relation", str, where),
+            sampler=_entry(value, "sampler", str, where),
+            method=_entry(value, "method", str, where),
+            accountants={name: _number(accountants, name, "guarantee.accountants.") for name in accountants},
+            certified=_entry(value, "certified", bool, where),
+            seed=_entry(value, "seed", object, where),
+            sentence=_entry(value, "sentence", str, where),
+            assumptions=_entries(value, "assumptions", str, where),
+        )
+
+
+def guarantee_sentence(plan: PricedPlan, seed: int | None) -> str:
+    """What the guarantee means, in one plain sentence."""
+    schema = plan.schema
+    whom = {"row": "any one row", "label": "the label of any one row"}.get(
+        schema.unit, f"all rows of any one {schema.unit}"
+    )
+    verb = "was" if schema.unit in ("row", "label") else "were"
+    replaced = schema.relation == "replace_one" or schema.unit == "label"
+    change = f"{verb} replaced" if replaced else f"{verb} in the data or not"
+    start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
+    if plan.flaw:
+        start = f"NOT PRIVATE: {plan.flaw}. But for that, who"
+    return (
+        f"{start}ever sees this model learns little about whether {whom} {change}: "
+        f"no conclusion becomes more than {math.exp(min(plan.epsilon, 700.0)):.3g} times as likely "
+        f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta)."
+    )
+
+
+def assumptions(plan: PricedPlan) -> tuple[str, ...]:
+    """What the guarantee takes as public or trusted."""
+    public = [f"public: {fact}" for fact in plan.schema.assumed]
+    public.append("public: the schema, the declared number of rows and every setting in the plan")
+    if unit(plan.mechanism) == "label":
+        public.append("public: all features; only labels are protected")
+    return (*public, "trusted: this machine, its random generator, and double-precision arithmetic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedEvent:
+    """One event and its epsilon alone, where it is known."""
+
+    what: str
+    event: events.Event
+    epsilon: float | None
+
+    def json(self) -> dict[str, Any]:
+        """Plain values for `model.json`."""
+        return {"what": self.what, "event": events.to_json(self.event), "epsilon": self.epsilon}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> PricedEvent:
+        """The event that `json` wrote; anything else is refused with a sentence."""
+        return cls(
+            what=_entry(value, "what", str, "events."),
+            event=events.from_json(_entry(value, "event", dict, "events.")),
+            epsilon=_number(value, "epsilon", "events.") if "epsilon" in value else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """The hash of the entry that was charged, and the run it was charged for."""
+
+    entry: str | None
+    run: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelCard:
+    """All that a released model says of itself. `tensors` is the SHA-256 of `model.safetensors`."""
+
+    version: str
+    created: str
+    learner: str
+    settings: Mapping[str, Any]
+    plan: tuple[str, ...]
+    guarantee: Guarantee
+    events: tuple[PricedEvent, ...]
+    ledger: LedgerEntry
+    search: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema
+    features: tuple[dict[str, Any], ...]
+    architecture: dict[str, Any]
+    tensors: str = ""
+
+    @classmethod
+    def of(
+        cls, plan: PricedPlan, model: Model, entry: Entry, seed: int | None, search: Mapping[str, Any] | None = None
+    ) -> ModelCard:
+        """The card of a model that was trained by this plan and charged in this ledger entry."""
+        return cls(
+            version=__version__,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            learner=plan.learner,
+            settings=plain_settings(plan.settings),
+            plan=tuple(plan.sentences),
+            guarantee=Guarantee.of(plan, seed),
+            events=tuple(
+                PricedEvent(what=what, event=event, epsilon=accounting.epsilon(event, plan.delta))
+                for what, event in plan.parts
+            ),
+            ledger=LedgerEntry(entry=entry.hash, run=entry.run),
+            search=search or {},
+            schema=model.schema,
+            features=tuple(features.describe(feature) for feature in model.features),
+            architecture=model.architecture,
+            tensors=hashlib.sha256(model.tensor_bytes()).hexdigest(),
+        )
+
+    def json(self) -> dict[str, Any]:
+        """The entries of `model.json`, in their order."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "created": self.created,
+            "learner": self.learner,
+            "settings": dict(self.settings),
+            "plan": list(self.plan),
+            "guarantee": self.guarantee.json(),
+            "events": [part.json() for part in self.events],
+            "ledger": asdict(self.ledger),
+            **({"search": dict(self.search)} if self.search else {}),
+            "schema": self.schema.json(),
+            "features": list(self.features),
+            "architecture": self.architecture,
+            "tensors": self.tensors,
+        }
+
+    def content(self) -> bytes:
+        """The bytes of `model.json`."""
+        return json.dumps(self.json(), indent=1, allow_nan=False).encode()
+
+    @classmethod
+    def read(cls, folder: str | Path, name: str = NAME) -> ModelCard:
+        """The card in a model folder; a damaged or foreign one is refused with a sentence."""
+        path = Path(folder) / name
+        if not path.is_file():
+            raise WrongInput(f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`")
+        try:
+            value = json.loads(path.read_bytes().decode("utf-8"))
+        except OSError as problem:
+            raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
+        except (ValueError, RecursionError):
+            raise WrongInput(
+                f"{NAME} is damaged: expected one JSON object as fit wrote it; restore the folder"
+            ) from None
+        return cls.from_json(value)
+
+    @classmethod
+    def from_json(cls, value: Any) -> ModelCard:
+        """The card that `json` wrote; what the format does not name is left out, anything missing is refused."""
+        try:
+            _expect_shallow(value)
+            return cls._from_json(value)
+        except WrongInput as problem:
+            sentence = " ".join(str(problem).split())
+            raise WrongInput(f"{NAME}: {sentence:.400}") from None
+        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+            # Events and schema check values, not every hostile type that could stand in their place.
+            raise WrongInput(f"{NAME}: expected the entries that fit writes, got others") from None
+
+    @classmethod
+    def _from_json(cls, value: Any) -> ModelCard:
+        if not isinstance(value, dict):
+            raise WrongInput(f"expected an object with the facts of a model, got {value!r:.80}")
+        version = value.get("format")
+        if isinstance(version, bool) or version != FORMAT:
+            raise WrongInput(f"expected format {FORMAT}, got {version!r:.80}; use a matching privaware")
+        ledger = _entry(value, "ledger", dict)
+        return cls(
+            version=_entry(value, "version", str),
+            created=_entry(value, "created", str),
+            learner=_entry(value, "learner", str),
+            settings=_entry(value, "settings", dict),
+            plan=_entries(value, "plan", str),
+            guarantee=Guarantee.from_json(_entry(value, "guarantee", dict)),
+            events=tuple(PricedEvent.from_json(part) for part in _entries(value, "events", dict)),
+            ledger=LedgerEntry(entry=_entry(ledger, "entry", str, "ledger.", null=True), run=_text(ledger.get("run"))),
+            search=_entry(value, "search", dict) if "search" in value else {},
+            schema=Schema.from_json(_entry(value, "schema", dict)),
+            features=_entries(value, "features", dict),
+            architecture=_entry(value, "architecture", dict),
+            tensors=_text(value.get("tensors")) or "",
+        )
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain values."""
+    return {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in settings.items()
+    }
+
+
+_KINDS: dict[type, str] = {str: "text", dict: "objects", list: "a list", bool: "true or false", int: "a whole number"}
+
+
+def _entry(value: dict[str, Any], name: str, kind: type, where: str = "", null: bool = False) -> Any:
+    if name not in value:
+        raise WrongInput(f"expected an entry '{where}{name}', got none; take a fresh copy")
+    entry = value[name]
+    if not (isinstance(entry, kind) or (null and entry is None)):
+        raise WrongInput(f"expected {where}{name} as {_KINDS[kind]}, got {entry!r:.80}")
+    return entry
+
+
+def _entries(value: dict[str, Any], name: str, kind: type, where: str = "") -> tuple[Any, ...]:
+    entries = _entry(value, name, list, where)
+    for entry in entries:
+        if not isinstance(entry, kind):
+            raise WrongInput(f"expected {where}{name} as a list of {_KINDS[kind]}, got {entry!r:.80}")
+    return tuple(entries)
+
+
+def _number(value: dict[str, Any], name: str, where: str) -> float | None:
+    """A number that is at least 0, perhaps infinite, or nothing."""
+    entry = _entry(value, name, object, where)
+    if entry is None:
+        return None
+    if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not entry >= 0:
+        raise WrongInput(f"expected {where}{name} as a number >= 0 or null, got {entry!r:.80}")
+    return float(entry)
+
+
+def _text(entry: Any) -> str | None:
+    return entry if isinstance(entry, str) else None
+
+
+def _expect_shallow(value: Any, depth: int = 0) -> None:
+    if depth > DEEPEST:
+        raise WrongInput(f"expected at most {DEEPEST} nested levels, got more")
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for item in inner:
+        _expect_shallow(item, depth + 1)
