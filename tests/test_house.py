@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
     {"_version", "errors"},
+    {"_validate", "_files"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},
     {"data"},

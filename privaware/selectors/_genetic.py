@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privaware.errors import WrongInput, expect_counts, expect_shares
+from privaware._validate import expect_count, expect_fraction
+from privaware.errors import WrongInput
 
 Fitness = Callable[[np.ndarray], np.ndarray]
 
@@ -73,13 +74,14 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
 
 def expect_rates(name: str, keep: float, crossover: float, mutation: float) -> None:
     """Shares of parents and children."""
-    expect_shares(name, keep=keep, crossover=crossover, mutation=mutation)
+    expect_fraction(name, keep=keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")
 
 
 def expect_search(name: str, columns: int | None, population: int, generations: int) -> None:
     """Whole numbers of at least 1 and a population that can breed."""
-    expect_counts(name, columns=columns, population=population, generations=generations)
+    expect_count(name, optional=True, columns=columns)
+    expect_count(name, population=population, generations=generations)
     if population < 2:
         raise WrongInput(f"{name}: expected population as a whole number >= 2, got {population!r}")

@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import expect_counts
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -51,7 +51,7 @@ class CfsGa:
     def __post_init__(self) -> None:
         expect_search("cfs_ga", self.columns, self.population, self.generations)
         expect_rates("cfs_ga", self.keep, self.crossover, self.mutation)
-        expect_counts("cfs_ga", bins=self.bins)
+        expect_count("cfs_ga", bins=self.bins)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         slots(schema, self.bins)

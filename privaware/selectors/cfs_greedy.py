@@ -26,8 +26,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import expect_counts
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -47,7 +47,8 @@ class CfsGreedy:
     bins: int = 8
 
     def __post_init__(self) -> None:
-        expect_counts("cfs_greedy", columns=self.columns, bins=self.bins)
+        expect_count("cfs_greedy", optional=True, columns=self.columns)
+        expect_count("cfs_greedy", bins=self.bins)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         slots(schema, self.bins)

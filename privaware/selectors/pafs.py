@@ -36,8 +36,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privaware import accounting
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput, expect_counts
+from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
@@ -71,7 +72,7 @@ class Pafs:
     def __post_init__(self) -> None:
         expect_search("pafs", self.columns, self.population, self.generations)
         expect_rates("pafs", self.keep, self.crossover, self.mutation)
-        expect_counts("pafs", models=self.models)
+        expect_count("pafs", optional=True, models=self.models)
         if isinstance(self.held_out, bool) or not 0.01 <= self.held_out <= 0.99:
             raise WrongInput(f"pafs: expected held_out from 0.01 to 0.99, got {self.held_out!r:.80}")
 

@@ -30,8 +30,9 @@ from typing import Any
 import numpy as np
 
 from privaware import features as transformations
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput, expect_counts
+from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Unproven
 from privaware.features.onehot import OneHot
 from privaware.features.project import Project
@@ -52,7 +53,7 @@ class Pca:
     features: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        expect_counts("pca", components=self.components)
+        expect_count("pca", components=self.components)
         if isinstance(self.norm, bool) or not 1e-9 <= self.norm <= 1e9:
             raise WrongInput(f"pca: expected norm from 1e-9 to 1e9, got {self.norm!r:.80}")
 

@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import expect_counts
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -36,7 +36,7 @@ class Random:
     columns: int | None = None
 
     def __post_init__(self) -> None:
-        expect_counts("random", columns=self.columns)
+        expect_count("random", optional=True, columns=self.columns)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING

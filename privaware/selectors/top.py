@@ -26,8 +26,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import expect_counts
 from privaware.events import Event, Pure
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -46,7 +46,7 @@ class Top:
     bins: int = 8
 
     def __post_init__(self) -> None:
-        expect_counts("top", columns=self.columns, bins=self.bins)
+        expect_count("top", columns=self.columns, bins=self.bins)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         slots(schema, self.bins)

@@ -35,8 +35,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput, expect_counts
+from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.onehot import OneHot
 from privaware.model import scaled
@@ -66,7 +67,8 @@ class Worth:
     bins: int = 8
 
     def __post_init__(self) -> None:
-        expect_counts("worth", columns=self.columns, bins=self.bins)
+        expect_count("worth", optional=True, columns=self.columns)
+        expect_count("worth", bins=self.bins)
         for name in ("model_noise", "ridge"):
             value = getattr(self, name)
             if isinstance(value, bool) or not 1e-9 <= value <= 1e9:

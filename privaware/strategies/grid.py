@@ -18,7 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput, expect_counts
+from privaware._validate import expect_count
+from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Point, Space
 from privaware.strategies._strategy import Ask, Keeping, Round
@@ -37,7 +38,7 @@ class Grid:
     trials: int | None = None
 
     def __post_init__(self) -> None:
-        expect_counts("grid", trials=self.trials)
+        expect_count("grid", optional=True, trials=self.trials)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         return (Round(count=len(self._points(space))),)

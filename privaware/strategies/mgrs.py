@@ -21,7 +21,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput, expect_counts, expect_shares
+from privaware._validate import expect_count, expect_fraction
+from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Space
 from privaware.strategies._strategy import Ask, Keeping, Law, Round
@@ -44,9 +45,9 @@ class Mgrs:
             raise WrongInput(f"mgrs: expected generations as a list of counts, got {self.generations!r}")
         object.__setattr__(self, "generations", tuple(self.generations))
         for count in self.generations:
-            expect_counts("mgrs", generations=count)
-        expect_counts("mgrs", trials=self.trials)
-        expect_shares("mgrs", mutation=self.mutation)
+            expect_count("mgrs", generations=count)
+        expect_count("mgrs", optional=True, trials=self.trials)
+        expect_fraction("mgrs", mutation=self.mutation)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         scale = 1.0 if self.trials is None else self.trials / sum(self.generations)

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput, expect_counts
+from privaware._validate import expect_count
+from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Point, Space
 from privaware.strategies._strategy import Ask, Keeping, Round, Trial
@@ -40,7 +41,7 @@ class Optuna:
     sampler: str = "TPESampler"
 
     def __post_init__(self) -> None:
-        expect_counts("optuna", trials=self.trials, batch=self.batch)
+        expect_count("optuna", trials=self.trials, batch=self.batch)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         self._sampler(0)

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import expect_counts, expect_shares
+from privaware._validate import expect_count, expect_fraction
 from privaware.events import Event
 from privaware.models.spaces import Point, Space, key
 from privaware.strategies._strategy import Ask, Keeping, Round, Trial
@@ -51,8 +51,9 @@ class Paas:
     mutation: float = 0.2
 
     def __post_init__(self) -> None:
-        expect_counts("paas", generations=self.generations, population=self.population, trials=self.trials)
-        expect_shares("paas", keep=self.keep, spare=self.spare, mutation=self.mutation)
+        expect_count("paas", generations=self.generations, population=self.population)
+        expect_count("paas", optional=True, trials=self.trials)
+        expect_fraction("paas", keep=self.keep, spare=self.spare, mutation=self.mutation)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         born = self.population - self.parents(self.population)

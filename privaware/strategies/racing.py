@@ -24,7 +24,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.errors import WrongInput, expect_counts
+from privaware._validate import expect_count
+from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Space
 from privaware.strategies._strategy import Ask, Keeping, Round, Trial
@@ -43,7 +44,8 @@ class Racing:
     faster: int = 2
 
     def __post_init__(self) -> None:
-        expect_counts("racing", candidates=self.candidates, trials=self.trials)
+        expect_count("racing", candidates=self.candidates)
+        expect_count("racing", optional=True, trials=self.trials)
         if isinstance(self.faster, bool) or not isinstance(self.faster, int) or self.faster < 2:
             raise WrongInput(f"racing: expected faster as a whole number >= 2, got {self.faster!r}")
 

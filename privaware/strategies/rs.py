@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from privaware import accounting
-from privaware.errors import expect_counts, expect_shares
+from privaware._validate import expect_count, expect_fraction
 from privaware.events import Event
 from privaware.models.spaces import Space
 from privaware.strategies._strategy import Ask, Keeping, Law, Round
@@ -50,8 +50,8 @@ class Rs:
     top: float = 0.1
 
     def __post_init__(self) -> None:
-        expect_counts("rs", trials=self.trials)
-        expect_shares("rs", chance=self.chance, top=self.top)
+        expect_count("rs", optional=True, trials=self.trials)
+        expect_fraction("rs", chance=self.chance, top=self.top)
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         if self.trials is not None:

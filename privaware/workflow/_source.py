@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
+from privaware._validate import expect_count
 from privaware.data import Data, Raw, draft, read
-from privaware.errors import WrongInput, expect_counts
+from privaware.errors import WrongInput
 from privaware.mechanism import unit as protected
 from privaware.schema import Schema
 
@@ -62,7 +63,7 @@ def resolve(
 
     For a `dry` run the public rows of built-in data are only counted.
     """
-    expect_counts("the unit", cap=cap)
+    expect_count("the unit", cap=cap)
     how = {"schema": schema, "accept": accept, "private": private, "confirm": confirm}
     if _is_builtin(data):
         return _builtin(data, target, task, unit, learner, how["schema"], dry)

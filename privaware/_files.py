@@ -1,0 +1,99 @@
+"""Files of our own: written completely or not at all, locked between processes, and where the cache is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["atomic_file", "atomic_write", "cache_folder", "locked"]
+
+LOCKS_FOLDERS = os.name == "posix"
+"""Whether the system can lock a folder itself."""
+
+
+def cache_folder() -> Path:
+    """The folder for downloads and calibrated noise: `$PRIVAWARE_CACHE`, or the platform's cache of this user."""
+    if named := os.environ.get("PRIVAWARE_CACHE"):
+        return Path(named)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("privaware", appauthor=False)
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:
+    """Replaces the file with `content`; a crash leaves the old or the new one. A link is replaced, not followed."""
+    with atomic_file(path, mode=mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write into that takes the name `path` when the block ends well, flushed to disk before.
+
+    Until then it is called `path` with `.partial` behind it. `mode` 0o600 keeps it from other users.
+    """
+    place = Path(path)
+    partial = place.with_name(f"{place.name}.partial")
+    partial.unlink(missing_ok=True)
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, place)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Makes the folder if there is none and holds it for this process until the block or the process ends.
+
+    Where another process holds it, `BlockingIOError`. On POSIX the folder itself is locked and no file is left
+    behind; elsewhere a folder cannot be, so a file beside it is.
+    """
+    place = Path(folder)
+    if LOCKS_FOLDERS:
+        handle = _lock_folder(place)
+        try:
+            yield
+        finally:
+            os.close(handle)
+        return
+    from filelock import FileLock, Timeout
+
+    place.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place.absolute().with_name(f".{place.name}.lock"), blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BlockingIOError(f"{place} is locked by another process") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _lock_folder(place: Path) -> int:
+    from filelock import lock_descriptor
+
+    while True:
+        place.mkdir(parents=True, exist_ok=True)
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            if not lock_descriptor(handle, blocking=False):
+                raise BlockingIOError(f"{place} is locked by another process")
+            if os.path.samestat(os.fstat(handle), os.stat(place)):
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # its last holder removed the folder in between: make it anew

@@ -1,0 +1,118 @@
+"""Checks of settings: each passes or raises `WrongInput` with what was expected and what came.
+
+`who` opens the message and may be empty; settings are given by their name:
+
+>>> expect_count("dpsgd", steps=100)
+>>> expect_in("dpsgd", "(0, 1]", rate=1.5)
+Traceback (most recent call last):
+privaware.errors.WrongInput: dpsgd: expected rate in (0, 1], got 1.5
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from privaware.errors import WrongInput
+
+__all__ = [
+    "expect",
+    "expect_between",
+    "expect_count",
+    "expect_finite",
+    "expect_fraction",
+    "expect_in",
+    "expect_nonnegative",
+    "expect_one_of",
+    "expect_positive",
+    "shown",
+]
+
+
+def shown(value: Any) -> str:
+    """A value in a message: one line, never long."""
+    try:
+        text = repr(value)
+    except ValueError:  # whole numbers of thousands of digits have no repr
+        return "a number of thousands of digits"
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def expect(good: object, who: str, expected: str, value: Any) -> None:
+    """The general form, for what none of the others says."""
+    if not good:
+        raise WrongInput(f"{who}{': ' if who else ''}expected {expected}, got {shown(value)}")
+
+
+def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
+    """Whole numbers of at least `least`; `optional` ones may be None."""
+    for name, value in settings.items():
+        good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+        expect(good or (optional and value is None), who, f"{name} as a whole number >= {least}", value)
+
+
+def expect_positive(who: str, /, **settings: Any) -> None:
+    """Finite numbers above 0."""
+    for name, value in settings.items():
+        expect(_finite(value) and value > 0, who, f"{name} > 0", value)
+
+
+def expect_nonnegative(who: str, /, **settings: Any) -> None:
+    """Finite numbers of at least 0."""
+    for name, value in settings.items():
+        expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
+
+
+def expect_finite(who: str, /, **settings: Any) -> None:
+    """Numbers, neither infinite nor NaN."""
+    for name, value in settings.items():
+        expect(_finite(value), who, f"{name} as a finite number", value)
+
+
+def expect_fraction(who: str, /, **settings: Any) -> None:
+    """Numbers from 0 to 1, both included."""
+    expect_in(who, "[0, 1]", **settings)
+
+
+def expect_in(who: str, interval: str, /, **settings: Any) -> None:
+    """Numbers in an interval as mathematics writes it: `(0, 1]` is above 0 and at most 1."""
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    for name, value in settings.items():
+        good = (
+            _finite(value)
+            and (low <= value if interval[0] == "[" else low < value)
+            and (value <= high if interval[-1] == "]" else value < high)
+        )
+        expect(good, who, f"{name} in {interval}", value)
+
+
+def expect_between(who: str, low: float, high: float, /, **settings: Any) -> None:
+    """Numbers from `low` to `high`, both included.
+
+    >>> expect_between("linear", 1e-9, 1e9, norm=0)
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: linear: expected norm from 1e-09 to 1e+09, got 0
+    """
+    for name, value in settings.items():
+        expect(_finite(value) and low <= value <= high, who, f"{name} from {low:g} to {high:g}", value)
+
+
+def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
+    """Values among a few.
+
+    >>> expect_one_of("fit", ("row", "label"), unit="person")
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: fit: expected unit among row, label, got 'person'
+    """
+    listed = list(choices)
+    for name, value in settings.items():
+        expect(value in listed, who, f"{name} among {', '.join(map(str, listed))}", value)
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
