@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from privaware.cli import _charged, _free
+from privaware.cli import _charged, _free, reproduce
 
 app = typer.Typer(
     name="privaware",
@@ -17,3 +17,4 @@ app = typer.Typer(
 )
 app.add_typer(_charged.verbs)
 app.add_typer(_free.verbs)
+app.add_typer(reproduce.verbs)

@@ -1,0 +1,68 @@
+"""`privaware reproduce`: the papers' tables and figures, listed and run again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._words import say, show
+
+verbs = typer.Typer()
+
+
+@verbs.command(epilog="Example: privaware reproduce bao/table1/fcn/mnist --scale quick --out table1")
+def reproduce(
+    item: Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")] = None,
+    list_items: Annotated[bool, typer.Option("--list", help="What there is, measured or open.")] = False,
+    scale: Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")] = "quick",
+    out: Annotated[Path, typer.Option(help="A folder of finished cells; the same one resumes.")] = Path("reproduced"),
+    device: o.DEVICE = "cpu",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which no cell begins.")] = None,
+    ray: Annotated[str | None, typer.Option(help="The address of a Ray cluster, or auto.")] = None,
+    prices: Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")] = False,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Run a table or figure of a paper again, and show it beside the published numbers."""
+    from privaware import papers
+    from privaware.errors import WrongInput
+    from privaware.papers import _runner
+
+    chosen = papers.items() if item is None else papers.matching(item)
+    if list_items:
+        words = [f"{one.status:9} {one.id:44} {one.title}" for one in chosen]
+        show({"items": [one.json() for one in chosen]}, words, json)
+        return
+    if prices:
+        count = _runner.record_prices(chosen, say)
+        show({"prices": count}, [f"{count} prices recorded"], json)
+        return
+    if item is None or scale not in ("quick", "full"):
+        raise WrongInput(f"expected PAPER/ITEM and --scale quick or full, got {item!r} and {scale!r}; see --list")
+    began = time.monotonic()
+    limit = float("inf") if time_limit is None else time_limit
+    rows = []
+    for one in _runnable(chosen, scale):
+        place = _runner.RunPlace(device=device, limit=limit - (time.monotonic() - began), ray=ray)
+        rows += _runner.measured(one, out, scale=scale, place=place, say=say)
+    seconds = round(time.monotonic() - began, 1)
+    facts = {"rows": rows, "item": item, "scale": scale, "out": str(out), "seconds": seconds}
+    show(facts, [_line(row) for row in rows], json)
+
+
+def _runnable(chosen: list[Any], scale: str) -> list[Any]:
+    """Those that can be run at this scale; a single one is kept, so that the runner says why it cannot."""
+    return chosen if len(chosen) == 1 else [one for one in chosen if one.runnable and one.cells(scale)]
+
+
+def _line(row: dict[str, Any]) -> str:
+    labels = [str(value) for key, value in row.items() if key not in LEFT_OUT and value is not None]
+    measured = "nothing" if row["measured"] is None else f"{row['measured']:.4g}"
+    return f"{' '.join(labels)}: measured {measured}, published {row.get('published_text') or row['published'] or '-'}"
+
+
+LEFT_OUT = ("published", "measured", "spread", "repeats", "values", "published_text")

@@ -1,0 +1,75 @@
+"""Noise multipliers of a paper's items, computed where the accountants are and only looked up elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from privaware.errors import WrongInput
+
+__all__ = ["Prices", "rdp_epsilon"]
+
+FOLDER = Path(__file__).with_name("prices")
+
+
+@dataclass
+class Prices:
+    """One JSON file of numbers a paper. What it lacks is computed here, and with `record` written down.
+
+    A machine without the accountants (the package dp-accounting) only looks numbers up.
+    """
+
+    paper: str
+    record: bool = False
+    known: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path.exists():
+            self.known = {**json.loads(self.path.read_text()), **self.known}
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.paper}.json"
+
+    def noise(self, rate: float, steps: int, epsilon: float, conversion: str = "rdp") -> float:
+        """The least noise multiplier of `steps` Poisson-sampled Gaussian steps, as the paper's accountant counts."""
+        key = f"{rate:.6g} x {steps}: {epsilon:.6g} by {conversion}"
+        return self.look_up(key, lambda: _least_noise(rate, steps, epsilon, conversion))
+
+    def look_up(self, key: str, compute: Callable[[], float]) -> float:
+        """The number called `key`, or what `compute` gives."""
+        if key not in self.known:
+            try:
+                self.known[key] = compute()
+            except ImportError as problem:
+                raise WrongInput(
+                    f"no price for {key!r}, and it cannot be computed here ({problem}); where the accountants are "
+                    f"installed run `privaware reproduce {self.paper} --prices`"
+                ) from None
+            if self.record:
+                self.path.write_text(json.dumps(dict(sorted(self.known.items())), indent=1) + "\n")
+        return self.known[key]
+
+
+def rdp_epsilon(rate: float, steps: int, noise: float, conversion: str = "rdp", delta: float = 1e-5) -> float:
+    """Epsilon by Renyi divergences: `rdp` is the improved conversion with TensorFlow Privacy's orders (Bao et al.),
+    `classic` the older one with the orders of Opacus 0.13 (Tramer and Boneh)."""
+    from privaware.accounting import OPACUS_ORDERS, TENSORFLOW_ORDERS, _rdp
+    from privaware.accounting._terms import alternatives, flatten
+    from privaware.events import Gaussian
+
+    [event] = alternatives(steps * Gaussian(noise=noise).sampled(rate=rate))
+    classic = conversion == "classic"
+    orders = OPACUS_ORDERS if classic else TENSORFLOW_ORDERS
+    return _rdp.epsilon(flatten(event, None), delta, orders, classic=classic)  # type: ignore[arg-type]
+
+
+def _least_noise(rate: float, steps: int, epsilon: float, conversion: str) -> float:
+    low, high = 1e-6, 1e5
+    while high / low > 1 + 1e-6:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if rdp_epsilon(rate, steps, middle, conversion) > epsilon else (low, middle)
+    return high
