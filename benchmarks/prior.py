@@ -25,8 +25,8 @@ import torch
 
 from privaware.errors import WrongInput
 from privaware.features import _depths, _pretrain, _synthetic, _views, _whitening
-from privaware.features._pretrain import Pretraining, Recipe
-from privaware.features._weights import measure, measure_scattering, save
+from privaware.features._prior_simclr import Pretraining, Recipe
+from privaware.features._prior_weights import measure, measure_scattering, save
 from privaware.features.prior import Prior
 
 BEGAN = time.perf_counter()

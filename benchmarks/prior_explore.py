@@ -24,11 +24,11 @@ from torch.nn import functional
 
 from benchmarks.prior_heads import APART, Head, scores, spread
 from privaware import datasets
-from privaware.features._depths import pooled, prepared
-from privaware.features._pretrain import Recipe
-from privaware.features._scattered import scatter
-from privaware.features._weights import load
-from privaware.features._whitening import Statistics
+from privaware.features._prior_maps import pooled, prepared
+from privaware.features._prior_simclr import Recipe
+from privaware.features._prior_scattering import scatter
+from privaware.features._prior_weights import load
+from privaware.features._prior_whitening import Statistics
 
 ALL = (0, 1, 2, 3, 4, 5)
 POOL = 4

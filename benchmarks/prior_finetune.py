@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from privaware import datasets, models
 from privaware.descent import Descent, Poisson, flat, momentum, tail
-from privaware.features._weights import load
+from privaware.features._prior_weights import load
 from privaware.features.prior import SHIPPED
 from privaware.noise import Rng
 

@@ -7,7 +7,7 @@ reader says in one sentence which column and row does not.
 """
 
 from privaware.data._draft import draft
-from privaware.data._raw import Raw, read
-from privaware.data._rows import Data
+from privaware.data._read import Raw, read
+from privaware.data._data import Data
 
 __all__ = ["Data", "Raw", "draft", "read"]

@@ -11,7 +11,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from privaware.descent._convolution import sum_copies
 from privaware.descent._shares import Rows
-from privaware.models import _cell
+from privaware.models import _dpnas_cell
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["cell"]
 
 
-def cell(stack: Stack, graph: _cell.Graph) -> Callable[[Tensor, Sequence[_cell.Edge]], Tensor]:
-    """What stands in for `graph.summed`; without kernels the layers follow their own rules."""
+def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
+    """What stands in for `graph.node_outputs`; without kernels the layers follow their own rules."""
 
-    def summed(first: Tensor, edges: Sequence[_cell.Edge]) -> Tensor:
+    def summed(first: Tensor, edges: Sequence[_dpnas_cell.Edge]) -> Tensor:
         from privaware.descent._layers import rows_first
 
-        made = _cell.steps(first, edges)
+        made = _dpnas_cell.kernel_calls(first, edges)
         if made is None:
-            return _cell.separately(first, edges, graph.nodes)
+            return _dpnas_cell.run_layers(first, edges, graph.nodes)
         rows_first(first, stack.rows)
         found = [stack.of(step.conv.weight) for step in made if step.conv is not None]
         weights = [weight for _, weight in found if weight is not None]
         leaves = [_leaf(stack, name, weight, first) for name, weight in found]
-        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, graph.stored, *leaves)
+        out: Tensor = _Summed.apply(first, made, graph.nodes, weights, graph.node_dtype, *leaves)
         return out
 
     return summed
@@ -60,13 +60,13 @@ class _Summed(torch.autograd.Function):
     def forward(
         ctx: Any,
         first: Tensor,
-        made: list[_cell.Step],
+        made: list[_dpnas_cell.KernelCall],
         nodes: int,
         weights: list[Tensor],
         stored: torch.dtype,
         *leaves: Tensor | None,
     ) -> Tensor:
-        out, kept = _cell.forward(first, made, nodes, weights, stored, keep=True)
+        out, kept = _dpnas_cell.run_kernels(first, made, nodes, weights, stored, keep=True)
         ctx.made, ctx.weights = made, weights
         ctx.shapes = [None if leaf is None else leaf.shape for leaf in leaves]
         ctx.save_for_backward(first, out, *kept)
@@ -76,7 +76,7 @@ class _Summed(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         first, out, *kept = ctx.saved_tensors
         given = (first, out, gradient.contiguous(), ctx.made, kept, ctx.weights)
-        back, found = _cell.backward(*given)
+        back, found = _dpnas_cell.run_kernels_backward(*given)
         pairs = zip(found, ctx.shapes, strict=True)
         by_leaves = (None if s is None else w.view(s) for w, s in pairs)
         return None if back is None else back.to(first.dtype), None, None, None, None, *by_leaves

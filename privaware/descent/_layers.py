@@ -22,7 +22,7 @@ from privaware.descent._shares import Beside, Outer, Rows
 from privaware.descent._standardised import standardised
 from privaware.descent._widths import Choice, choose
 from privaware.errors import Refused
-from privaware.models._cell import Graph
+from privaware.models._dpnas_cell import CellGraph
 
 if TYPE_CHECKING:
     from privaware.descent._stack import Stack
@@ -68,8 +68,8 @@ def install(stack: Stack, whole: bool, watch: Sequence[str] = ()) -> dict[str, s
         elif rule is None and not whole and not _own(module):
             for child, part in module.named_children():
                 visit(part, f"{name}.{child}" if name else child)
-            if isinstance(module, Graph):
-                module.summed = cell(stack, module)  # type: ignore[method-assign, assignment]
+            if isinstance(module, CellGraph):
+                module.node_outputs = cell(stack, module)  # type: ignore[method-assign, assignment]
             return
         module.forward = (rule or general)(stack, module)  # type: ignore[method-assign]
         found[name] = type(module).__name__ + ("" if rule else " (materialised)")

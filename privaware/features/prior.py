@@ -31,8 +31,8 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.features._weights import Stored
-    from privaware.features._whitening import Whitening
+    from privaware.features._prior_weights import Stored
+    from privaware.features._prior_whitening import Whitening
 
 __all__ = ["Prior"]
 
@@ -97,7 +97,7 @@ class Prior:
         import torch
         from torch.nn import functional
 
-        from privaware.features._depths import prepared
+        from privaware.features._prior_maps import prepared
 
         own, beside = self.columns(device), self._beside(str(device))
 
@@ -116,7 +116,7 @@ class Prior:
         """What the network says of a batch of prepared images, before any length is set."""
         import torch
 
-        from privaware.features._depths import pooled
+        from privaware.features._prior_maps import pooled
 
         self.width()  # refuses depths that are not there
         network = _stored(self._file, str(device)).network
@@ -132,7 +132,7 @@ class Prior:
         """Whitened scattering of prepared images, where it is wanted."""
         if not self.scatter:
             return None
-        from privaware.features._scattered import scatter
+        from privaware.features._prior_scattering import scatter
 
         run = scatter(device)
         whitening = _scattering(self._file, self.whiten, device)
@@ -146,8 +146,8 @@ class Prior:
 
     def width(self, schema: Schema | None = None) -> int:
         """How many entries a row has."""
-        from privaware.features._depths import channels_at
-        from privaware.features._scattered import COLUMNS
+        from privaware.features._prior_maps import channels_at
+        from privaware.features._prior_scattering import COLUMNS
 
         depth, width = (16, 4) if self.weights is None else _stored(self._file, "cpu").shape
         channels = channels_at(depth, width)
@@ -172,7 +172,7 @@ class Prior:
 
 @lru_cache(maxsize=4)
 def _stored(file: str, device: str) -> Stored:
-    from privaware.features._weights import load
+    from privaware.features._prior_weights import load
 
     return load(file, device)
 

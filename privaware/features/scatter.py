@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.features._cascade import Bank, Dense, Fourier, Scratch
+from privaware.features._scattering import Bank, Dense, Fourier, Scratch
 from privaware.schema import Schema
 
 if TYPE_CHECKING:

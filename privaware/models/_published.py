@@ -1,4 +1,4 @@
-"""The networks that the papers name, with their exact numbers of parameters: one table for tests and lists.
+"""The networks that the papers print, with their exact numbers of parameters.
 
 >>> network = named()["bao.fcn.cifar10.19914"]
 >>> network.parameters, network.source
@@ -8,18 +8,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.models import _published_bao, _published_images
+from privaware.models import (
+    _published_bao,
+    _published_dpmlbench,
+    _published_dpnas,
+    _published_tramer_boneh,
+    _published_wrn,
+)
+from privaware.models._published_row import Row
 
 __all__ = ["Published", "named"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A network of a paper: how to build it, its number of parameters, where it stands, what to know about it."""
+    """A network of a paper: its description, its number of parameters, where it is printed, and a note."""
 
     description: dict[str, Any]
     parameters: int
@@ -29,16 +35,10 @@ class Published:
 
 def named() -> dict[str, Published]:
     """Every published network by name: paper, family, data, number of parameters."""
-    table: dict[str, Published] = {}
-    for rows in (_published_bao.ROWS, _published_images.ROWS):
-        table.update(_entries(rows))
-    return table
+    papers = (_published_bao, _published_tramer_boneh, _published_dpmlbench, _published_dpnas, _published_wrn)
+    return {f"{row[0]}.{row[1]}": _entry(row) for paper in papers for row in paper.ROWS}
 
 
-def _entries(rows: Iterable[tuple[str, int, str, dict[str, Any], str]]) -> dict[str, Published]:
-    return {
-        f"{prefix}.{parameters}": Published(
-            description=copy.deepcopy(description), parameters=parameters, source=source, note=note
-        )
-        for prefix, parameters, source, description, note in rows
-    }
+def _entry(row: Row) -> Published:
+    _, parameters, source, description, note = row
+    return Published(description=copy.deepcopy(description), parameters=parameters, source=source, note=note)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ROWS"]
+from privaware.models._published_row import COLOUR, GREY, MNIST, Row
 
-Row = tuple[str, int, str, dict[str, Any], str]
+__all__ = ["ROWS"]
 
 
 def fcn(*widths: int, dropout: float = 0.2) -> dict[str, Any]:
@@ -15,15 +15,12 @@ def fcn(*widths: int, dropout: float = 0.2) -> dict[str, Any]:
 
 
 def cnn(inputs: list[int], filters: list[int], hidden: list[int], **more: Any) -> dict[str, Any]:
-    given = {"inputs": inputs, "filters": filters, "hidden": hidden, "outputs": 10}
-    return {"name": "cnn", **given, **more}
+    return {"name": "cnn", "inputs": inputs, "filters": filters, "hidden": hidden, "outputs": 10, **more}
 
 
 def lstm(units: int, hidden: int, dropout: float = 0.2) -> dict[str, Any]:
     return {"name": "lstm", "units": units, "hidden": [hidden], "outputs": 2, "dropout": dropout}
 
-
-MNIST, GREY, COLOUR = [1, 28, 28], [1, 32, 32], [3, 32, 32]
 
 DERIVED = "Not in the paper's appendix: layers inferred from the number of parameters."
 INFERRED = "Not in the paper's appendix: 64 inputs are inferred from the count, the text says 300."

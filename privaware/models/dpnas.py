@@ -1,15 +1,15 @@
-"""The network of DPNAS built from a given cell: a stem, three times a cell and a pool, and a dense head.
+"""The network of DPNAS for one cell: a stem, three stages of a cell and a pool, and a dense head.
 
 A cell is a fully connected graph of five nodes behind an entry (a 1 x 1 convolution). Each of its 15 edges, in the
 order (0,1), (0,2), (1,2), (0,3), ... (4,5), carries one of ten operations, by name or by number: zero, max_pool,
 average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu, tanh, linear,
-hardtanh or sigmoid. A node is the sum of its edges, the cell's output all nodes side by side; every stage has the
+hardtanh or sigmoid. A node is the sum of its edges, the cell's output all nodes concatenated; every stage has the
 same cell.
 
 Paper: Cheng et al., DPNAS. That the convolutions are depth-wise is not said in the paper; it is the only reading that
 gives the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools are 2 x 2 as in the authors' code; the paper
 says 3 x 3.
-Privacy: none of its own; no layer mixes rows. A cell that was searched on private rows has a price of its own.
+Privacy: no cost of its own; no layer mixes rows. Searching a cell on private rows has its own cost.
 Use when: rows are images of 28 x 28 or 32 x 32 and a cell is known.
 
 >>> from privaware.models import count
@@ -66,14 +66,14 @@ class Dpnas(Image):
 
         from torch import nn
 
-        from privaware.models._cell import Halved
+        from privaware.models._dpnas_cell import MaxPool2x2
         from privaware.models._layers import he_normal, pool
 
         stages: list[nn.Module] = []
         entering = self.channels[0]
         for channels in self.channels:
-            halved = Halved() if self.pooling == "max" else pool(self.pooling, 2, 2)
-            stages += [self._cell(entering, channels), halved]
+            halving = MaxPool2x2() if self.pooling == "max" else pool(self.pooling, 2, 2)
+            stages += [self._cell(entering, channels), halving]
             entering = channels * _nodes(self.cell)
         _, height, width = self.inputs
         left = (height >> len(self.channels)) * (width >> len(self.channels))
@@ -91,17 +91,17 @@ class Dpnas(Image):
         he_normal(network)
         return network
 
-    def _conv(self, channels: int, filters: int, kernel: int, apart: bool = False) -> nn.Sequential:
+    def _conv(self, channels: int, filters: int, kernel: int, depthwise: bool = False) -> nn.Sequential:
         from torch import nn
 
-        from privaware.models._cell import Normed
+        from privaware.models._dpnas_cell import PlainGroupNorm
 
-        groups = channels if apart else 1
-        given: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
-        return nn.Sequential(nn.Conv2d(channels, filters, kernel, **given), Normed(self.groups, filters))
+        groups = channels if depthwise else 1
+        conv = nn.Conv2d(channels, filters, kernel, padding=kernel // 2, groups=groups, bias=False)
+        return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._cell import Cell
+        from privaware.models._dpnas_cell import Cell
 
         nodes = _nodes(self.cell)
         ends = [(start, end) for end in range(1, nodes + 1) for start in range(end)]
@@ -110,9 +110,9 @@ class Dpnas(Image):
             for (start, end), op in zip(ends, self.cell)
             if op != "zero"
         ]
-        # Few numbers would not average the rounding out, and are read fast.
-        short = self.pooling == "max" and min(self.inputs[1:]) >= 16
-        return Cell(self._conv(entering, channels, 1), edges, nodes, short)
+        # On small images rounding to BF16 would not average out, and memory is not the bottleneck.
+        bf16 = self.pooling == "max" and min(self.inputs[1:]) >= 16
+        return Cell(self._conv(entering, channels, 1), edges, nodes, bf16)
 
     def _operation(self, op: str, channels: int) -> nn.Module:
         from torch import nn
@@ -123,12 +123,12 @@ class Dpnas(Image):
             return nn.Identity()
         if op in ("max_pool", "average_pool"):
             return pool(op.removesuffix("_pool"), 3, 1, 1)
-        conv = self._conv(channels, channels, 3, apart=True)
+        conv = self._conv(channels, channels, 3, depthwise=True)
         return conv if op == "linear" else conv.append(activation(op, self.tempered))
 
 
 def _nodes(cell: Any) -> int:
-    """How many nodes a cell of this length has; 0 where it is no cell."""
+    """How many nodes a cell of this length has; 0 if it is not a cell."""
     if not isinstance(cell, (list, tuple)):
         return 0
     if not all(op in OPERATIONS or (is_whole(op, 0) and op < len(OPERATIONS)) for op in cell):

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from privaware.models._conv_stack import Conv, Pool, Step, flat, stack
 from privaware.models._description import Image
-from privaware.models._stack import Conv, Pool, Step, flat, stack
 
 if TYPE_CHECKING:
     from torch import nn

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from privaware.models._conv_stack import Conv, Pool, Step, convolutions, flat
 from privaware.models._description import Image, is_whole
-from privaware.models._stack import Conv, Pool, Step, convolutions, flat
 
 if TYPE_CHECKING:
     from torch import nn

@@ -19,7 +19,7 @@ from privaware.descent._shares import Rows
 from privaware.descent._stack import Stack
 from privaware.errors import Refused
 from privaware.kernels import dpnas_cell, elementwise
-from privaware.models import _cell
+from privaware.models import _dpnas_cell
 from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
 
@@ -124,8 +124,8 @@ def test_adding_into_the_output_gives_what_layers_give(seed: int, monkeypatch: p
     sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
     used = []
     standing = Standing()
-    monkeypatch.setattr(_cell, "kernels", standing)
-    monkeypatch.setattr(_cell, "forward", lambda *a, f=_cell.forward, **k: used.append(1) or f(*a, **k))
+    monkeypatch.setattr(_dpnas_cell, "kernels", standing)
+    monkeypatch.setattr(_dpnas_cell, "run_kernels", lambda *a, f=_dpnas_cell.run_kernels, **k: used.append(1) or f(*a, **k))
     with torch.no_grad():
         torch.testing.assert_close(net(x), plain, rtol=1e-5, atol=1e-6)
     found, sizes = clipped_sum(net, cross_entropy, x, y, norm=0.5)
@@ -141,8 +141,8 @@ def test_short_mantissas_store_nodes_in_half_the_bytes(monkeypatch: pytest.Monke
     x, y = torch.rand(6, 1, 16, 16, generator=made), torch.arange(6) % 3
     sums, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
     stored: list[torch.dtype] = []
-    monkeypatch.setattr(_cell, "kernels", Standing())
-    monkeypatch.setattr(_cell, "forward", noting(stored))
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "run_kernels", noting(stored))
     stack = Stack([net])
     total = torch.zeros_like(stack.theta)
     given: Any = {"rows": len(x), "clip": flat(0.5), "norm": 0.5, "total": total}
@@ -157,10 +157,10 @@ def test_short_mantissas_store_nodes_in_half_the_bytes(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("other", [{"pooling": "average"}, {"inputs": [1, 8, 8]}])
 def test_nodes_stay_single_where_bf16_would_not_do(other: dict[str, Any]) -> None:
     net = network(drawn(0), **{"inputs": [1, 16, 16]} | other)
-    assert not any(part.short for part in net.modules() if isinstance(part, _cell.Cell))
+    assert not any(part.bf16 for part in net.modules() if isinstance(part, _dpnas_cell.Cell))
 
 
-def noting(stored: list[torch.dtype], forward: Any = _cell.forward) -> Any:
+def noting(stored: list[torch.dtype], forward: Any = _dpnas_cell.run_kernels) -> Any:
     def noted(*given: Any, **more: Any) -> Any:
         made = forward(*given, **more)
         stored.append(made[0].dtype)
@@ -173,7 +173,7 @@ def test_several_models_each_convolve_with_their_own_weights(monkeypatch: pytest
     nets = [network(drawn(5), seed) for seed in range(2)]
     x, y = rows()
     alone = [clipped_sum(net, cross_entropy, x, y, norm=0.5)[0] for net in nets]
-    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
     stack = Stack(nets)
     total = torch.zeros_like(stack.theta)
     given = {"rows": 12, "clip": flat(0.5), "norm": 0.5, "total": total}
@@ -186,11 +186,11 @@ def test_several_models_each_convolve_with_their_own_weights(monkeypatch: pytest
 
 def test_operations_without_a_kernel_are_left_to_their_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     first = torch.zeros(2, 8, 4, 4)
-    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
     conv = {"padding": 1, "groups": 8, "bias": False}
     norm = nn.GroupNorm(2, 8, affine=False)
     good = nn.Sequential(nn.Conv2d(8, 8, 3, **conv), norm, nn.SELU())
-    assert _cell.steps(first, [(0, 1, good)]) is not None
+    assert _dpnas_cell.kernel_calls(first, [(0, 1, good)]) is not None
     for op in (
         nn.Sequential(nn.Conv2d(8, 8, 3, **conv), norm, nn.GELU()),
         nn.Sequential(nn.Conv2d(8, 8, 3, **conv), nn.GroupNorm(2, 8), nn.SELU()),
@@ -204,7 +204,7 @@ def test_operations_without_a_kernel_are_left_to_their_layers(monkeypatch: pytes
         nn.AvgPool2d(3, 1, 1, count_include_pad=False),
         nn.AvgPool2d(3, 1, 1, divisor_override=5),
     ):
-        assert _cell.steps(first, [(0, 1, good), (0, 1, op)]) is None
+        assert _dpnas_cell.kernel_calls(first, [(0, 1, good), (0, 1, op)]) is None
 
 
 @cuda
@@ -257,7 +257,7 @@ def test_the_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape).mul(8).round().cuda().requires_grad_()  # with ties
     true = F.max_pool2d(x, 2)
     g = torch.randn_like(true)
-    found = _cell.Halved()(x)
+    found = _dpnas_cell.MaxPool2x2()(x)
     assert torch.equal(found, true)
     torch.testing.assert_close(*(torch.autograd.grad(t, x, g)[0] for t in (found, true)))
     base, g, y, dx = (torch.randn(shape).cuda() for _ in range(4))
@@ -275,7 +275,7 @@ def test_the_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
 def test_the_norm_kernels_agree_with_layers(shape: tuple[int, ...], groups: int) -> None:
     torch.manual_seed(0)
     x = (torch.randn(shape) + 4).cuda().requires_grad_()
-    true, found = F.group_norm(x, groups), _cell.Normed(groups, shape[1])(x)
+    true, found = F.group_norm(x, groups), _dpnas_cell.PlainGroupNorm(groups, shape[1])(x)
     assert "_Normed" in type(found.grad_fn).__name__
     torch.testing.assert_close(found, true, rtol=1e-4, atol=1e-5)
     g = torch.randn_like(true)
@@ -334,7 +334,7 @@ def test_a_captured_step_is_the_eager_step(many: int) -> None:
 def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     net = network(drawn(3), inputs=[1, 16, 16])
     x, y = torch.rand(4, 1, 16, 16, generator=torch.Generator().manual_seed(4)), torch.arange(4) % 3
-    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
 
     def largest() -> float:
         """The longest clipped gradient of a row, as a part of the bound."""
@@ -369,7 +369,7 @@ def test_a_cell_in_bf16_is_tried_as_it_will_run(right: bool, monkeypatch: pytest
         whole(self, g, index, base if right or dx.dtype == torch.float32 else None, dx)
 
     monkeypatch.setattr(Standing, "maxima_back", lost)
-    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
     with mantissas("tf32"), contextlib.nullcontext() if right else pytest.raises(Refused):
         assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
 
@@ -385,7 +385,7 @@ def test_norms_that_come_out_too_small_in_bf16_are_refused(part: float, monkeypa
         return whole(self) * (part if torch.backends.cuda.matmul.allow_tf32 else 1.0)
 
     monkeypatch.setattr(Rows, "squares", squares)
-    monkeypatch.setattr(_cell, "kernels", Standing())
+    monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
     with mantissas("tf32"), contextlib.nullcontext() if part == 1 else pytest.raises(Refused):
         assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
 

@@ -19,17 +19,17 @@ from benchmarks.prior_heads import Head, accuracies, gaussian_noise, train
 from privaware import accounting, features, fit
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.features._depths import trunk
-from privaware.features._pretrain import Pretraining, Recipe, contrast
-from privaware.features._synthetic import Images, generator_for, leaves, textures
-from privaware.features._views import DRAWS, view
-from privaware.features._weights import measure, measure_scattering, save
-from privaware.features._whitening import Statistics, by_mode, coefficients, walsh
+from privaware.features._prior_augmentation import DRAWS, view
+from privaware.features._prior_images import Images, generator_for, leaves, textures
+from privaware.features._prior_maps import trunk
+from privaware.features._prior_simclr import Pretraining, Recipe, contrast
+from privaware.features._prior_weights import measure, measure_scattering, save
+from privaware.features._prior_whitening import Statistics, by_mode, coefficients, walsh
 from privaware.features.prior import SHIPPED, Prior
 from privaware.learners.linear import Linear
-from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
+from privaware.workflow.predict import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -275,7 +275,7 @@ def test_a_linear_model_on_the_prior_is_fitted_saved_and_found_again(tmp_path: P
         out=tmp_path / "model",
         seed=1,
     )
-    again = Model.load(tmp_path / "model")
+    again = load(tmp_path / "model")
     x = made.astype(np.float32) / 255
     codes = np.array([again.schema.classes.index(label) for label in labels])
     assert (again.decided(again.outputs(x)) == codes).mean() > 0.9

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from privaware.features import GroupNorm, Scatter, _cascade, apply, scatter
+from privaware.features import GroupNorm, Scatter, _scattering, apply, scatter
 from privaware.schema import Schema
 from tests.features.slow_scatter import scatter as slow
 
@@ -19,7 +19,7 @@ from tests.features.slow_scatter import scatter as slow
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways of computing the same."""
     if request.param == "fourier":
-        monkeypatch.setattr(_cascade, "LARGEST", 0)
+        monkeypatch.setattr(_scattering, "LARGEST", 0)
     scatter._way.cache_clear()
     yield request.param
     scatter._way.cache_clear()
@@ -71,7 +71,7 @@ def test_the_definition_gives_the_same_on_larger_images(way: str, J: int, L: int
 def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch, J: int, L: int, size: int) -> None:
     images = np.random.default_rng(size).random((3, 1, size, size), np.float32)
     one = Scatter(J=J, L=L)(images)
-    monkeypatch.setattr(_cascade, "LARGEST", 0)
+    monkeypatch.setattr(_scattering, "LARGEST", 0)
     scatter._way.cache_clear()
     other = Scatter(J=J, L=L)(images)
     scatter._way.cache_clear()
@@ -104,9 +104,9 @@ def test_a_broken_row_breaks_only_itself(way: str) -> None:
 
 
 def test_the_images_at_work_do_not_grow_with_the_images() -> None:
-    bank = _cascade.Bank(J=2, L=8, height=28, width=28)
+    bank = _scattering.Bank(J=2, L=8, height=28, width=28)
     at_once = Scatter()._at_once(bank, "cpu")
-    large = Scatter()._at_once(_cascade.Bank(J=2, L=8, height=224, width=224), "cpu")
+    large = Scatter()._at_once(_scattering.Bank(J=2, L=8, height=224, width=224), "cpu")
     assert 8 <= at_once <= 256  # for any number of images: the features are all that grows
     assert large == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from privaware.features import Scatter, _cascade, scatter
+from privaware.features import Scatter, _scattering, scatter
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
     [((5, 1, 28, 28), 2, 8), ((3, 3, 32, 32), 2, 8), ((2, 2, 45, 61), 3, 6), ((0, 1, 28, 28), 2, 8)],
 )
 def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
-    monkeypatch.setattr(_cascade, "LARGEST", largest)
+    monkeypatch.setattr(_scattering, "LARGEST", largest)
     scatter._way.cache_clear()
     x = torch.rand(shape, generator=torch.Generator().manual_seed(2))
     before = torch.get_float32_matmul_precision()

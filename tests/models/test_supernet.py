@@ -12,7 +12,7 @@ from privaware.descent._gradient import accumulate
 from privaware.descent._stack import Stack
 from privaware.models import build
 from privaware.models._description import seeded
-from privaware.models._supernet import Supernet
+from privaware.models._dpnas_supernet import Supernet
 from privaware.models.dpnas import OPERATIONS, Dpnas
 
 MACRO = Dpnas(inputs=(1, 8, 8), outputs=3, cell=("zero",) * 6, channels=(8, 16), squeeze=8, hidden=4)
@@ -98,7 +98,7 @@ def test_what_is_not_in_the_cell_has_no_gradient_and_takes_no_part_in_the_norm(
     sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
     found = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
-    inside = {name for name, place in supernet.places().items() if place is None or cell[place[0]] == place[1]}
+    inside = {name for name, place in supernet.parameter_edges().items() if place is None or cell[place[0]] == place[1]}
     assert all(bool((found[name] == 0).all()) for name in found.keys() - inside)
     sizes = sorted(float(found[name].norm()) for name in inside)
     np.testing.assert_allclose(sizes, sorted(float(s.norm()) for s in sums.values()), rtol=1e-4)

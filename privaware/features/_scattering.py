@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.features._filters import folded as fold
-from privaware.features._filters import low_pass, mirror, padded, wavelet
+from privaware.features._morlet import folded as fold
+from privaware.features._morlet import low_pass, mirror, padded, wavelet
 
 if TYPE_CHECKING:
     import torch

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._depths import SIDE, channels_at, trunk
-from privaware.features._synthetic import Images, generator_for
-from privaware.features._views import DRAWS, view
+from privaware.features._prior_maps import SIDE, channels_at, trunk
+from privaware.features._prior_images import Images, generator_for
+from privaware.features._prior_augmentation import DRAWS, view
 from privaware.models import build
 
 __all__ = ["Pretraining", "Recipe", "contrast"]

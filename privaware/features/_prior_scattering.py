@@ -15,8 +15,8 @@ from torch import Tensor
 
 from privaware import features
 from privaware.errors import WrongInput
-from privaware.features._depths import SIDE
-from privaware.features._whitening import powers
+from privaware.features._prior_maps import SIDE
+from privaware.features._prior_whitening import powers
 
 __all__ = ["COLUMNS", "Scattered", "scatter"]
 

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from privaware.errors import WrongInput
-from privaware.features._depths import pooled, prepared, trunk
-from privaware.features._scattered import Scattered, scatter
-from privaware.features._synthetic import Images
-from privaware.features._whitening import Statistics
+from privaware.features._prior_maps import pooled, prepared, trunk
+from privaware.features._prior_scattering import Scattered, scatter
+from privaware.features._prior_images import Images
+from privaware.features._prior_whitening import Statistics
 
 __all__ = ["Stored", "load", "measure", "measure_scattering", "save"]
 

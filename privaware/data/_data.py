@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._raw import Raw
+from privaware.data._read import Raw
 from privaware.data._values import missing, numbers_of, short, some, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng

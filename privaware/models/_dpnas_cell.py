@@ -1,0 +1,292 @@
+"""The cell of DPNAS: nodes are sums of operations on earlier nodes, the output is all nodes concatenated.
+
+On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so that neither the sums
+nor the concatenation take a pass of their own. On other devices, and where an operation has no kernel, the layers run
+one by one. Gradients through the kernels come from `run_kernels_backward`; autograd is not used inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware.kernels import dpnas_cell as kernels
+
+__all__ = [
+    "Cell",
+    "CellGraph",
+    "Edge",
+    "KernelCall",
+    "MaxPool2x2",
+    "PlainGroupNorm",
+    "kernel_calls",
+    "run_kernels",
+    "run_kernels_backward",
+    "run_layers",
+]
+
+Edge = tuple[int, int, nn.Module]
+KINDS: dict[type[nn.Module], str] = {
+    nn.ReLU: "relu",
+    nn.SELU: "selu",
+    nn.Tanh: "tanh",
+    nn.Hardtanh: "hardtanh",
+    nn.Sigmoid: "sigmoid",
+}
+WINDOW = (3, 1, 1)
+
+
+class CellGraph(nn.Module):
+    """Nodes behind `entry`; a training engine may replace `node_outputs`.
+
+    With `bf16` the nodes are stored as BF16 where TF32 products are allowed, since the kernels are bound by memory
+    bandwidth. The layer behind must accept BF16, as `MaxPool2x2` does.
+    """
+
+    def __init__(self, entry: nn.Module, nodes: int, bf16: bool = False) -> None:
+        super().__init__()
+        self.entry, self.nodes, self.bf16 = entry, nodes, bf16
+
+    @property
+    def node_dtype(self) -> torch.dtype:
+        """The type in which nodes are stored."""
+        return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
+
+    def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
+        """The nodes concatenated, computed from the entry's output; edges are in the order of their end nodes."""
+        if not torch.is_grad_enabled():
+            calls = kernel_calls(first, edges)
+            if calls is not None:
+                weights = [call.conv.weight[None] for call in calls if call.conv is not None]
+                return run_kernels(first, calls, self.nodes, weights, self.node_dtype, keep=False)[0]
+        return run_layers(first, edges, self.nodes)
+
+
+class Cell(CellGraph):
+    """A fully connected directed graph; its output is the nodes' channels concatenated.
+
+    An edge is (start node, end node, module), node 0 being the entry; an absent edge contributes zero.
+    """
+
+    def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
+        super().__init__(entry, nodes, bf16)
+        self.edges = nn.ModuleDict({f"edge_{start}_{end}": op for start, end, op in edges})
+
+    def forward(self, x: Tensor) -> Tensor:
+        ends = ((start, end) for end in range(1, self.nodes + 1) for start in range(end))
+        named = ((start, end, f"edge_{start}_{end}") for start, end in ends)
+        edges = [(start, end, self.edges[key]) for start, end, key in named if key in self.edges]
+        return self.node_outputs(self.entry(x), edges)
+
+
+class MaxPool2x2(nn.MaxPool2d):
+    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte a block for the backward pass instead of eight."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 4 or not kernels.fits(x) or not x.is_contiguous() or min(x.shape[2:]) < 2:
+            return super().forward(x)  # type: ignore[no-any-return]
+        pooled: Tensor = _MaxPool2x2.apply(x)
+        return pooled
+
+
+class _MaxPool2x2(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y, index = kernels.halved(x)
+        ctx.save_for_backward(index)
+        ctx.shape, ctx.dtype = x.shape, x.dtype
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (index,) = ctx.saved_tensors
+        dx = gradient.new_empty(ctx.shape, dtype=ctx.dtype)
+        kernels.halved_back(gradient.contiguous(), index, dx)
+        return dx
+
+
+class PlainGroupNorm(nn.GroupNorm):
+    """Group norm without affine parameters; on a GPU one kernel forward and one backward."""
+
+    def __init__(self, groups: int, channels: int) -> None:
+        super().__init__(groups, channels, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 4 or x.dtype != torch.float32 or not kernels.fits(x) or not x.is_contiguous():
+            return super().forward(x)
+        if not kernels.fits_groups(x, self.num_groups):
+            return super().forward(x)
+        normalised: Tensor = _PlainGroupNorm.apply(x, self.num_groups, self.eps)
+        return normalised
+
+
+class _PlainGroupNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: int, eps: float) -> Tensor:
+        y, scales = kernels.normed(x, groups, eps)
+        ctx.save_for_backward(y, scales)
+        return y  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return kernels.normed_back(gradient.contiguous(), *ctx.saved_tensors), None, None
+
+
+def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
+    """Every operation as its layer computes it."""
+    states = [first]
+    for end in range(1, nodes + 1):
+        node: Tensor | None = None  # starting from zeros would cost as much as an edge
+        for start, where, op in edges:
+            if where == end:
+                value = op(states[start])
+                node = value if node is None else node + value
+        states.append(torch.zeros_like(first) if node is None else node)
+    return torch.cat(states[1:], dim=1)
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """The kernel of one edge; `kind` is "identity", "max", "average" or "conv"."""
+
+    start: int
+    end: int
+    kind: str
+    conv: nn.Conv2d | None = None
+    groups: int = 1
+    eps: float = 0.0
+    activation: int = 0
+
+
+def kernel_calls(first: Tensor, edges: Sequence[Edge]) -> list[KernelCall] | None:
+    """The kernel of each edge; None where an operation has no kernel or the input does not fit it."""
+    if first.ndim != 4 or not kernels.fits(first):
+        return None
+    calls = [_kernel_call(*edge) for edge in sorted(edges, key=lambda edge: edge[1])]
+    if any(call is None or not _fits(first, call) for call in calls):
+        return None
+    return calls  # type: ignore[return-value]
+
+
+def _fits(first: Tensor, call: KernelCall) -> bool:
+    if call.conv is None:
+        return True
+    weight = call.conv.weight
+    alike = weight.shape == (first.shape[1], 1, 3, 3) and weight.dtype == torch.float32
+    return alike and kernels.fits_groups(first, call.groups)
+
+
+def _kernel_call(start: int, end: int, op: nn.Module) -> KernelCall | None:
+    if type(op) is nn.Identity:
+        return KernelCall(start, end, "identity")
+    if isinstance(op, (nn.MaxPool2d, nn.AvgPool2d)):
+        kind = "max" if isinstance(op, nn.MaxPool2d) else "average"
+        return KernelCall(start, end, kind) if _is_sliding(op) else None
+    parts = list(op.children()) if type(op) is nn.Sequential else []
+    if len(parts) not in (2, 3):
+        return None
+    conv, norm, *after = parts
+    activation = KINDS.get(type(after[0])) if after else "linear"
+    if after and isinstance(after[0], nn.Hardtanh) and (after[0].min_val, after[0].max_val) != (-1, 1):
+        return None
+    if activation is None or not _is_depthwise(conv) or type(norm) not in (nn.GroupNorm, PlainGroupNorm) or norm.affine:
+        return None
+    assert isinstance(conv, nn.Conv2d)
+    assert isinstance(norm, nn.GroupNorm)
+    number = kernels.ACTIVATIONS.index(activation)
+    return KernelCall(start, end, "conv", conv, norm.num_groups, norm.eps, number)
+
+
+def _is_sliding(pool: nn.MaxPool2d | nn.AvgPool2d) -> bool:
+    """Whether a pool has 3 x 3 windows at stride 1 with padding 1, which averages count as zeros."""
+    if (pool.kernel_size, pool.stride, pool.padding) != WINDOW:
+        return False
+    if isinstance(pool, nn.MaxPool2d):
+        return pool.dilation == 1 and not pool.return_indices
+    return pool.count_include_pad and pool.divisor_override is None
+
+
+def _is_depthwise(conv: nn.Module) -> bool:
+    """Whether this is a depth-wise 3 x 3 convolution without bias that keeps the size of its input."""
+    return (
+        type(conv) is nn.Conv2d
+        and conv.groups == conv.in_channels == conv.out_channels
+        and (conv.kernel_size, conv.stride, conv.dilation) == ((3, 3), (1, 1), (1, 1))
+        and conv.padding == (1, 1)
+        and conv.padding_mode == "zeros"
+        and conv.bias is None
+    )
+
+
+def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
+    channels = first.shape[1]
+    return first if at == 0 else out[:, (at - 1) * channels : at * channels]
+
+
+def run_kernels(
+    first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """All nodes concatenated, and with `keep` what the backward pass needs; `weights` are (models, ...)."""
+    out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
+    saved: list[Tensor] = []
+    next_weight = iter(weights)
+    for end in range(1, nodes + 1):
+        y, add = _node(first, out, end), False
+        for call in calls:
+            if call.end != end:
+                continue
+            x = _node(first, out, call.start)
+            if call.kind == "conv":
+                settings = (call.groups, call.eps, call.activation, add, keep)
+                saved += kernels.convolved(x, next(next_weight), y, *settings) or ()
+            elif call.kind == "max":
+                saved.append(kernels.maxima(x, y, add))
+            elif call.kind == "average":
+                kernels.averaged(x, y if add else None, y)
+            else:
+                y.add_(x) if add else y.copy_(x)
+            add = True
+        if not add:
+            y.zero_()
+    return out, saved
+
+
+def run_kernels_backward(
+    first: Tensor,
+    out: Tensor,
+    gradient: Tensor,
+    calls: list[KernelCall],
+    saved: Sequence[Tensor],
+    weights: Sequence[Tensor],
+) -> tuple[Tensor | None, list[Tensor]]:
+    """The gradient with respect to `first`, and the per-example gradients of the convolutions' weights."""
+    nodes = out.shape[1] // first.shape[1]
+    by_node: list[Tensor | None] = [None] + [_node(first, gradient, n + 1) for n in range(nodes)]
+    left, rest, by_weights = list(weights), list(saved), list[Tensor]()
+    for call in reversed(calls):
+        g, base = by_node[call.end], by_node[call.start]
+        assert g is not None
+        if call.kind == "identity" and base is None:
+            by_node[call.start] = g
+            continue
+        dx = torch.empty_like(first, dtype=out.dtype)
+        if call.kind == "conv":
+            scales, normalised = rest.pop(), rest.pop()
+            x, weight = _node(first, out, call.start), left.pop()
+            settings = (base, dx, call.groups, call.activation)
+            by_weights.append(kernels.convolved_back(x, weight, g, (normalised, scales), *settings))
+        elif call.kind == "max":
+            kernels.maxima_back(g, rest.pop(), base, dx)
+        elif call.kind == "average":
+            kernels.averaged(g, base, dx)
+        else:
+            torch.add(base, g, out=dx)  # type: ignore[arg-type]
+        by_node[call.start] = dx
+    return by_node[0], by_weights[::-1]

@@ -1,0 +1,12 @@
+"""What the tables of published networks share: a row, and the shapes of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["COLOUR", "GREY", "MNIST", "Row"]
+
+Row = tuple[str, int, str, dict[str, Any], str]
+"""Name, number of parameters, where it is printed, description, and a note."""
+
+MNIST, GREY, COLOUR = [1, 28, 28], [1, 32, 32], [3, 32, 32]
