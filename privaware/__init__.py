@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from privaware.schema import Schema
     from privaware.workflow.crossover import crossover
     from privaware.workflow.fit import fit
-    from privaware.workflow.predict import predict
+    from privaware.workflow.predict import load, predict
     from privaware.workflow.search import search
     from privaware.workflow.select import select
     from privaware.workflow.train import train
@@ -27,6 +27,7 @@ __all__ = [
     "__version__",
     "crossover",
     "fit",
+    "load",
     "predict",
     "search",
     "select",
@@ -41,6 +42,7 @@ _MODULES = {
     "Schema": "schema",
     "crossover": "workflow.crossover",
     "fit": "workflow.fit",
+    "load": "workflow.predict",
     "predict": "workflow.predict",
     "search": "workflow.search",
     "select": "workflow.select",

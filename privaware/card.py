@@ -11,7 +11,6 @@ True
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -216,7 +215,14 @@ class ModelCard:
 
     @classmethod
     def of(
-        cls, plan: PricedPlan, model: Model, entry: Entry, seed: int | None, search: Mapping[str, Any] | None = None
+        cls,
+        plan: PricedPlan,
+        model: Model,
+        *,
+        tensors: str,
+        entry: Entry,
+        seed: int | None,
+        search: Mapping[str, Any] | None = None,
     ) -> ModelCard:
         """The card of a model that was trained by this plan and charged in this ledger entry."""
         return cls(
@@ -235,7 +241,7 @@ class ModelCard:
             schema=model.schema,
             features=tuple(features.describe(feature) for feature in model.features),
             architecture=model.architecture,
-            tensors=hashlib.sha256(model.tensor_bytes()).hexdigest(),
+            tensors=tensors,
         )
 
     def json(self) -> dict[str, Any]:

@@ -7,8 +7,6 @@ What is in a `Model` is what the world may see. It is made by a learner, written
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, features, models, registry
+from privaware._files import atomic_write
 from privaware.data import Data, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["TENSORS", "Model", "read_facts", "read_tensors", "scaled", "write_file"]
+__all__ = ["TENSORS", "Model", "read_tensors", "scaled"]
 
 MICROBATCH = 4096
 TENSORS = "model.safetensors"
@@ -77,7 +76,10 @@ class Model:
 
     def predict(self, data: Any) -> np.ndarray:
         """Labels spelt as in the training data, or numbers, for a data frame, a file or a built-in data set."""
-        predictions = self.predictions(self.rows(data))
+        return self.labels(self.predictions(self.rows(data)))
+
+    def labels(self, predictions: np.ndarray) -> np.ndarray:
+        """Class codes as the labels of the schema; numbers stay as they are."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
     def predict_proba(self, data: Any) -> np.ndarray:
@@ -99,11 +101,13 @@ class Model:
             return datasets.load(data).test
         return Data.of(read(data), self.schema, labelled=False)
 
-    def tensor_bytes(self) -> bytes:
-        """The content of `model.safetensors`."""
+    def save(self, folder: Path) -> str:
+        """Writes `model.safetensors` into the folder; returns its SHA-256."""
         from safetensors.numpy import save
 
-        return bytes(save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()}))
+        content = save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
+        atomic_write(folder / TENSORS, content)
+        return hashlib.sha256(content).hexdigest()
 
     def check(self) -> None:
         """One synthetic example goes through, or the description does not belong to the tensors."""
@@ -115,51 +119,6 @@ class Model:
         expected = (1, max(len(self.schema.classes), 1))
         if outputs.shape != expected:
             raise WrongInput(f"expected outputs of shape {expected} by the schema in model.json, got {outputs.shape}")
-
-    def save(self, folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
-        """Writes the tensors and returns what `model.json` is to say: a folder with that file is finished."""
-        from safetensors.numpy import save
-
-        arrays = {name: np.ascontiguousarray(value) for name, value in self.tensors.items()}
-        content = save(arrays)
-        write_file(folder / "model.safetensors", content)
-        described = {
-            "schema": self.schema.json(),
-            "features": [features.describe(feature) for feature in self.features],
-            "architecture": self.architecture,
-        }
-        return {"format": 1, **facts, **described, "tensors": hashlib.sha256(content).hexdigest()}
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Model:
-        """The model in a folder; a damaged or foreign one is refused with a sentence."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        facts = read_facts(folder)
-        path = Path(folder) / "model.safetensors"
-        try:
-            tensors = load(path.read_bytes())
-        except OSError as problem:
-            raise WrongInput(f"expected {path.name} in the model folder: {problem.strerror or problem}") from None
-        except (SafetensorError, ValueError, KeyError) as problem:
-            raise WrongInput(
-                f"{path.name} is damaged: {problem!s:.160}; fit the model again or restore the folder"
-            ) from None
-        try:
-            made = cls(
-                schema=Schema.from_json(facts["schema"]),
-                features=tuple(features.build(description) for description in facts["features"]),
-                architecture=facts["architecture"],
-                tensors=tensors,
-            )
-            made.check()
-        except WrongInput:
-            raise
-        except Exception as problem:  # a wrong description can surface in any layer of a network
-            reason = " ".join(f"{type(problem).__name__} {problem}".split())
-            raise WrongInput(f"model.json is damaged: {reason:.200}; restore the folder") from None
-        return made
 
     def torch_tensors(self) -> dict[str, Any]:
         """Copies of the tensors, for a module of this architecture."""
@@ -212,28 +171,3 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     except (SafetensorError, ValueError, KeyError) as problem:
         raise WrongInput(f"{TENSORS} is damaged: {problem!s:.160}; fit the model again or restore the folder") from None
     return tensors
-
-
-def read_facts(folder: str | Path) -> dict[str, Any]:
-    """What `model.json` says, checked for its form."""
-    path = Path(folder) / "model.json"
-    if not path.is_file():
-        raise WrongInput(f"expected a model folder with model.json, got {str(folder)!r}; make one with `privaware fit`")
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        raise WrongInput(f"model.json cannot be read: {problem!s:.160}; restore the folder") from None
-    needed = {"format", "schema", "features", "architecture", "guarantee", "events"}
-    if not isinstance(facts, dict) or not needed <= set(facts) or facts["format"] != 1:
-        raise WrongInput(f"expected model.json of format 1 with {', '.join(sorted(needed))}; restore the folder")
-    return facts
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Writes all of a file or nothing: to a neighbour first, flushed to disk, then renamed."""
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)

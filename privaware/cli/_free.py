@@ -73,9 +73,9 @@ def schema(
     if out is not None:
         if out.exists():
             raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")
-        from privaware.model import write_file
+        from privaware._files import atomic_write
 
-        write_file(out, made.toml().encode())
+        atomic_write(out, made.toml().encode())
     facts = {"columns": made.json()["columns"], "reviewed": made.reviewed, "out": None if out is None else str(out)}
     show(facts, [f"draft written to {out}; read it, then pass it with --schema"] if out else [made.toml()], json)
 

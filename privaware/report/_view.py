@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from privaware.card import Guarantee, ModelCard
 from privaware.report import _charts, _words
-from privaware.report._facts import Facts, Guarantee
 from privaware.schema import Column
 
 __all__ = ["view"]
@@ -24,44 +25,44 @@ ACCOUNTANTS = {
 }
 
 
-def view(facts: Facts) -> dict[str, Any]:
+def view(card: ModelCard) -> dict[str, Any]:
     """Everything the template names."""
     return {
-        "facts": facts,
-        "schema": facts.schema,
-        "title": f"{facts.learner} for {facts.schema.target}",
-        "band": _band(facts),
-        "card": _card(facts),
-        "assumed": _assumed(facts),
-        "events": _events(facts),
-        "budget": _budget(facts),
-        "risk": _risk(facts.guarantee),
-        "columns": [_column(column) for column in facts.schema.columns],
-        "target": _target(facts),
-        "features": [_pairs(feature) for feature in facts.features],
-        "architecture": _pairs(facts.architecture),
-        "settings": _pairs(facts.settings),
+        "card": card,
+        "schema": card.schema,
+        "title": f"{card.learner} for {card.schema.target}",
+        "band": _band(card),
+        "guarantee": _guarantee(card),
+        "assumed": _assumed(card),
+        "events": _events(card),
+        "budget": _budget(card),
+        "risk": _risk(card.guarantee),
+        "columns": [_column(column) for column in card.schema.columns],
+        "target": _target(card),
+        "features": [_pairs(feature) for feature in card.features],
+        "architecture": _pairs(card.architecture),
+        "settings": _pairs(card.settings),
         "long": LONG,
     }
 
 
-def _assumed(facts: Facts) -> tuple[str, ...]:
+def _assumed(card: ModelCard) -> tuple[str, ...]:
     """What the guarantee assumes, and what of the schema it has not said already."""
-    said = facts.guarantee.assumptions
-    more = [words for words in facts.schema.assumed if not any(words in each for each in said)]
+    said = card.guarantee.assumptions
+    more = [words for words in card.schema.assumed if not any(words in each for each in said)]
     return tuple(dict.fromkeys((*said, *more)))
 
 
-def _band(facts: Facts) -> tuple[str, str] | None:
+def _band(card: ModelCard) -> tuple[str, str] | None:
     """Why this model is not for release, where it is not: believed over any claim to the contrary."""
-    claim = facts.guarantee
+    claim = card.guarantee
     if claim.seed is not None:
         seeded = (
             f"The noise came from seed {_words.value(claim.seed)}, so whoever knows the seed can "
             "take it away again. Use this run for testing only."
         )
         return "seeded, not for release", seeded
-    why_not = next((why for part in facts.parts if (why := _words.unproven(part.event))), None)
+    why_not = next((why for part in card.events if (why := _words.unproven(part.event))), None)
     if why_not:
         return f"not certified: {why_not}", "At least one part has no proven guarantee."
     if not math.isfinite(claim.epsilon):
@@ -74,8 +75,8 @@ def _band(facts: Facts) -> tuple[str, str] | None:
     return "not certified: the run did not earn it", "Do not rely on the epsilon below."
 
 
-def _card(facts: Facts) -> dict[str, Any]:
-    claim = facts.guarantee
+def _guarantee(card: ModelCard) -> dict[str, Any]:
+    claim = card.guarantee
     accountants = [
         {
             "name": name,
@@ -88,8 +89,8 @@ def _card(facts: Facts) -> dict[str, Any]:
     return {
         "epsilon": _words.bound(claim.epsilon),
         "delta": _words.bound(claim.delta),
-        "plain": _words.likelihood(claim.epsilon, claim.delta, _changed(facts)),
-        "whom": _words.whom(claim.unit, facts.schema.cap),
+        "plain": _words.likelihood(claim.epsilon, claim.delta, _changed(card)),
+        "whom": _words.whom(claim.unit, card.schema.cap),
         "neighbours": _words.neighbours(claim.relation),
         "method": claim.method,
         "known_method": claim.method in claim.accountants,
@@ -97,33 +98,33 @@ def _card(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _changed(facts: Facts) -> str:
+def _changed(card: ModelCard) -> str:
     """The one change that the guarantee hides."""
-    claim = facts.guarantee
-    whom = _words.whom(claim.unit, facts.schema.cap).split(";")[0]
+    claim = card.guarantee
+    whom = _words.whom(claim.unit, card.schema.cap).split(";")[0]
     swapped = claim.relation == "replace_one" or claim.unit in _words.LABELS
     return f"Change {whom} in any way" if swapped else f"Take out {whom}, or put it in"
 
 
-def _events(facts: Facts) -> list[dict[str, str]]:
+def _events(card: ModelCard) -> list[dict[str, str]]:
     return [
         {
             "what": part.what,
             "formula": _words.formula(part.event),
             "epsilon": "not known" if part.epsilon is None else _words.bound(part.epsilon),
         }
-        for part in facts.parts
+        for part in card.events
     ]
 
 
-def _budget(facts: Facts) -> dict[str, Any]:
+def _budget(card: ModelCard) -> dict[str, Any]:
     """The bars and what they mean in words; no drawing where there is no finite number to draw."""
     known = [
         (part.what, part.epsilon, _words.bound(part.epsilon))
-        for part in facts.parts
+        for part in card.events
         if part.epsilon is not None and math.isfinite(part.epsilon)
     ]
-    total = facts.guarantee.epsilon
+    total = card.guarantee.epsilon
     if not known or not math.isfinite(total):
         return {"svg": None, "words": "There is no finite epsilon to draw."}
     together = ("together", total, _words.bound(total))
@@ -183,8 +184,8 @@ def _column(column: Column) -> dict[str, str]:
     }
 
 
-def _target(facts: Facts) -> str:
-    schema = facts.schema
+def _target(card: ModelCard) -> str:
+    schema = card.schema
     if schema.classes:
         return _several(schema.classes, "classes", "class")
     if schema.low is None or schema.high is None:
@@ -201,5 +202,5 @@ def _several(names: tuple[str, ...], many: str, one: str) -> str:
     return f"{said}: {', '.join(names)}" if len(names) <= NAMED else said
 
 
-def _pairs(values: dict[str, Any]) -> list[tuple[str, str]]:
+def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, _words.value(item)) for name, item in values.items()]

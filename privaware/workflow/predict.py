@@ -1,63 +1,86 @@
-"""Predictions of a model folder for new rows, in order, labels spelt as in the training data."""
+"""Loads a released model, and predicts new rows with it: no privacy cost (the model is public)."""
 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from privaware import datasets, registry
-from privaware.data import Data, read
+from privaware import features
+from privaware.card import Guarantee, ModelCard
 from privaware.errors import WrongInput
-from privaware.model import Model
+from privaware.model import Model, read_tensors
 
-__all__ = ["predict"]
+__all__ = ["ReleasedModel", "load", "predict"]
+
+SUFFIXES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedModel(Model):
+    """A model as it was released, with its card."""
+
+    card: ModelCard
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.card.guarantee
+
+
+def load(folder: str | Path) -> ReleasedModel:
+    """The model in a folder that `fit` or `search` wrote; a damaged or foreign one is refused with a sentence."""
+    card = ModelCard.read(folder)
+    tensors = read_tensors(Path(folder))
+    try:
+        model = ReleasedModel(
+            schema=card.schema,
+            features=tuple(features.build(description) for description in card.features),
+            architecture=card.architecture,
+            tensors=tensors,
+            card=card,
+        )
+        model.check()
+    except WrongInput:
+        raise
+    except Exception as problem:  # a wrong description can surface in any layer of a network
+        reason = " ".join(f"{type(problem).__name__} {problem}".split())
+        raise WrongInput(f"model.json is damaged: {reason:.200}; restore the folder") from None
+    return model
 
 
 def predict(model: str | Path, data: Any, *, out: str | Path) -> dict[str, Any]:
-    """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class."""
+    """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class.
+
+    Labels are spelt as in the training data.
+    """
     import pandas as pd
 
-    place = Path(out)
-    if place.suffix.lower() not in (".csv", ".parquet"):
-        raise WrongInput(f"expected --out as a .csv or .parquet file, got {place.name!r}")
-    if place.exists():
-        raise WrongInput(f"{str(place)!r} exists and is not overwritten; choose another --out")
-    loaded = Model.load(model)
-    rows = _rows(loaded, data)
-    predicted = loaded.predictions(rows)
-    if loaded.schema.classes:
-        labels = np.array(loaded.schema.classes, dtype=object)[predicted]
-        chances = loaded.probabilities(rows)
-        columns = {f"probability_{name}": chances[:, at] for at, name in enumerate(loaded.schema.classes)}
-        frame = pd.DataFrame({"prediction": labels, **columns})
-    else:
-        frame = pd.DataFrame({"prediction": predicted})
-    _write(frame, place)
-    return {"rows": len(frame), "out": str(place)}
+    path = Path(out)
+    if path.suffix.lower() not in SUFFIXES:
+        raise WrongInput(f"expected --out as a .csv or .parquet file, got {path.name!r}")
+    if path.exists():
+        raise WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")
+    released = load(model)
+    rows = released.rows(data)
+    columns = {"prediction": released.labels(released.predictions(rows))}
+    if released.schema.classes:
+        probabilities = released.probabilities(rows)
+        columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(released.schema.classes)}
+    _write(pd.DataFrame(columns), path)
+    return {"rows": len(rows), "out": str(path)}
 
 
-def _rows(model: Model, data: Any) -> Data:
-    if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
-        facts = datasets.schema(data)
-        if (facts.form, facts.shape, facts.columns) != (model.schema.form, model.schema.shape, model.schema.columns):
-            raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
-        return datasets.load(data).test
-    return Data.of(read(data), model.schema, labelled=False)
-
-
-def _write(frame: Any, place: Path) -> None:
-    """The whole file or none."""
-    partial = place.with_name(f".{secrets.token_hex(8)}.partial")
+def _write(frame: Any, path: Path) -> None:
+    """The complete file or none."""
+    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        if place.suffix.lower() == ".csv":
+        if path.suffix.lower() == ".csv":
             frame.to_csv(partial, index=False)
         else:
             frame.to_parquet(partial)
-        partial.replace(place)
+        partial.replace(path)
     except OSError as problem:
-        raise WrongInput(f"cannot write {str(place)!r}: {problem.strerror or problem}") from None
+        raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
     finally:
         partial.unlink(missing_ok=True)

@@ -350,7 +350,7 @@ def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        broken.setattr("privaware.workflow._output.write_file", full)
+        broken.setattr("privaware.workflow._output.atomic_write", full)
         done = run(*call)
     assert done.code == 2
     assert done.err.splitlines()[-1].endswith("the same command resumes once there is room")

@@ -75,7 +75,7 @@ def test_interrupted_choice_resumes_without_a_second_charge(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("privaware.workflow._output.write_file", full)
+        patch.setattr("privaware.workflow._output.atomic_write", full)
         with pytest.raises(WrongInput, match="resumes once there is room"):
             select(people, target="class", epsilon=1.0, accept_schema=True, out=out)
     spent = Ledger.open(f"{people}.ledger").spent()

@@ -1,0 +1,43 @@
+"""The card as a page may show it: text that every browser can carry, and nothing that is for the owner only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from privaware.card import ModelCard
+
+__all__ = ["printable"]
+
+# Scores are for the owner only; a stray copy among settings or layers is never shown.
+PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
+FREE = ("settings", "features", "architecture")
+"""Entries whose inner names the format does not fix."""
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(card: ModelCard) -> ModelCard:
+    """The same card without private entries and unprintable characters."""
+    entries = card.json()
+    entries |= {name: _public(entries[name]) for name in FREE}
+    return ModelCard.from_json(_clean(entries))
+
+
+def _public(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_public(item) if isinstance(item, dict) else item for item in value]
+    return {
+        name: _public(item) if isinstance(item, dict) else item
+        for name, item in value.items()
+        if str(name).lower() not in PRIVATE
+    }
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, dict):
+        return {_clean(str(name)): _clean(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value]
+    return value
