@@ -76,7 +76,7 @@ class Data:
         return cls._made(raw, schema, labelled, loose=False)
 
     @classmethod
-    def loose(cls, raw: Raw, schema: Schema) -> Data:
+    def uncoded(cls, raw: Raw, schema: Schema) -> Data:
         """The rows before bounds are known: `x` of a table holds unclipped numbers and plain words.
 
         It is an object array (rows, columns): a float, NaN if missing, in a number column; a str,
@@ -85,7 +85,7 @@ class Data:
         """
         return cls._made(raw, schema, True, loose=True)
 
-    def against(self, schema: Schema) -> Data:
+    def coded_by(self, schema: Schema) -> Data:
         """Loose rows, coded by a schema whose bounds have since been released; labels are clipped to it."""
         import pandas as pd
 

@@ -40,23 +40,23 @@ class Dataset:
 class Source:
     """A built-in data set before a row is read.
 
-    `facts` is its schema, whose `rows` is the size of the training part; `tested` is the size of the
+    `facts` is its schema, whose `rows` is the size of the training part; `test_rows` is the size of the
     test part. `read` is handed the folder with the official `files` (none where a package brings the
-    rows) and returns both parts. `reserve` is how many training rows, the last ones, become the public
+    rows) and returns both parts. `public_rows` is how many training rows, the last ones, become the public
     part for learners that need auxiliary rows; they then do not train.
     """
 
     name: str
     facts: Schema
-    tested: int
-    reserve: int
+    test_rows: int
+    public_rows: int
     read: Read
     files: tuple[File, ...] = ()
     origin: str = ""
 
     def schema(self, *, public: bool = False) -> Schema:
         """What is public, without reading a row; `public` leaves the reserved rows out of the count."""
-        return replace(self.facts, rows=self.facts.rows - self.reserve) if public else self.facts
+        return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
         """Where the files are on this machine, if they are."""
@@ -78,7 +78,7 @@ class Source:
                 f"{self.name}: its files cannot be read ({' '.join(str(problem).split()):.160}); fetch them again"
             ) from None
         self._count("training", len(train), self.facts.rows)
-        self._count("test", len(test), self.tested)
+        self._count("test", len(test), self.test_rows)
         train, test = replace(train, schema=schema), replace(test, schema=schema)
         if not public:
             return Dataset(name=self.name, schema=schema, train=train, test=test)

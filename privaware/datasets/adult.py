@@ -165,8 +165,8 @@ def _part(path: Path, schema: Schema) -> Data:
 source = Source(
     name="adult",
     facts=Schema(columns=COLUMNS, target="income", classes=("<=50K", ">50K"), rows=32_561),
-    tested=16_281,
-    reserve=3_256,
+    test_rows=16_281,
+    public_rows=3_256,
     read=_read,
     files=(
         File(

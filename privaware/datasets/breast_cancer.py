@@ -59,8 +59,8 @@ source = Source(
         classes=("no-recurrence-events", "recurrence-events"),
         rows=TRAIN,
     ),
-    tested=TEST,
-    reserve=38,
+    test_rows=TEST,
+    public_rows=38,
     read=_read,
     files=(
         File(

@@ -58,8 +58,8 @@ def _data(schema: Schema, records: np.ndarray) -> Data:
 source = Source(
     name="cifar10",
     facts=Schema(target="thing", classes=CLASSES, rows=50_000, form="image", shape=(3, 32, 32)),
-    tested=10_000,
-    reserve=5_000,
+    test_rows=10_000,
+    public_rows=5_000,
     read=_read,
     files=tuple(
         File(

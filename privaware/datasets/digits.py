@@ -36,8 +36,8 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 source = Source(
     name=NAME,
     facts=Schema(target="digit", classes=tuple("0123456789"), rows=TRAIN, form="image", shape=(1, 8, 8)),
-    tested=TEST,
-    reserve=143,
+    test_rows=TEST,
+    public_rows=143,
     read=_read,
     origin="scikit-learn",
 )

@@ -23,8 +23,8 @@ CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
 source = Source(
     name="fashion_mnist",
     facts=Schema(target="article", classes=CLASSES, rows=60_000, form="image", shape=(1, 28, 28)),
-    tested=10_000,
-    reserve=5_000,
+    test_rows=10_000,
+    public_rows=5_000,
     read=_idx.read,
     files=_idx.files(
         ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),

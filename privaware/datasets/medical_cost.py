@@ -53,8 +53,8 @@ source = Source(
         high=65_000,
         rows=TRAIN,
     ),
-    tested=TEST,
-    reserve=100,
+    test_rows=TEST,
+    public_rows=100,
     read=_read,
     files=(
         File(

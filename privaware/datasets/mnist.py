@@ -21,8 +21,8 @@ __all__ = ["source", "load", "schema"]
 source = Source(
     name="mnist",
     facts=Schema(target="digit", classes=tuple("0123456789"), rows=60_000, form="image", shape=(1, 28, 28)),
-    tested=10_000,
-    reserve=5_000,
+    test_rows=10_000,
+    public_rows=5_000,
     read=_idx.read,
     files=_idx.files(
         ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),

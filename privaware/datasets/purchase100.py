@@ -46,8 +46,8 @@ source = Source(
         classes=tuple(str(at) for at in range(1, 101)),
         rows=TRAIN,
     ),
-    tested=TEST,
-    reserve=5_000,
+    test_rows=TEST,
+    public_rows=5_000,
     read=_read,
     files=(
         File(

@@ -48,8 +48,8 @@ source = Source(
     facts=Schema(
         columns=(Column(name="message", kind="text"),), target="label", classes=("ham", "spam"), rows=TRAIN, form="text"
     ),
-    tested=TEST,
-    reserve=470,
+    test_rows=TEST,
+    public_rows=470,
     read=_read,
     files=(
         File(

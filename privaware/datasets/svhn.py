@@ -55,8 +55,8 @@ def _part(path: Path, schema: Schema) -> Data:
 source = Source(
     name="svhn",
     facts=Schema(target="digit", classes=tuple("0123456789"), rows=73_257, form="image", shape=(3, 32, 32)),
-    tested=26_032,
-    reserve=5_257,
+    test_rows=26_032,
+    public_rows=5_257,
     read=_read,
     files=tuple(
         File(name=name, urls=(f"http://ufldl.stanford.edu/housenumbers/{name}",), sha256=digest)

@@ -62,8 +62,8 @@ source = Source(
         classes=("malignant", "benign"),
         rows=TRAIN,
     ),
-    tested=TEST,
-    reserve=45,
+    test_rows=TEST,
+    public_rows=45,
     read=_read,
     origin="scikit-learn",
 )

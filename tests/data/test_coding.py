@@ -49,12 +49,12 @@ def test_p12_coding_row_by_row_is_coding_the_whole(rows: list[tuple[Any, ...]]) 
         {name: pd.Series([row[at] for row in rows], dtype=object) for at, name in enumerate(["age", "town", "y"])}
     )
     together = Data.of(read(whole), SCHEMA)
-    loose = Data.loose(read(whole), SCHEMA)
+    loose = Data.uncoded(read(whole), SCHEMA)
     for at in range(len(rows)):
         alone = Data.of(read(whole.iloc[[at]]), SCHEMA)
         assert np.array_equal(alone.x[0], together.x[at], equal_nan=True)
         assert alone.y[0] == together.y[at]
-        assert repr(Data.loose(read(whole.iloc[[at]]), SCHEMA).x[0]) == repr(loose.x[at])
+        assert repr(Data.uncoded(read(whole.iloc[[at]]), SCHEMA).x[0]) == repr(loose.x[at])
 
 
 @settings(max_examples=60, deadline=None)
@@ -124,7 +124,7 @@ def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
 def test_a_wrong_value_is_named_by_column_and_row(value: object, words: str) -> None:
     schema = replace(SCHEMA, columns=(replace(AGE, missing="refuse"),))
     table = frame(age=pd.Series([1, value, 3], dtype=object))
-    for reader in (Data.of, Data.loose):
+    for reader in (Data.of, Data.uncoded):
         with pytest.raises(WrongInput, match="column " + words.replace("[", r"\[")):
             reader(read(table), schema)
 
@@ -210,7 +210,7 @@ def test_p32_nothing_printed_shows_a_row() -> None:
 
 def test_loose_rows_hold_numbers_and_words_as_they_came() -> None:
     schema = SCHEMA.bare()
-    data = Data.loose(read(frame(age=[-7.5, None, np.inf], town=[" w ", None, 3.0])), schema)
+    data = Data.uncoded(read(frame(age=[-7.5, None, np.inf], town=[" w ", None, 3.0])), schema)
     assert data.x[0].tolist() == [-7.5, "w"]
     assert [np.isnan(age) for age in data.x[:, 0]] == [False, True, True]
     assert data.x[:, 1].tolist() == ["w", "", "3"]
@@ -221,7 +221,7 @@ def test_loose_rows_hold_numbers_and_words_as_they_came() -> None:
 def test_loose_rows_of_one_person_are_capped_too() -> None:
     schema = replace(SCHEMA.bare(), unit="person", cap=1)
     table = frame(age=[1, 2, 3], town=["n"] * 3, person=["a", "a", "b"])
-    assert Data.loose(read(table), schema).x[:, 0].tolist() == [1, 3]
+    assert Data.uncoded(read(table), schema).x[:, 0].tolist() == [1, 3]
 
 
 def test_regression_targets_are_clipped_only_to_declared_bounds() -> None:

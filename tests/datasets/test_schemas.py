@@ -67,8 +67,8 @@ def test_schema_is_whole_without_a_file(nowhere: None, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_public_part_is_declared_and_leaves_most_rows_to_train(nowhere: None, name: str) -> None:
     source = datasets.source(name)
-    assert datasets.schema(name, public=True).rows == source.facts.rows - source.reserve
-    assert 0 < source.reserve <= source.facts.rows // 5
+    assert datasets.schema(name, public=True).rows == source.facts.rows - source.public_rows
+    assert 0 < source.public_rows <= source.facts.rows // 5
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -48,7 +48,7 @@ def toy(rows: int, tested: int, reserve: int) -> Source:
     def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
         return numbered(rows), numbered(tested, start=rows)
 
-    return Source(name="toy", facts=numbered(rows).schema, tested=tested, reserve=reserve, read=read)
+    return Source(name="toy", facts=numbered(rows).schema, test_rows=tested, public_rows=reserve, read=read)
 
 
 @given(rows=st.integers(10, 200), tested=st.integers(1, 50), share=st.floats(0.01, 0.5))
@@ -70,7 +70,7 @@ def test_p23_public_rows_are_neither_trained_on_nor_tested(rows: int, tested: in
 def test_p23_fixed_split_is_disjoint_and_has_the_declared_counts(name: str) -> None:
     rows, train, test = SIZES[name]
     source = datasets.source(name)
-    assert (source.facts.rows, source.tested) == (train, test)
+    assert (source.facts.rows, source.test_rows) == (train, test)
     both = cut(name, numbered(rows), rows, train, test)
     assert [len(part) for part in both] == [train, test]
     assert disjoint(sets(*both))

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from privaware import datasets, models
 from privaware.errors import WrongInput
 from privaware.learners.dpsgd import DpSgd
-from privaware.models.spaces import Space, key, spaces
+from privaware.models.spaces import Space, point_key, spaces
 
 MNIST = {"fcn": 300, "fcn_frozen": 300, "cnn": (1, 28, 28), "cnn_frozen": (1, 28, 28)}
 
 
 @pytest.mark.parametrize(("name", "points"), [("fcn", 1770), ("cnn", 28), ("fcn_frozen", 13530), ("cnn_frozen", 352)])
 def test_the_papers_spaces_have_as_many_points_as_their_tables(name: str, points: int) -> None:
-    found = [key(point) for point in Space.load(name).points()]
+    found = [point_key(point) for point in Space.load(name).points()]
     assert len(found) == len(set(found)) == points
 
 
@@ -35,7 +35,7 @@ def test_every_drawn_point_builds_a_network_with_a_flag_for_each_layer(name: str
 def test_drawing_changing_and_crossing_stay_inside(seed: int, name: str) -> None:
     space, rng = Space.load(name), np.random.default_rng(seed)
     one, two = space.draw(rng), space.draw(rng)
-    changed, child = space.mutated(one, rng), space.crossed(one, two, rng)
+    changed, child = space.mutate(one, rng), space.cross(one, two, rng)
     for point in (one, two, changed, child):
         assert space.canonical(point) == point
     assert changed != one
@@ -48,7 +48,7 @@ def test_spaces_of_settings_build_learners_for_images(name: str) -> None:
     for seed in range(12):
         learner = DpSgd(**space.settings(space.draw(np.random.default_rng(seed))))
         assert learner.cost(schema, 1.0) in [
-            DpSgd(**space.settings(point)).cost(schema, 1.0) for point in space.recipes()
+            DpSgd(**space.settings(point)).cost(schema, 1.0) for point in space.priced_points()
         ]
 
 
@@ -66,8 +66,8 @@ def test_all_recipes_are_known_before_a_row_is_read() -> None:
             "priced": ["batch", "steps"],
         }
     )
-    pairs = {(point["batch"], point["steps"]) for point in space.recipes()}
-    assert len(pairs) == len(space.recipes()) == 6
+    pairs = {(point["batch"], point["steps"]) for point in space.priced_points()}
+    assert len(pairs) == len(space.priced_points()) == 6
 
 
 GOOD = {"choices": {"a": [1, 2], "b": [3]}, "build": {"lr": "$a"}, "when": {"b": {"a": [2]}}}
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_space_is_refused(tmp_path) -> None:
 def test_samples_show_every_value_once_it_can_count() -> None:
     for name in spaces():
         space = Space.load(name)
-        shown = {(at, key({at: point[at]})) for point in space.samples() for at in point}
+        shown = {(at, point_key({at: point[at]})) for point in space.covering_points() for at in point}
         drawn = [space.draw(np.random.default_rng(seed)) for seed in range(200)]
-        assert {(at, key({at: point[at]})) for point in drawn for at in point} <= shown
-        assert all(space.canonical(point) == point for point in space.samples())
+        assert {(at, point_key({at: point[at]})) for point in drawn for at in point} <= shown
+        assert all(space.canonical(point) == point for point in space.covering_points())

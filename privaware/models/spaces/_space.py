@@ -1,0 +1,165 @@
+"""A search space: its points, and how they are drawn, mutated and crossed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.models.spaces._parse import parse, read
+from privaware.models.spaces._template import fill, names_in
+
+__all__ = ["Point", "Space", "point_key"]
+
+Point = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Space:
+    """Choices by name, each with its values. `learner` trains what `build` describes."""
+
+    choices: Mapping[str, tuple[Any, ...]]
+    build: Mapping[str, Any]
+    when: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    priced: tuple[str, ...] = ()
+    learner: str = "dpsgd"
+    what: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise WrongInput("a space is expected to have at least one choice, got none")
+        for name, values in self.choices.items():
+            if not values:
+                raise WrongInput(f"choice {name!r}: expected at least one value, got none")
+        earlier: set[str] = set()
+        for name in self.choices:
+            for other, values in self.when.get(name, {}).items():
+                if other not in earlier:
+                    raise WrongInput(f"choice {name!r} depends on {other!r}, which is expected to come before it")
+                self._check_values(other, values)
+            earlier.add(name)
+        if unknown := {*self.when, *self.priced, *names_in(self.build)} - set(self.choices):
+            raise WrongInput(f"a space refers to {min(unknown)!r}, expected a choice among {', '.join(self.choices)}")
+
+    @classmethod
+    def load(cls, source: Any) -> Space:
+        """The space of a name (`privaware list spaces`), a TOML file or a dictionary."""
+        if isinstance(source, Space):
+            return source
+        return cls(**(parse(source, "the space") if isinstance(source, Mapping) else read(str(source))))
+
+    # Points
+
+    def active(self, name: str, point: Mapping[str, Any]) -> bool:
+        """Whether the condition of a choice holds, given the choices before it."""
+        return all(other in point and point[other] in values for other, values in self.when.get(name, {}).items())
+
+    def canonical(self, point: Mapping[str, Any]) -> Point:
+        """The point without inactive choices; a missing or wrong value is refused."""
+        if unknown := [name for name in point if name not in self.choices]:
+            raise WrongInput(f"expected choices among {', '.join(self.choices)}, got {unknown[0]!r}")
+        active: Point = {}
+        for name in self.choices:
+            if not self.active(name, active):
+                continue
+            if name not in point:
+                raise WrongInput(f"expected a value for {name!r}, got none")
+            self._check_values(name, (point[name],))
+            active[name] = point[name]
+        return active
+
+    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The learner's settings at this point."""
+        return fill(self.build, self.canonical(point))
+
+    def points(self) -> Iterator[Point]:
+        """All points, in the order of the choices."""
+        yield from self._extensions({}, list(self.choices))
+
+    def _extensions(self, prefix: Point, names: list[str]) -> Iterator[Point]:
+        if not names:
+            yield prefix
+        elif not self.active(names[0], prefix):
+            yield from self._extensions(prefix, names[1:])
+        else:
+            for value in self.choices[names[0]]:
+                yield from self._extensions({**prefix, names[0]: value}, names[1:])
+
+    # Random points
+
+    def draw(self, rng: np.random.Generator, fixed: Mapping[str, Any] | None = None) -> Point:
+        """A random point: every choice uniformly, except those `fixed`."""
+        fixed = fixed or {}
+        point: Point = {}
+        for name, values in self.choices.items():
+            if self.active(name, point):
+                point[name] = fixed[name] if name in fixed else values[int(rng.integers(len(values)))]
+        return point
+
+    def mutate(self, point: Point, rng: np.random.Generator) -> Point:
+        """The point with another value for one choice; choices that become active are drawn."""
+        free = [name for name in point if len(self.choices[name]) > 1]
+        if not free:
+            return dict(point)
+        name = free[int(rng.integers(len(free)))]
+        others = [value for value in self.choices[name] if value != point[name]]
+        return self.draw(rng, {**point, name: others[int(rng.integers(len(others)))]})
+
+    def cross(self, one: Point, two: Point, rng: np.random.Generator) -> Point:
+        """Every choice from one of two parents with equal probability; what neither has is drawn."""
+        child = {}
+        for name in self.choices:
+            values = [parent[name] for parent in (one, two) if name in parent]
+            if values:
+                child[name] = values[int(rng.integers(len(values)))]
+        return self.draw(rng, child)
+
+    # What can be checked and priced before a row is read
+
+    def priced_points(self) -> list[Point]:
+        """One point for each combination of the priced choices: a cost depends on nothing else."""
+        rng = np.random.default_rng(0)
+        points: dict[str, Point] = {}
+        for values in itertools.product(*(self.choices[name] for name in self.priced)):
+            point = self.draw(rng, dict(zip(self.priced, values, strict=True)))
+            points.setdefault(point_key({name: point.get(name) for name in self.priced}), point)
+        return list(points.values())
+
+    def covering_points(self) -> list[Point]:
+        """A few points in which every value of every choice occurs that can."""
+        rng = np.random.default_rng(0)
+        points: dict[str, Point] = {}
+        for name, values in self.choices.items():
+            for value in values:
+                point = self.draw(rng, {**self._activating(name), name: value})
+                points.setdefault(point_key(point), point)
+        return list(points.values())
+
+    def _activating(self, name: str) -> Point:
+        """Values of earlier choices that make this one active."""
+        needed: Point = {}
+        for other, values in self.when.get(name, {}).items():
+            if values:
+                needed |= {**self._activating(other), other: values[0]}
+        return needed
+
+    @property
+    def unused(self) -> list[str]:
+        """Choices on which neither the template nor another choice depends."""
+        used = names_in(self.build).union(*self.when.values())
+        return [name for name in self.choices if name not in used]
+
+    def _check_values(self, name: str, values: tuple[Any, ...]) -> None:
+        for value in values:
+            if value not in self.choices[name]:
+                raise WrongInput(f"choice {name!r}: expected one of {list(self.choices[name])}, got {value!r:.80}")
+
+
+def point_key(point: Mapping[str, Any]) -> str:
+    """A string that identifies a point."""
+    return json.dumps(point, sort_keys=True, default=str)
