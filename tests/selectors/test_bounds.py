@@ -49,7 +49,7 @@ def test_bounds_lie_near_the_true_quantiles(seed: int) -> None:
     frame = frame_of(10_000, seed)
     bounds = Bounds()
     noise = accounting.calibrate(lambda level: bounds.cost(SCHEMA, level), 1.0, 1e-5)
-    released = bounds.run(Data.loose(read(frame), SCHEMA), noise, Rng(seed=seed))
+    released = bounds.run(Data.uncoded(read(frame), SCHEMA), noise, Rng(seed=seed))
     for column in released.columns[:4]:
         values = frame[column.name].astype(float)
         assert column.low is not None
@@ -70,7 +70,7 @@ def test_bounds_lie_near_the_true_quantiles(seed: int) -> None:
 def test_a_regression_target_gets_bounds_too() -> None:
     frame = frame_of(10_000).assign(y=np.linspace(1000, 50_000, 10_000))
     schema = replace(SCHEMA, classes=())
-    released = Bounds().run(Data.loose(read(frame), schema), 8.0, Rng(seed=3))
+    released = Bounds().run(Data.uncoded(read(frame), schema), 8.0, Rng(seed=3))
     assert released.low is not None
     assert released.high is not None
     assert 500 <= released.low <= 3000 < 45_000 <= released.high <= 60_000
@@ -119,7 +119,7 @@ def test_histograms_keep_every_promise_of_a_mechanism(relation: str) -> None:
     frame = pd.DataFrame({"town": towns, "y": ["0", "1"] * 1550})
     kept = frame if relation == "add_remove" else frame[:-1]
     other = pd.concat([kept, pd.DataFrame({"town": ["new"], "y": ["0"]})])
-    data, neighbour = Data.loose(read(frame), schema), Data.loose(read(other), schema)
+    data, neighbour = Data.uncoded(read(frame), schema), Data.uncoded(read(other), schema)
     assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=100) <= 1.0
 
 
@@ -128,7 +128,7 @@ def test_p5_empty_and_missing_and_constant_columns_still_get_bounds(values: list
     schema = bare(Column(name="a", missing="category"), Column(name="t", kind="category", missing="category"), rows=50)
     frame = pd.DataFrame({"a": values, "t": [None] * len(values), "y": ["0"] * len(values)})
     for seed in range(20):
-        data = Data.loose(read(frame.astype({"a": object})), schema)
+        data = Data.uncoded(read(frame.astype({"a": object})), schema)
         released = Bounds().run(data, 2.0, Rng(seed=seed))
         assert released.bounded
         coded = Data.of(read(frame), released)
@@ -137,7 +137,7 @@ def test_p5_empty_and_missing_and_constant_columns_still_get_bounds(values: list
 
 def test_bounds_are_apart_and_short_whatever_the_noise() -> None:
     schema = bare(Column(name="a"), rows=30)
-    data = Data.loose(read(pd.DataFrame({"a": [0.1234567] * 30, "y": ["0", "1"] * 15})), schema)
+    data = Data.uncoded(read(pd.DataFrame({"a": [0.1234567] * 30, "y": ["0", "1"] * 15})), schema)
     for seed in range(200):
         column = Bounds().run(data, 10.0 ** (seed % 5 - 2), Rng(seed=seed)).columns[0]
         assert column.low is not None
@@ -150,14 +150,14 @@ def test_bounds_are_apart_and_short_whatever_the_noise() -> None:
 def test_rare_words_stay_secret() -> None:
     schema = bare(Column(name="name", kind="category"), rows=2000)
     words = ["common"] * 1000 + [f"person {at}" for at in range(1000)]
-    data = Data.loose(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
+    data = Data.uncoded(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
     for seed in range(50):
         assert Bounds().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
 
 
 def test_the_threshold_keeps_a_lone_word_with_the_declared_probability() -> None:
     schema = bare(Column(name="name", kind="category"), rows=10)
-    data = Data.loose(read(pd.DataFrame({"name": ["lone"], "y": ["0"]})), schema)
+    data = Data.uncoded(read(pd.DataFrame({"name": ["lone"], "y": ["0"]})), schema)
     bounds = Bounds(delta=0.05)
     shown = sum(bounds.run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("lone",) for seed in range(4000))
     assert 140 <= shown <= 260  # 200 expected, deviation 14
@@ -181,7 +181,7 @@ def test_two_category_columns_share_the_delta() -> None:
 
 
 def test_the_release_says_what_was_assumed() -> None:
-    data = Data.loose(read(frame_of(50)), SCHEMA)
+    data = Data.uncoded(read(frame_of(50)), SCHEMA)
     released = Bounds().run(data, 1.0, Rng(seed=1))
     assert released.reviewed
     assert released.assumed[:2] == ("the names and kinds of the columns", "the number of rows")
@@ -192,14 +192,14 @@ def test_the_release_says_what_was_assumed() -> None:
 def test_declared_columns_are_left_as_they_are() -> None:
     age = Column(name="age", low=0, high=120, bins=(30,))
     schema = replace(SCHEMA, columns=(age, *SCHEMA.columns[1:]))
-    released = Bounds().run(Data.loose(read(frame_of(100)), schema), 1.0, Rng(seed=1))
+    released = Bounds().run(Data.uncoded(read(frame_of(100)), schema), 1.0, Rng(seed=1))
     assert released.columns[0] == age
 
 
 def test_a_number_to_fill_in_is_moved_into_the_bounds() -> None:
     schema = bare(Column(name="a", missing=-999.0), rows=5000)
     frame = pd.DataFrame({"a": np.linspace(10, 20, 5000), "y": ["0", "1"] * 2500})
-    column = Bounds().run(Data.loose(read(frame), schema), 1.0, Rng(seed=2)).columns[0]
+    column = Bounds().run(Data.uncoded(read(frame), schema), 1.0, Rng(seed=2)).columns[0]
     assert column.missing == column.low
     assert column.low is not None
     assert column.low > 5
