@@ -1,4 +1,4 @@
-"""Scores, for the owner's eyes unless they are paid for."""
+"""Scores of predictions. On private rows they are for the owner's eyes unless they are paid for."""
 
 from __future__ import annotations
 
@@ -7,30 +7,42 @@ import numpy as np
 __all__ = ["accuracy", "internal", "mean_absolute_error", "r2"]
 
 
-def accuracy(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """The share of rows that are right.
+def accuracy(truth: np.ndarray, predictions: np.ndarray) -> float:
+    """The fraction of rows that are predicted correctly.
 
-    >>> accuracy(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(3)
+    >>> round(accuracy(np.array([0, 1, 1]), np.array([0, 1, 0])), 3)
     0.667
     """
-    return float(np.mean(truth == predicted))
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(truth, predictions))
 
 
-def r2(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """The share of the variance that is explained; a constant truth gives 0 unless it is met exactly."""
-    rest, all_ = float(((truth - predicted) ** 2).sum()), float(((truth - truth.mean()) ** 2).sum())
-    return 1 - rest / all_ if all_ > 0 else float(rest == 0)
+def r2(truth: np.ndarray, predictions: np.ndarray) -> float:
+    """The fraction of the variance that is explained; a constant truth gives 0, or 1 where it is met exactly."""
+    from sklearn.metrics import r2_score
+
+    if len(truth) < 2:  # no variance: scikit-learn calls it undefined
+        return float(np.array_equal(truth, predictions))
+    return float(r2_score(truth, predictions))
 
 
-def mean_absolute_error(truth: np.ndarray, predicted: np.ndarray) -> float:
+def mean_absolute_error(truth: np.ndarray, predictions: np.ndarray) -> float:
     """The mean distance, in the target's own unit."""
-    return float(np.abs(truth - predicted).mean())
+    from sklearn.metrics import mean_absolute_error as error
+
+    return float(error(truth, predictions))
 
 
-def internal(task: str, truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
-    """Scores on rows that may be private, beside the best constant's: never written or released."""
+def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str, float | None]:
+    """Scores on rows that may be private, beside the best constant's: never written or released.
+
+    A regression that diverged has no scores: they are None.
+    """
     if task == "classification":
         best = float(np.bincount(truth).max() / len(truth))
-        return {"test_score": accuracy(truth, predicted), "constant_score": best}
-    error = mean_absolute_error(truth, predicted)
-    return {"test_score": r2(truth, predicted), "mae": error, "constant_score": 0.0}
+        return {"test_score": accuracy(truth, predictions), "constant_score": best}
+    if not np.isfinite(predictions).all():
+        return {"test_score": None, "mae": None, "constant_score": 0.0}
+    error = mean_absolute_error(truth, predictions)
+    return {"test_score": r2(truth, predictions), "mae": error, "constant_score": 0.0}
