@@ -1,12 +1,13 @@
-"""A released model: features, architecture and tensors, and the folder that holds them without pickle.
+"""A released model: features, architecture and tensors, and the file of the tensors, without pickle.
 
-What is in a `Model` is what the world may see. It is made by a learner, written by `fit` and read by
-`predict`, `verify` and `report`.
+Everything in a `Model` is public. A learner returns it, `fit` writes it, and `load` (in `workflow/predict.py`) reads it
+back together with its card.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,23 +42,21 @@ class Model:
         return cls(schema=schema, features=features, architecture=architecture, tensors=tensors)
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Raw outputs of the network, one line a row."""
-        network = self._network().to(device)
-        made = []
-        for at in range(0, max(len(x), 1), MICROBATCH):
-            rows = features.apply(self.features, x[at : at + MICROBATCH], self.schema)
-            made.append(_through(network, rows, device))
-        return np.concatenate(made).astype(float)
+        """Raw outputs of the network for coded rows, one line a row."""
+        return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema))
 
-    def outputs_of(self, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
+    def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The same for rows that went through the features already."""
+        return self._microbatches(inputs, device, lambda rows: rows)
+
+    def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         network = self._network().to(device)
-        parts = range(0, max(len(rows), 1), MICROBATCH)
-        made = [_through(network, rows[at : at + MICROBATCH], device) for at in parts]
-        return np.concatenate(made).astype(float)
+        starts = range(0, max(len(rows), 1), MICROBATCH)
+        outputs = [_forward(network, transform(rows[start : start + MICROBATCH]), device) for start in starts]
+        return np.concatenate(outputs).astype(float)
 
     def probabilities(self, data: Data) -> np.ndarray:
-        """The chance of each class, one line a row."""
+        """The probability of each class, one line a row."""
         logits = self.outputs(data.x)
         logits -= logits.max(axis=1, keepdims=True)
         weights = np.exp(logits)
@@ -65,10 +64,10 @@ class Model:
 
     def predictions(self, data: Data) -> np.ndarray:
         """Class codes, or numbers within the declared range of the target."""
-        return self.decided(self.outputs(data.x))
+        return self.decide(self.outputs(data.x))
 
-    def decided(self, outputs: np.ndarray) -> np.ndarray:
-        """What raw outputs predict."""
+    def decide(self, outputs: np.ndarray) -> np.ndarray:
+        """Class codes or numbers from raw outputs."""
         if self.schema.task == "classification":
             return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
@@ -91,12 +90,8 @@ class Model:
     def rows(self, data: Any) -> Data:
         """Rows to predict, read against the schema; the target may be missing."""
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
-            schema = datasets.schema(data)
-            if (schema.form, schema.shape, schema.columns) != (
-                self.schema.form,
-                self.schema.shape,
-                self.schema.columns,
-            ):
+            ours, theirs = self.schema, datasets.schema(data)
+            if (ours.form, ours.shape, ours.columns) != (theirs.form, theirs.shape, theirs.columns):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test
         return Data.of(read(data), self.schema, labelled=False)
@@ -136,14 +131,14 @@ class Model:
         return network.eval()
 
 
-def _through(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
+def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
     import torch
 
-    if rows.dtype == object:  # words that no feature reads: a constant ignores its rows
+    if rows.dtype == object:  # texts that no feature reads: a constant ignores its inputs
         rows = np.zeros((len(rows), 1), dtype=np.float32)
     with torch.no_grad():
-        made = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
-        return np.asarray(made.cpu().numpy())
+        outputs = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
+        return np.asarray(outputs.cpu().numpy())
 
 
 def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:

@@ -278,7 +278,7 @@ def test_a_linear_model_on_the_prior_is_fitted_saved_and_found_again(tmp_path: P
     again = load(tmp_path / "model")
     x = made.astype(np.float32) / 255
     codes = np.array([again.schema.classes.index(label) for label in labels])
-    assert (again.decided(again.outputs(x)) == codes).mean() > 0.9
+    assert (again.decide(again.outputs(x)) == codes).mean() > 0.9
     assert again.outputs(x) == pytest.approx(done.model.outputs(x), abs=1e-5)
 
 
