@@ -6,8 +6,8 @@ turns it into rows of declared meaning. Every value ends within what the schema 
 reader says in one sentence which column and row does not.
 """
 
+from privaware.data._data import Data
 from privaware.data._draft import draft
 from privaware.data._read import Raw, read
-from privaware.data._data import Data
 
 __all__ = ["Data", "Raw", "draft", "read"]

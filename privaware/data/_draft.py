@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.data._read import Raw
 from privaware.data._data import target_of
+from privaware.data._read import Raw
 from privaware.data._values import Words, numbers_of, short, some, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pooch
 import pytest
 
-from privaware.datasets import _download
 from privaware.datasets._download import File, locate, present
 from privaware.errors import WrongInput
 
@@ -21,20 +21,24 @@ BODY = b"public rows\n" * 1000
 SUM = hashlib.sha256(BODY).hexdigest()
 
 
-class Answer(BaseHTTPRequestHandler):
-    """Serves BODY; /short promises more than it sends; anything else is missing."""
+class Handler(BaseHTTPRequestHandler):
+    """Serves what `content` holds; /short promises twice the bytes it sends; anything else is missing."""
 
-    asked: list[str] = []
+    content: dict[str, bytes] = {}
+    requested: list[str] = []
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.path not in ("/good", "/also", "/short"):
+        self.requested.append(self.path)
+        if self.path not in self.content:
             self.send_error(404)
             return
+        body = self.content[self.path]
         self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY) * (2 if self.path == "/short" else 1)))
+        self.send_header("Content-Length", str(len(body) * (2 if self.path == "/short" else 1)))
+        if "identity" not in self.headers["Accept-Encoding"]:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
-        self.wfile.write(BODY)
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -42,7 +46,7 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache and no given data; the local server is never asked through a proxy."""
+    """An empty cache and no PRIVAWARE_DATA; the local server is never asked through a proxy."""
     monkeypatch.delenv("PRIVAWARE_DATA", raising=False)
     monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
@@ -51,8 +55,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    Answer.asked = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as running:
+    Handler.requested = []
+    Handler.content = {"/good": BODY, "/also": BODY, "/short": BODY}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{running.server_address[1]}"
@@ -60,57 +65,57 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def left(home: Path) -> list[str]:
+def files_under(home: Path) -> list[str]:
     return sorted(str(path.relative_to(home)) for path in home.rglob("*"))
 
 
-def test_download_with_the_right_checksum_is_kept_and_not_asked_for_again(
+def test_download_with_matching_checksum_is_kept_and_not_repeated(
     home: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = (File(name="sub/rows.csv", urls=(f"{server}/good",), sha256=SUM),)
     folder = locate("toy", files)
     assert (folder / "sub" / "rows.csv").read_bytes() == BODY
-    assert left(home) == ["cache", "cache/toy", "cache/toy/sub", "cache/toy/sub/rows.csv"]
+    assert files_under(home) == ["cache", "cache/toy", "cache/toy/sub", "cache/toy/sub/rows.csv"]
     assert locate("toy", files) == folder
-    assert Answer.asked == ["/good"]
-    told = capsys.readouterr()
-    assert "fetching toy" in told.err
-    assert told.out == ""
+    assert Handler.requested == ["/good"]
+    captured = capsys.readouterr()
+    assert captured.err == f"fetching toy: {server}/good\n"
+    assert captured.out == ""
 
 
-def test_download_with_a_different_checksum_is_refused_and_removed(home: Path, server: str) -> None:
+def test_download_with_another_checksum_is_refused_and_removed(home: Path, server: str) -> None:
     files = (File(name="sub/rows.csv", urls=(f"{server}/good",), sha256="0" * 64),)
-    with pytest.raises(WrongInput, match=f"expected SHA-256 0+.*has {SUM}.*removed"):
+    with pytest.raises(WrongInput, match=f"^toy: .*rows.csv.*expected 0+ but got {SUM}.*removed"):
         locate("toy", files)
-    assert left(home) == ["cache"]
+    assert files_under(home) == ["cache"]
 
 
-def test_download_without_a_known_checksum_is_never_begun(home: Path, server: str) -> None:
+def test_download_without_a_known_checksum_is_never_started(home: Path, server: str) -> None:
     with pytest.raises(WrongInput, match=r"no checksum is known.*PRIVAWARE_DATA/toy"):
         locate("toy", (File(name="rows.csv", urls=(f"{server}/good",)),))
-    assert Answer.asked == []
-    assert left(home) == []
+    assert Handler.requested == []
+    assert files_under(home) == []
 
 
-def test_download_cut_short_leaves_nothing_behind(home: Path, server: str) -> None:
+def test_truncated_download_leaves_nothing_behind(home: Path, server: str) -> None:
     files = (File(name="rows.csv", urls=(f"{server}/short",), sha256=SUM),)
     with pytest.raises(WrongInput, match="cannot be reached"):
         locate("toy", files)
-    assert left(home) == ["cache"]
+    assert files_under(home) == ["cache"]
 
 
 def test_interrupted_download_leaves_nothing_behind(home: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def halted(url: str) -> Iterator[bytes]:
-        yield BODY[:100]
+    def interrupted(self: object, url: str, output: str, pooch: object) -> None:
+        Path(output).write_bytes(BODY[:100])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_download, "_chunks", halted)
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
         locate("toy", (File(name="rows.csv", urls=(f"{server}/good",), sha256=SUM),))
-    assert left(home) == ["cache"]
+    assert files_under(home) == ["cache"]
 
 
-def test_without_a_network_one_sentence_names_both_ways_out(home: Path) -> None:
+def test_unreachable_origin_names_the_folder_variable_and_the_network(home: Path) -> None:
     files = (File(name="rows.csv", urls=("http://127.0.0.1:9/rows.csv",), sha256=SUM),)
     with pytest.raises(WrongInput) as caught:
         locate("toy", files)
@@ -118,16 +123,16 @@ def test_without_a_network_one_sentence_names_both_ways_out(home: Path) -> None:
     assert "set PRIVAWARE_DATA" in sentence
     assert "run where there is a network" in sentence
     assert "\n" not in sentence
-    assert left(home) == ["cache"]
+    assert files_under(home) == ["cache"]
 
 
-def test_the_next_mirror_is_asked_when_one_does_not_answer(server: str) -> None:
+def test_next_mirror_is_tried_when_one_fails(server: str) -> None:
     file = File(name="rows.csv", urls=(f"{server}/gone", f"{server}/good"), sha256=SUM)
     assert (locate("toy", (file,)) / "rows.csv").read_bytes() == BODY
-    assert Answer.asked == ["/gone", "/good"]
+    assert Handler.requested == ["/gone", "/good"]
 
 
-def test_given_files_come_first_and_are_taken_as_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_in_privaware_data_come_first_and_are_not_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (File(name="rows.csv", sha256=SUM),)
     for where, body in (("given", b"rebuilt"), ("cache", BODY)):
         (home / where / "toy").mkdir(parents=True)
@@ -137,9 +142,7 @@ def test_given_files_come_first_and_are_taken_as_they_are(home: Path, monkeypatc
     assert locate("toy", files) == home / "given" / "toy"
 
 
-def test_a_folder_that_lacks_a_file_does_not_count_as_present(
-    home: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_folder_is_not_present(home: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (File(name="a", urls=(f"{server}/good",), sha256=SUM), File(name="b", urls=(f"{server}/also",), sha256=SUM))
     monkeypatch.setenv("PRIVAWARE_DATA", str(home / "given"))
     (home / "given" / "toy").mkdir(parents=True)
@@ -147,61 +150,72 @@ def test_a_folder_that_lacks_a_file_does_not_count_as_present(
     assert present("toy", files) is None
     assert present("toy", files[:1]) == home / "given" / "toy"
     assert sorted(path.name for path in locate("toy", files).iterdir()) == ["a", "b"]
-    assert Answer.asked == ["/good", "/also"], "a download goes into the cache, never beside given files"
+    assert Handler.requested == ["/good", "/also"], "a download goes into the cache, never into PRIVAWARE_DATA"
 
 
-def archive(kind: str, path: Path) -> str:
+def archive(kind: str) -> bytes:
+    content = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(path, "w") as made:
-            made.writestr("in/rows.csv", BODY)
+        with zipfile.ZipFile(content, "w") as zipped:
+            zipped.writestr("in/rows.csv", BODY)
     else:
-        with tarfile.open(path, "w:gz") as tar:
+        with tarfile.open(fileobj=content, mode="w:gz") as tar:
             member = tarfile.TarInfo("in/rows.csv")
             member.size = len(BODY)
             tar.addfile(member, io.BytesIO(BODY))
             tar.addfile(tarfile.TarInfo("../../escape"), io.BytesIO())
-    return path.as_uri()
+    return content.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_a_member_of_an_archive_is_checked_by_its_own_checksum(
-    kind: str, home: Path, capsys: pytest.CaptureFixture[str]
+def test_member_of_an_archive_is_checked_by_its_own_checksum(
+    kind: str, home: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url = archive(kind, home / "made")
-    files = tuple(File(name=name, urls=(url,), sha256=SUM, member="in/rows.csv") for name in ("a", "b"))
+    Handler.content["/archive"] = archive(kind)
+    files = tuple(
+        File(name=name, urls=(f"{server}/gone", f"{server}/archive"), sha256=SUM, member="in/rows.csv")
+        for name in ("a", "b")
+    )
     folder = locate("toy", files)
     assert (folder / "a").read_bytes() == (folder / "b").read_bytes() == BODY
-    assert left(home) == ["cache", "cache/toy", "cache/toy/a", "cache/toy/b", "made"]
-    assert capsys.readouterr().err.count("fetching") == 1, "one archive is one download"
+    assert files_under(home) == ["cache", "cache/toy", "cache/toy/a", "cache/toy/b"]
+    assert Handler.requested.count("/archive") == 1, "one archive is one download"
+    assert capsys.readouterr().err.count("/archive") == 1
+
+
+def test_member_with_another_checksum_is_refused_and_removed(home: Path, server: str) -> None:
+    Handler.content["/archive"] = archive("zip")
+    file = File(name="rows.csv", urls=(f"{server}/archive",), sha256="0" * 64, member="in/rows.csv")
+    with pytest.raises(WrongInput, match=f"expected 0+ but got {SUM}.*removed"):
+        locate("toy", (file,))
+    assert files_under(home) == ["cache"]
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "neither", "truncated"])
-def test_an_archive_without_the_member_is_refused(kind: str, home: Path) -> None:
-    made = home / "made"
-    url = archive("tar" if kind == "truncated" else kind, made)
-    member = "in/rows.csv" if kind in ("neither", "truncated") else "in/other.csv"
-    if kind == "neither":
-        made.write_bytes(BODY)
-    if kind == "truncated":
-        made.write_bytes(made.read_bytes()[:60])
+def test_archive_without_the_member_is_refused(kind: str, home: Path, server: str) -> None:
+    content = {"neither": BODY, "truncated": archive("tar")[:60]}
+    Handler.content["/archive"] = content[kind] if kind in content else archive(kind)
+    member = "in/rows.csv" if kind in content else "in/other.csv"
     with pytest.raises(WrongInput, match="expected an archive that holds"):
-        locate("toy", (File(name="rows.csv", urls=(url,), sha256=SUM, member=member),))
-    assert left(home) == ["cache", "made"]
+        locate("toy", (File(name="rows.csv", urls=(f"{server}/archive",), sha256=SUM, member=member),))
+    assert files_under(home) == ["cache"]
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_is_refused_with_one_sentence(
+    home: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "file").write_bytes(b"")
     monkeypatch.setenv("PRIVAWARE_CACHE", str(home / "file"))
     with pytest.raises(WrongInput, match=r"cannot write to the cache.*PRIVAWARE_CACHE"):
-        locate("toy", (File(name="a", urls=((home / "file").as_uri(),), sha256=SUM),))
+        locate("toy", (File(name="a", urls=(f"{server}/good",), sha256=SUM),))
 
 
 @pytest.mark.parametrize("name", ["", "../rows.csv", "/etc/rows.csv", "a/../../b"])
-def test_a_file_never_leaves_its_folder(name: str) -> None:
+def test_file_outside_its_folder_is_refused(name: str) -> None:
     with pytest.raises(WrongInput, match="inside its folder"):
         File(name=name)
 
 
-def test_a_checksum_that_is_none_is_refused_at_birth() -> None:
+def test_malformed_checksum_is_refused() -> None:
     with pytest.raises(WrongInput, match="64 hexadecimal digits"):
         File(name="a", sha256="abc")
