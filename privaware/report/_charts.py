@@ -1,4 +1,4 @@
-"""The two plots of the page, the bound behind one of them, and their way to SVG and to files."""
+"""The two charts of the page, the bound behind one of them, and how charts become SVG and files."""
 
 from __future__ import annotations
 
@@ -12,44 +12,42 @@ from privaware.errors import WrongInput
 
 __all__ = ["budget", "power", "render", "risk", "save"]
 
-# Middle tones, readable on white and on near-black; text and axes take the page's own colour.
+# Middle tones, readable on white and on near-black; text and axes take the colour of the page.
 BLUE, ORANGE, GREY = "#3f7fc1", "#d07a2d", "#8a8f98"
 WIDTH = 420
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def power(epsilon: float, delta: float, false_alarms: float) -> float:
-    """The most of the members that any attacker can find, at a given rate of false alarms.
+def power(epsilon: float, delta: float, fpr: float) -> float:
+    """The largest true positive rate of any membership attack at a false positive rate.
 
     Paper: Kairouz, Oh, Viswanath, "The composition theorem for differential privacy" (2015).
 
     >>> power(0.0, 0.0, 0.01), round(power(1.0, 1e-5, 0.01), 5)
     (0.01, 0.02719)
     """
-    if not (epsilon >= 0 and 0 <= delta <= 1 and 0 <= false_alarms <= 1):
-        raise WrongInput(
-            f"power: expected epsilon >= 0 and delta and false_alarms in [0, 1], got {(epsilon, delta, false_alarms)}"
-        )
+    if not (epsilon >= 0 and 0 <= delta <= 1 and 0 <= fpr <= 1):
+        raise WrongInput(f"power: expected epsilon >= 0 and delta and fpr in [0, 1], got {(epsilon, delta, fpr)}")
     if math.isinf(epsilon):
         return 1.0
-    few = math.exp(min(epsilon, 700.0)) * false_alarms + delta  # beyond e^700 floats end
-    many = 1 - math.exp(-epsilon) * (1 - delta - false_alarms)
-    return min(few, many, 1.0)
+    low = math.exp(min(epsilon, 700.0)) * fpr + delta  # e^700 is near the largest float
+    high = 1 - math.exp(-epsilon) * (1 - delta - fpr)
+    return min(low, high, 1.0)
 
 
 def risk(epsilon: float, delta: float) -> Any:
-    """The attack-risk curve that a guarantee implies, next to guessing."""
+    """The attack-risk curve of a guarantee, next to guessing."""
     import altair as alt
 
-    # The bound is made of straight pieces: the ends and the corners where they meet draw it.
+    # The bound is piecewise linear: its ends and corners suffice.
     corner = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
-    best, blind = "best possible attacker", "guessing"
+    best, guess = "best possible attacker", "guessing"
     rows: list[dict[str, Any]] = [
         {"who": best, "x": x, "y": power(epsilon, delta, x)} for x in sorted({0.0, corner, 1 - delta, 1.0})
     ]
-    rows += [{"who": blind, "x": x, "y": x} for x in (0.0, 1.0)]
-    scale = alt.Scale(domain=[best, blind], range=[ORANGE, GREY])
-    dash = alt.Scale(domain=[best, blind], range=[[1, 0], [6, 4]])
+    rows += [{"who": guess, "x": x, "y": x} for x in (0.0, 1.0)]
+    scale = alt.Scale(domain=[best, guess], range=[ORANGE, GREY])
+    dash = alt.Scale(domain=[best, guess], range=[[1, 0], [6, 4]])
     legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3, symbolSize=400)
     ticks = alt.Axis(format="%", tickCount=5)
     edge = alt.Scale(domain=[0, 1])
@@ -65,12 +63,12 @@ def risk(epsilon: float, delta: float) -> Any:
 
 
 def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str]) -> Any:
-    """What each part costs alone, and all of them together: (name, epsilon, epsilon as text)."""
+    """The epsilon of each part alone, and of their composition: (name, epsilon, epsilon as text)."""
     import altair as alt
 
     rows: list[dict[str, Any]] = [
-        {"what": f"{place}. {what}", "epsilon": epsilon, "said": said, "kind": "alone"}
-        for place, (what, epsilon, said) in enumerate(parts, 1)
+        {"what": f"{place}. {what}", "epsilon": epsilon, "said": text, "kind": "alone"}
+        for place, (what, epsilon, text) in enumerate(parts, 1)
     ]
     rows.append({"what": total[0], "epsilon": total[1], "said": total[2], "kind": "together"})
     top = max(total[1], 1e-9, *(epsilon for _, epsilon, _ in parts))
@@ -88,9 +86,9 @@ def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str
         ),
     )
     kinds = alt.Scale(domain=["alone", "together"], range=[BLUE, ORANGE])
-    drawn = bars.mark_bar(size=18).encode(color=alt.Color("kind:N", scale=kinds, legend=None))
-    said = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(text="said:N")
-    return _styled((drawn + said).properties(width=WIDTH - 130, height=alt.Step(30)))
+    marks = bars.mark_bar(size=18).encode(color=alt.Color("kind:N", scale=kinds, legend=None))
+    labels = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(text="said:N")
+    return _styled((marks + labels).properties(width=WIDTH - 130, height=alt.Step(30)))
 
 
 def _styled(chart: Any) -> Any:
@@ -113,11 +111,11 @@ def _styled(chart: Any) -> Any:
 
 
 def render(chart: Any) -> str:
-    """A static drawing to stand inside a page: no script, no size of its own, nothing to fetch."""
+    """A chart as static SVG for a page: no script, no fixed size, nothing to fetch."""
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
-    head, rest = drawn.split(">", 1)
+    svg = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    head, rest = svg.split(">", 1)
     head = re.sub(r'\s(?:xmlns(?::\w+)?|width|height|version|class)="[^"]*"', "", head)
     return f'{head} aria-hidden="true" focusable="false">{rest}'
 
@@ -131,13 +129,13 @@ def save(chart: Any, path: Path) -> Path:
         raise WrongInput(f"expected a plot's name ending in .png, .svg or .pdf, got {path.name!r}")
     spec = chart.to_dict()
     if kind == ".png":
-        drawn = vl_convert.vegalite_to_png(spec, scale=2, allowed_base_urls=[])
+        content = vl_convert.vegalite_to_png(spec, scale=2, allowed_base_urls=[])
     elif kind == ".pdf":
-        drawn = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
+        content = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
     else:
-        drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode("utf-8")
+        content = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode("utf-8")
     try:
-        path.write_bytes(drawn)
+        path.write_bytes(content)
     except OSError as problem:
         raise WrongInput(f"cannot write the plot {path}: {problem.strerror or problem}") from None
     return path

@@ -1,4 +1,4 @@
-"""Events, numbers and public facts in the words of a person.
+"""Events, numbers and public facts in plain words.
 
 >>> from privaware.events import Gaussian
 >>> formula(100 * Gaussian(noise=12.3))
@@ -17,23 +17,23 @@ from typing import Any
 from privaware import events
 
 __all__ = [
-    "LABELS",
-    "bound",
+    "LABEL_UNITS",
+    "rounded_up",
     "formula",
-    "found",
-    "game",
-    "likelihood",
+    "attack_bound",
+    "attack_game",
+    "meaning",
     "neighbours",
     "number",
     "percent",
-    "unproven",
-    "value",
-    "whom",
+    "unproven_reason",
+    "setting",
+    "protected_unit",
 ]
 
 SHOWN = 4  # parts of a long composition that are spelt out
 
-LABELS = ("label", "labels")  # units that hide nothing but the target
+LABEL_UNITS = ("label", "labels")  # units that protect nothing but the target
 
 LAWS = {"negative_binomial": "truncated negative binomial", "logarithmic": "logarithmic", "poisson": "Poisson"}
 
@@ -45,10 +45,10 @@ def number(x: float, digits: int = 6) -> str:
     return _plain(Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x))))
 
 
-def bound(x: float, digits: int = 4) -> str:
-    """An upper bound, rounded up so that what is read is never less than what is meant.
+def rounded_up(x: float, digits: int = 4) -> str:
+    """An upper bound, rounded up so that the printed number is never below it.
 
-    >>> bound(2.71828), bound(0.1 + 0.2), bound(0.99996)
+    >>> rounded_up(2.71828), rounded_up(0.1 + 0.2), rounded_up(0.99996)
     ('2.719', '0.3', '1')
     """
     if not math.isfinite(x):
@@ -59,8 +59,8 @@ def bound(x: float, digits: int = 4) -> str:
 
 
 def percent(x: float) -> str:
-    """A chance as a percentage, rounded up."""
-    return f"{bound(100 * x, 3)}%"
+    """A probability as a percentage, rounded up."""
+    return f"{rounded_up(100 * x, 3)}%"
 
 
 def _plain(x: Decimal) -> str:
@@ -133,25 +133,25 @@ def _leaf(event: events.Event) -> str:
     return formula(event)
 
 
-def unproven(event: events.Event) -> str | None:
+def unproven_reason(event: events.Event) -> str | None:
     """Why `event` has no proven guarantee, where it has none."""
     if isinstance(event, events.Unproven):
         return str(event.reason)
     inner = [getattr(event, "event", None), *getattr(event, "events", ())]
-    return next((why for part in inner if part is not None and (why := unproven(part))), None)
+    return next((why for part in inner if part is not None and (why := unproven_reason(part))), None)
 
 
-def whom(unit: str, cap: int) -> str:
-    """Whom the guarantee protects."""
+def protected_unit(unit: str, cap: int) -> str:
+    """What the guarantee protects."""
     if unit == "row":
         return "one row"
-    if unit in LABELS:
+    if unit in LABEL_UNITS:
         return "the label of one row; the other columns are not protected"
     return f"everything with one value of '{unit}' (at most {cap:,} row{'s' if cap > 1 else ''})"
 
 
 def neighbours(relation: str) -> str:
-    """What makes two data sets neighbours."""
+    """The neighbouring relation in words."""
     known = {
         "add_remove": "add or remove one: with it and without it look alike",
         "replace_one": "replace one: whatever values it holds, results look alike",
@@ -159,36 +159,36 @@ def neighbours(relation: str) -> str:
     return known.get(relation, relation)
 
 
-def likelihood(epsilon: float, delta: float, change: str) -> str:
-    """What epsilon and delta mean for someone who has never met them."""
+def meaning(epsilon: float, delta: float, change: str) -> str:
+    """What epsilon and delta mean, for a lay person."""
     if epsilon > 700:  # beyond the largest float, and far beyond any meaning
         return "An epsilon as large as this promises nothing in practice."
-    times = bound(math.exp(epsilon), 3)
-    return f"{change}, and no result becomes more than {times} times as likely, except with a chance of {bound(delta)}."
+    times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)
+    return f"{change}, and no result becomes more than {times} times as likely, except with a chance of {chance}."
 
 
-def game(unit: str, relation: str) -> str:
-    """What the attacker of the risk curve tries to tell."""
+def attack_game(unit: str, relation: str) -> str:
+    """The membership game of the attack-risk curve."""
     start = "An attacker holds the model and knows all the data except one thing: "
-    if unit in LABELS:
+    if unit in LABEL_UNITS:
         return f"{start}whether a candidate's label is the true one (here called a member) or not."
     if relation == "replace_one":
         return f"{start}whether a candidate (then called a member) or a known stand-in was in it."
     return f"{start}whether a candidate was in it (then called a member) or not."
 
 
-def found(alarm: str, share: str) -> str:
-    """One point of the risk curve.
+def attack_bound(fpr: str, tpr: str) -> str:
+    """One point of the attack-risk curve: false and true positive rate.
 
-    >>> found("1%", "2.72%")
+    >>> attack_bound("1%", "2.72%")
     'at a false alarm rate of 1% no attacker finds more than 2.72% of the members'
     """
-    if share == "100%":
-        return f"at a false alarm rate of {alarm} finding nearly all members is not ruled out"
-    return f"at a false alarm rate of {alarm} no attacker finds more than {share} of the members"
+    if tpr == "100%":
+        return f"at a false alarm rate of {fpr} finding nearly all members is not ruled out"
+    return f"at a false alarm rate of {fpr} no attacker finds more than {tpr} of the members"
 
 
-def value(x: Any) -> str:
+def setting(x: Any) -> str:
     """A public setting as text."""
     if isinstance(x, str):
         return x

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privaware import features
+from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
@@ -72,15 +72,11 @@ def predict(model: str | Path, data: Any, *, out: str | Path) -> dict[str, Any]:
 
 
 def _write(frame: Any, path: Path) -> None:
-    """The complete file or none."""
-    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        if path.suffix.lower() == ".csv":
-            frame.to_csv(partial, index=False)
-        else:
-            frame.to_parquet(partial)
-        partial.replace(path)
+        with atomic_file(path) as file:
+            if path.suffix.lower() == ".csv":
+                frame.to_csv(file, index=False)
+            else:
+                frame.to_parquet(file)
     except OSError as problem:
         raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
-    finally:
-        partial.unlink(missing_ok=True)

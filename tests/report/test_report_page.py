@@ -357,7 +357,7 @@ def test_every_kind_of_event_has_words(event: Event, words: str) -> None:
 
 @given(st.floats(1e-12, 1e12))
 def test_what_is_read_is_never_less_than_what_is_meant(x: float) -> None:
-    shown = float(_words.bound(x).replace(",", ""))
+    shown = float(_words.rounded_up(x).replace(",", ""))
     assert x * (1 - 1e-11) <= shown <= x * 1.001 * (1 + 1e-9)
 
 
