@@ -1,9 +1,9 @@
 """Private rows held against a schema, and the readers that bring them in.
 
-`Raw` is a file as it stands (CSV, Parquet, `.npz`, a folder of images by class, a DataFrame), on
-the owner's side only. `draft` proposes a schema from it, to be confirmed by a person; `Data.of`
-turns it into rows of declared meaning. Every value ends within what the schema declares, or the
-reader says in one sentence which column and row does not.
+`read` returns a `Raw`: a file as it is (CSV, Parquet, `.npz`, a folder of images by class, a DataFrame), on
+the owner's side only. `draft` proposes a schema from it, for a person to confirm; `Data.of` codes the
+rows by a schema. Every value ends within what the schema declares, or one sentence names the column and
+row that does not.
 """
 
 from privaware.data._data import Data

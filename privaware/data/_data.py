@@ -1,4 +1,4 @@
-"""Rows of declared meaning."""
+"""Private rows coded by a schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privaware.data._read import Raw
-from privaware.data._values import missing, numbers_of, short, some, words_of
+from privaware.data._values import is_missing, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -24,7 +24,7 @@ class Data:
     Tables are float64 (rows, columns) with numbers clipped to their bounds and category codes. A
     missing number that has a slot of its own is NaN; a missing or unseen category has the code
     after the last one. Images are float32 (rows, channels, height, width) in [0, 1]; text is an
-    object array of str, in which nothing is the empty text.
+    object array of str, a missing text being the empty one.
     """
 
     schema: Schema
@@ -46,17 +46,17 @@ class Data:
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
-        """Some of the columns of a table, by name; images and text have nothing to leave out."""
+        """Some of the columns of a table, by name; images and text stay as they are."""
         if self.schema.form != "table":
             return self
         known = [column.name for column in self.schema.used]
         if unknown := [name for name in names if name not in known]:
-            raise WrongInput(f"expected columns among {some(known)}, got {some(unknown)}")
+            raise WrongInput(f"expected columns among {listed(known)}, got {listed(unknown)}")
         chosen = [at for at, name in enumerate(known) if name in names]
         return replace(self, schema=self.schema.keep(names), x=self.x[:, chosen])
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Disjoint parts by an independent draw for each row, so that one row never moves another."""
+        """Disjoint parts by an independent draw for each row: adding a row never moves another."""
         part = rng.shards(len(self), shares)
         return tuple(self.take(part == at) for at in range(len(shares)))
 
@@ -70,23 +70,22 @@ class Data:
             if not column.bounded:
                 what = "low and high" if column.kind == "number" else "categories"
                 raise WrongInput(
-                    f"column {short(column.name)}: expected {what} in the schema; declare them, "
+                    f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
                     "or pay for them with --private-schema"
                 )
-        return cls._made(raw, schema, labelled, loose=False)
+        return cls._coded(raw, schema, labelled, clip=True)
 
     @classmethod
     def uncoded(cls, raw: Raw, schema: Schema) -> Data:
-        """The rows before bounds are known: `x` of a table holds unclipped numbers and plain words.
+        """The rows before bounds are known: `x` of a table holds unclipped numbers and category names.
 
         It is an object array (rows, columns): a float, NaN if missing, in a number column; a str,
-        empty if missing, in a category column. What `of` would refuse whatever the bounds may be is
-        refused here already.
+        empty if missing, in a category column. What `of` would refuse under any bounds is refused here.
         """
-        return cls._made(raw, schema, True, loose=True)
+        return cls._coded(raw, schema, True, clip=False)
 
     def coded_by(self, schema: Schema) -> Data:
-        """Loose rows, coded by a schema whose bounds have since been released; labels are clipped to it."""
+        """Uncoded rows, coded by a schema whose bounds have since been released; labels are clipped to it."""
         import pandas as pd
 
         names = [column.name for column in self.schema.used]
@@ -97,8 +96,8 @@ class Data:
         return replace(coded, y=y)
 
     @classmethod
-    def _made(cls, raw: Raw, schema: Schema, labelled: bool, *, loose: bool) -> Data:
-        x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, loose)
+    def _coded(cls, raw: Raw, schema: Schema, labelled: bool, *, clip: bool) -> Data:
+        x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, clip)
         y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
         data = cls(schema=schema, x=x, y=y)
         if labelled and schema.unit not in ("row", "label"):
@@ -106,79 +105,79 @@ class Data:
         return data
 
 
-def _columns(raw: Raw, schema: Schema, loose: bool) -> np.ndarray:
+def _columns(raw: Raw, schema: Schema, clip: bool) -> np.ndarray:
     frame = raw.frame
     if frame is None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     if absent := [column.name for column in schema.used if column.name not in frame.columns]:
         raise WrongInput(
-            f"the schema names {some(absent)}, the data have {some(frame.columns)}; edit one to match the other"
+            f"the schema names {listed(absent)}, the data have {listed(frame.columns)}; edit one to match the other"
         )
     if schema.form == "text":
         return _texts([frame[column.name] for column in schema.used], len(frame))
-    made = np.zeros((len(frame), len(schema.used)), dtype=object if loose else float)
+    x = np.zeros((len(frame), len(schema.used)), dtype=float if clip else object)
     for at, column in enumerate(schema.used):
         if column.kind == "text":
             raise WrongInput(
-                f"column {short(column.name)}: expected kind number, category or ignore in a "
+                f"column {quoted(column.name)}: expected kind number, category or ignore in a "
                 'schema of form "table", got text'
             )
         reader = _numbers if column.kind == "number" else _categories
-        made[:, at] = reader(frame[column.name], column, loose)
-    return made
+        x[:, at] = reader(frame[column.name], column, clip)
+    return x
 
 
 def _texts(columns: list[pd.Series], rows: int) -> np.ndarray:
-    made = np.full(rows, "", dtype=object)
+    texts = np.full(rows, "", dtype=object)
     for at, values in enumerate(columns):
         words = words_of(values).map(str, object)
-        made = words if at == 0 else made + " " + words
-    return made
+        texts = words if at == 0 else texts + " " + words
+    return texts
 
 
-def _numbers(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
-    numbers, gaps = numbers_of(values)
-    wrong = np.isnan(numbers) & ~gaps
+def _numbers(values: pd.Series, column: Column, clip: bool) -> np.ndarray:
+    numbers, missing = numbers_of(values)
+    wrong = np.isnan(numbers) & ~missing
     if wrong.any():
         _refuse(
             column,
             wrong,
-            f"expected a number, got {short(values.iloc[_first(wrong)])}; "
+            f"expected a number, got {quoted(values.iloc[_first(wrong)])}; "
             'mend the row or declare kind = "category" or "ignore"',
         )
-    gone = ~np.isfinite(numbers)
-    if column.missing == "refuse" and gone.any():
+    absent = ~np.isfinite(numbers)
+    if column.missing == "refuse" and absent.any():
         _refuse(
             column,
-            gone,
+            absent,
             'the value is missing or infinite; mend the row or declare missing = "category" or a number to fill in',
         )
-    if loose:
-        return np.where(gone, np.nan, numbers).astype(object)
+    if not clip:
+        return np.where(absent, np.nan, numbers).astype(object)
     fill = np.nan if isinstance(column.missing, str) else float(column.missing)
-    return np.where(gone, fill, np.clip(numbers, column.low, column.high))
+    return np.where(absent, fill, np.clip(numbers, column.low, column.high))
 
 
-def _categories(values: pd.Series, column: Column, loose: bool) -> np.ndarray:
+def _categories(values: pd.Series, column: Column, clip: bool) -> np.ndarray:
     words = words_of(values)
     codes = {word: at for at, word in enumerate(column.categories)}
-    gaps = words.map(lambda word: word not in codes and missing(word), bool)
-    if column.missing == "refuse" and gaps.any():
-        _refuse(column, gaps, 'the value is missing; declare missing = "category"')
-    if loose:
-        return np.where(gaps, "", words.map(str, object))
-    unseen = words.map(lambda word: word not in codes, bool) & ~gaps
+    missing = words.map(lambda word: word not in codes and is_missing(word), bool)
+    if column.missing == "refuse" and missing.any():
+        _refuse(column, missing, 'the value is missing; declare missing = "category"')
+    if not clip:
+        return np.where(missing, "", words.map(str, object))
+    unseen = words.map(lambda word: word not in codes, bool) & ~missing
     if column.unseen == "refuse" and unseen.any():
         _refuse(
             column,
             unseen,
-            f'{short(words[_first(unseen)])} is not a declared category; add it or declare unseen = "other"',
+            f'{quoted(words[_first(unseen)])} is not a declared category; add it or declare unseen = "other"',
         )
     return words.map(lambda word: codes.get(word, len(codes)), float)
 
 
-def _refuse(column: Column, wrong: np.ndarray, words: str) -> None:
-    raise WrongInput(f"column {short(column.name)}, row {_first(wrong) + 1}: {words}")
+def _refuse(column: Column, wrong: np.ndarray, sentence: str) -> None:
+    raise WrongInput(f"column {quoted(column.name)}, row {_first(wrong) + 1}: {sentence}")
 
 
 def _first(mask: np.ndarray) -> int:
@@ -192,23 +191,23 @@ def _targets(raw: Raw, schema: Schema) -> np.ndarray:
         if not np.isfinite(numbers).all():
             at = _first(~np.isfinite(numbers))
             raise WrongInput(
-                f"target {short(schema.target)}, row {at + 1}: expected a finite number, got {short(values.iloc[at])}"
+                f"target {quoted(schema.target)}, row {at + 1}: expected a finite number, got {quoted(values.iloc[at])}"
             )
         return numbers if schema.low is None else np.clip(numbers, schema.low, schema.high)
     words = words_of(values)
     codes = {word: at for at, word in enumerate(schema.classes)}
-    made = words.map(lambda word: codes.get(word, -1), np.int64)
-    if (made < 0).any():
-        at = _first(made < 0)
+    labels = words.map(lambda word: codes.get(word, -1), np.int64)
+    if (labels < 0).any():
+        at = _first(labels < 0)
         raise WrongInput(
-            f"target {short(schema.target)}, row {at + 1}: {short(words[at])} is not among the "
-            f"declared classes {some(schema.classes)}"
+            f"target {quoted(schema.target)}, row {at + 1}: {quoted(words[at])} is not among the "
+            f"declared classes {listed(schema.classes)}"
         )
-    return made
+    return labels
 
 
 def target_of(raw: Raw, target: str) -> pd.Series:
-    """The column to be learnt, or the labels that came beside the images."""
+    """The target column, or the labels of images."""
     import pandas as pd
 
     if raw.frame is None:
@@ -217,7 +216,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
         raise WrongInput(
-            f"expected a target among the columns {some(raw.frame.columns)}, got {short(target)}; "
+            f"expected a target among the columns {listed(raw.frame.columns)}, got {quoted(target)}; "
             "name one with --target"
         )
     return raw.frame[target]
@@ -246,21 +245,21 @@ def _images(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def _grey(images: np.ndarray) -> np.ndarray:
-    """Colour to grey by the weights of ITU-R 601, in whole numbers where the pixels are."""
+    """Colour to grey by the weights of ITU-R 601; whole numbers stay whole numbers."""
     grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
     return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)
 
 
 def _capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """The first `cap` rows of each person: which rows stay never depends on another person."""
+    """A mask of the first `cap` rows of each person: it never depends on another person's rows."""
     frame = raw.frame
     if frame is None or schema.unit not in frame.columns:
         known = [] if frame is None else frame.columns
-        raise WrongInput(f"expected the unit column {short(schema.unit)} among the columns, got {some(known)}")
+        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns, got {listed(known)}")
     words = words_of(frame[schema.unit])
-    if words.gaps().any():
+    if words.missing().any():
         raise WrongInput(
-            f"unit column {short(schema.unit)}, row {_first(words.gaps()) + 1}: expected whose row "
+            f"unit column {quoted(schema.unit)}, row {_first(words.missing()) + 1}: expected whose row "
             "it is, got nothing; fill it in or remove the row"
         )
     people = words.map({word: at for at, word in enumerate(words.distinct())}.get, object)

@@ -1,4 +1,4 @@
-"""Files as they stand, before a schema gives them meaning."""
+"""Files read as they are, before a schema gives their values meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.data._values import short, some
+from privaware.data._values import listed, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Raw:
-    """A file as it stands: a frame of columns, or images with labels. Never printed."""
+    """A file as it is: a table, or images with labels. `repr` shows no row."""
 
     frame: pd.DataFrame | None = None
     images: np.ndarray | None = None
@@ -33,17 +33,17 @@ class Raw:
     test: Raw | None = None
 
     def __len__(self) -> int:
-        whole = self.frame if self.frame is not None else self.images
-        return 0 if whole is None else len(whole)
+        rows = self.frame if self.frame is not None else self.images
+        return 0 if rows is None else len(rows)
 
     def __repr__(self) -> str:
         return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
 
 
 def read(source: Any) -> Raw:
-    """The file, folder or DataFrame `source` as it stands."""
+    """The file, folder or DataFrame `source` as it is."""
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        return Raw(frame=_named(source, "the DataFrame"))
+        return Raw(frame=_check_names(source, "the DataFrame"))
     if not isinstance(source, (str, os.PathLike)):
         raise WrongInput(f"expected the path of a data file or a pandas DataFrame, got {type(source).__name__}")
     path = Path(source)
@@ -53,11 +53,11 @@ def read(source: Any) -> Raw:
         if not path.exists():
             raise WrongInput(
                 "expected a data file, a folder of images or a built-in data set, "
-                f"but there is nothing called {short(source)}"
+                f"but there is nothing called {quoted(source)}"
             )
         return _reader(path)(path)
     except OSError as problem:
-        raise WrongInput(f"cannot read {short(path.name)}: {problem.strerror or problem!s:.120}") from None
+        raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or problem!s:.120}") from None
 
 
 def _reader(path: Path) -> Callable[[Path], Raw]:
@@ -71,14 +71,14 @@ def _reader(path: Path) -> Callable[[Path], Raw]:
     }
     if path.suffix.lower() not in readers:
         raise WrongInput(
-            f"expected {', '.join(readers)} or a folder of images, got {short(path.name)}; convert it to one of these"
+            f"expected {', '.join(readers)} or a folder of images, got {quoted(path.name)}; convert it to one of these"
         )
     return readers[path.suffix.lower()]
 
 
 @contextmanager
-def _whole(path: Path, words: str) -> Iterator[None]:
-    """Around a library that parses a file: damage can surface there as nearly any exception."""
+def _parsing(path: Path, expected: str) -> Iterator[None]:
+    """Turns whatever a parser raises on a damaged file into one sentence."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -86,14 +86,14 @@ def _whole(path: Path, words: str) -> Iterator[None]:
     except WrongInput:
         raise
     except MemoryError:
-        raise WrongInput(f"{short(path.name)} does not fit into this machine's memory") from None
+        raise WrongInput(f"{quoted(path.name)} does not fit into this machine's memory") from None
     except Exception as problem:
         reason = (str(problem).splitlines() or [type(problem).__name__])[0]
         reason = reason.replace(str(path), path.name).replace("CSV parse error: Row #", "line ")
         if "pickle" in reason:
             reason = "it holds pickled objects, which could run code when opened"
         raise WrongInput(
-            f"expected {short(path.name)} as {words}: {reason.encode('utf-8', 'replace').decode():.160}"
+            f"expected {quoted(path.name)} as {expected}: {reason.encode('utf-8', 'replace').decode():.160}"
         ) from None
 
 
@@ -105,11 +105,11 @@ def _csv(path: Path) -> Raw:
 
     text = path.read_bytes()
     if b"\0" in text:
-        raise WrongInput(f"expected {short(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text")
+        raise WrongInput(f"expected {quoted(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text")
     separator = "," if path.suffix.lower() == ".csv" else "\t"
-    if separator == "," and b', "' in text:  # a quoted field after a space; what is within quotes only loses a space
+    if separator == "," and b', "' in text:  # a quoted field after a space: drop the space
         text = re.sub(rb', +"(?!")', b',"', text)
-    with _whole(path, "CSV in UTF-8 with a header line and as many fields in every row"):
+    with _parsing(path, "CSV in UTF-8 with a header line and as many fields in every row"):
         table = csv.read_csv(
             pa.py_buffer(text),
             csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
@@ -118,13 +118,13 @@ def _csv(path: Path) -> Raw:
         )
         names = [str(column[0]).strip() for column in table.columns]
         if _unclosed(text, str(table.column(table.num_columns - 1)[-1])):
-            raise WrongInput(f"{short(path.name)}: a quotation mark is opened and never closed")
+            raise WrongInput(f"{quoted(path.name)}: a quotation mark is opened and never closed")
         frame = table.slice(1).to_pandas()
-    return Raw(frame=_named(frame.set_axis(names, axis=1), path.name))
+    return Raw(frame=_check_names(frame.set_axis(names, axis=1), path.name))
 
 
 def _width(text: bytes, separator: str) -> int:
-    """How many fields the header line has, which may hold quoted line ends."""
+    """The number of fields in the header line, which may hold quoted line ends."""
     import csv
     import io
 
@@ -133,60 +133,60 @@ def _width(text: bytes, separator: str) -> int:
 
 
 def _unclosed(text: bytes, last: str) -> bool:
-    """A quote that is never closed swallows every row after it: the file ends with that field."""
+    """Whether a quote is never closed: then the file ends with that field, which holds every later row."""
     return bool(last) and text.endswith(b'"' + last.replace('"', '""').encode())
 
 
-def _named(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]
     if "" in names:
         raise WrongInput(
-            f"expected a name for every column in {short(where)}, got none for column "
+            f"expected a name for every column in {quoted(where)}, got none for column "
             f"{names.index('') + 1} of {len(names)}"
         )
-    if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise WrongInput(f"expected distinct column names in {short(where)}, got {some(twice)} twice")
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        raise WrongInput(f"expected distinct column names in {quoted(where)}, got {listed(repeated)} twice")
     return frame.set_axis(names, axis=1)
 
 
 def _parquet(path: Path) -> Raw:
     import pandas as pd
 
-    with _whole(path, "Parquet"):
+    with _parsing(path, "Parquet"):
         frame = pd.read_parquet(path)
         if any(name is not None for name in frame.index.names):
-            frame = frame.reset_index()  # an index with a name is a column like any other
-    return Raw(frame=_named(frame, path.name))
+            frame = frame.reset_index()  # an index with a name is a column
+    return Raw(frame=_check_names(frame, path.name))
 
 
 def _npz(path: Path) -> Raw:
-    with _whole(path, ".npz with plain arrays x and y"), path.open("rb") as file:
+    with _parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise WrongInput(f"expected {short(path.name)} as .npz, got a single array")
-        found = archive.files
-        arrays = {name: archive[name] for name in ("x", "y", "x_test", "y_test") if name in found}
+            raise WrongInput(f"expected {quoted(path.name)} as .npz, got a single array")
+        names = archive.files
+        arrays = {name: archive[name] for name in ("x", "y", "x_test", "y_test") if name in names}
     if "x" not in arrays:
-        raise WrongInput(f"expected an array x (and y) in {short(path.name)}, got {some(found) or 'none at all'}")
-    made = _arrays(arrays["x"], arrays.get("y"), path.name)
+        raise WrongInput(f"expected an array x (and y) in {quoted(path.name)}, got {listed(names) or 'none at all'}")
+    train = _from_arrays(arrays["x"], arrays.get("y"), path.name)
     if "x_test" not in arrays:
-        return made
-    return replace(made, test=_arrays(arrays["x_test"], arrays.get("y_test"), path.name))
+        return train
+    return replace(train, test=_from_arrays(arrays["x_test"], arrays.get("y_test"), path.name))
 
 
-def _arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
+def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
     import pandas as pd
 
     if x.dtype.kind not in "biuf" or x.ndim not in (2, 3, 4):
         raise WrongInput(
-            f"expected x in {short(where)} as numbers with 2 (table), 3 (grey images) or "
+            f"expected x in {quoted(where)} as numbers with 2 (table), 3 (grey images) or "
             f"4 dimensions, got {x.dtype!s:.40} of shape {x.shape}"
         )
     if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "biufUS"):
         raise WrongInput(
-            f"expected y in {short(where)} with one number or text for each of {len(x)} rows, "
+            f"expected y in {quoted(where)} with one number or text for each of {len(x)} rows, "
             f"got {y.dtype!s:.40} of shape {y.shape}"
         )
     if x.ndim == 2:
@@ -204,16 +204,16 @@ def _folder(path: Path) -> Raw:
         (file, folder.name) for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in IMAGES
     ]
     if not files:
-        raise WrongInput(f"expected one sub-folder of images for each class in {short(path.name)}, got no image")
+        raise WrongInput(f"expected one sub-folder of images for each class in {quoted(path.name)}, got no image")
     images = [_image(file) for file, _ in files]
     size = images[0].shape[:2]
     for (file, _), image in zip(files, images, strict=True):
         if image.shape[:2] != size:
             raise WrongInput(
-                f"expected images of one size, but {short(file.name)} is {image.shape[1]} x "
+                f"expected images of one size, but {quoted(file.name)} is {image.shape[1]} x "
                 f"{image.shape[0]} and the first is {size[1]} x {size[0]}; resize them"
             )
-    if len({image.ndim for image in images}) > 1:  # grey among colours
+    if len({image.ndim for image in images}) > 1:  # grey and colour images
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
@@ -224,7 +224,7 @@ def _image(file: Path) -> np.ndarray:
     """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped."""
     from PIL import Image
 
-    with _whole(file, "an image"), Image.open(file) as opened:
-        if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would cut them, not scale them
+    with _parsing(file, "an image"), Image.open(file) as opened:
+        if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale
             return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
         return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))

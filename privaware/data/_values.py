@@ -1,4 +1,4 @@
-"""Values as numbers or as words, each on its own: how one row is read never depends on another."""
+"""Values as numbers or as text, each by itself: how one row is read never depends on another."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>")
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """A column as text: its spellings, and for each row which one it has."""
+    """A column as text: its distinct spellings, and for each row the number of its spelling."""
 
     spellings: tuple[str, ...]
-    at: np.ndarray
+    codes: np.ndarray
 
     def map(self, value: Callable[[str], Any], dtype: Any) -> np.ndarray:
-        """A value for each row, worked out once for each spelling."""
-        made = np.empty(len(self.spellings), dtype=dtype)
-        made[:] = [value(word) for word in self.spellings]
-        return made[self.at]
+        """A value for each row, computed once for each spelling."""
+        values = np.empty(len(self.spellings), dtype=dtype)
+        values[:] = [value(word) for word in self.spellings]
+        return values[self.codes]
 
-    def gaps(self) -> np.ndarray:
-        """Which rows hold no value."""
-        return self.map(missing, bool)
+    def missing(self) -> np.ndarray:
+        """A mask of the rows without a value."""
+        return self.map(is_missing, bool)
 
     def distinct(self) -> list[str]:
         """The spellings that occur, in order."""
-        return sorted({self.spellings[place] for place in np.unique(self.at)})
+        return sorted({self.spellings[code] for code in np.unique(self.codes)})
 
     def __getitem__(self, row: int) -> str:
-        return self.spellings[self.at[row]]
+        return self.spellings[self.codes[row]]
 
 
-def missing(word: str) -> bool:
-    """Whether a word stands for no value.
+def is_missing(word: str) -> bool:
+    """Whether a word stands for a missing value.
 
-    >>> missing("N/A"), missing("no")
+    >>> is_missing("N/A"), is_missing("no")
     (True, False)
     """
     return word.lower() in MISSING
 
 
 def words_of(values: pd.Series) -> Words:
-    """Values as text, spelt as a person would: true as "True", 1.0 as "1", nothing as ""."""
+    """Values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as ""."""
     import pandas as pd
 
-    alike = (pd.StringDtype, pd.CategoricalDtype, np.dtype)
-    if values.dtype == object or not isinstance(values.dtype, alike):
-        # Told apart by spelling: factorize would take 1, 1.0 and True for the same object.
-        words = [_spelt(value) for value in values.tolist()]
+    one_type = (pd.StringDtype, pd.CategoricalDtype, np.dtype)
+    if values.dtype == object or not isinstance(values.dtype, one_type):
+        # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
+        words = [_spelling(value) for value in values.tolist()]
         if None in words:
             row = words.index(None)
             raise WrongInput(
-                f"column {short(values.name)}, row {row + 1}: expected a number or text, "
+                f"column {quoted(values.name)}, row {row + 1}: expected a number or text, "
                 f'got {type(values.iloc[row]).__name__}; remove the column or declare kind = "ignore"'
             )
         values = pd.Series(words, dtype=object)
-    at, distinct = pd.factorize(values)
-    spellings = [_spelt(value) or "" for value in distinct.tolist()]
-    return Words(spellings=(*spellings, ""), at=at)  # a gap is -1: the last spelling
+    codes, distinct = pd.factorize(values)
+    spellings = [_spelling(value) or "" for value in distinct.tolist()]
+    return Words(spellings=(*spellings, ""), codes=codes)  # a missing value has code -1: the last spelling
 
 
-def _spelt(value: Any) -> str | None:
-    """One value as text; nothing for what is not a single value (lists, records, raw bytes)."""
+def _spelling(value: Any) -> str | None:
+    """One value as text; None for what is not a single value (lists, records, raw bytes)."""
     import pandas as pd
 
     if isinstance(value, str):
@@ -95,7 +95,7 @@ def _spelt(value: Any) -> str | None:
 
 
 def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (NaN where there is none) and a mask of the values that are missing rather than wrong."""
+    """Numbers (NaN where a value is not one) and a mask of the missing values."""
     import pandas as pd
 
     kind = values.dtype.kind
@@ -104,7 +104,7 @@ def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
             numbers = values.to_numpy(dtype=float, na_value=np.nan)
         return numbers, np.isnan(numbers)
     words = words_of(values)
-    return words.map(_number, float), words.gaps()
+    return words.map(_number, float), words.missing()
 
 
 def _number(word: str) -> float:
@@ -114,18 +114,18 @@ def _number(word: str) -> float:
         return {"true": 1.0, "false": 0.0}.get(word.lower(), np.nan)
 
 
-def short(value: Any) -> str:
-    """A value for a message: one line, never long."""
-    shown = repr(str(value))
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+def quoted(value: Any) -> str:
+    """A value in a message: in quotes, on one line, at most 60 characters."""
+    text = repr(str(value))
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
-def some(names: Iterable[Any]) -> str:
-    """A few names for a message.
+def listed(names: Iterable[Any]) -> str:
+    """The first few names in a message.
 
-    >>> some(range(10))
+    >>> listed(range(10))
     "'0', '1', '2', '3', '4', '5' and 4 more"
     """
-    listed = list(names)
-    shown = ", ".join(short(name) for name in listed[:6])
-    return shown + (f" and {len(listed) - 6} more" if len(listed) > 6 else "")
+    every = list(names)
+    first = ", ".join(quoted(name) for name in every[:6])
+    return first + (f" and {len(every) - 6} more" if len(every) > 6 else "")
