@@ -291,7 +291,7 @@ class Fitted:
         self.estimator, self.patch = estimator, patch
 
     def run(self, data, noise, rng):
-        self.patch.setattr(import_module("privaware.workflow.fit"), "Rng", lambda seed: rng)
+        self.patch.setattr(import_module("privaware.workflow._charged_run"), "Rng", lambda seed: rng)
         return vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
 
 

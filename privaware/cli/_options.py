@@ -1,11 +1,18 @@
-"""Arguments that several verbs share, each described once."""
+"""Arguments and options of the verbs, each described once, and those that every charged verb has."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from privaware.errors import WrongInput
+from privaware.registry import settings
+
+Verb = TypeVar("Verb", bound=Callable[..., None])
 
 
 def _option(words: str, *names: str) -> object:
@@ -65,3 +72,50 @@ WORKFLOW = Annotated[str, _option("aware, or standard: search without noise, to 
 WORKERS = Annotated[int, _option("Processes that train candidates.")]
 RAY = Annotated[str | None, _option("The address of a Ray cluster that trains candidates, or auto.")]
 HELD_OUT = Annotated[float, _option("The share of rows that scores candidates and trains none.")]
+
+RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "target": (TARGET, None),
+    "delta": (DELTA, 1e-5),
+    "schema": (SCHEMA, None),
+    "accept_schema": (ACCEPT, False),
+    "private_schema": (PRIVATE, False),
+    "unit": (UNIT, None),
+    "cap": (CAP, 1),
+    "task": (TASK, None),
+    "ledger": (LEDGER, None),
+    "limit": (LIMIT, None),
+    "dry_run": (DRY_RUN, False),
+    "seed": (SEED, None),
+}
+"""The options of every verb that reads private rows, with their defaults."""
+LAST = ("out", "seed", "json")
+
+
+def with_run_options(verb: Verb) -> Verb:
+    """Gives a verb the options that every charged one has, in the place of its `**run_options`."""
+    signature = inspect.signature(verb, eval_str=True)
+    data, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in RUN_OPTIONS.items()
+    ]
+    options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared[0], *own, *shared[1:])]
+    options.sort(key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
+    verb.__signature__ = signature.replace(parameters=[data, *options])  # type: ignore[attr-defined]
+    return verb
+
+
+def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
+    """The values of a repeatable option NAME=VALUE."""
+    try:
+        return settings(pairs or [])
+    except ValueError as problem:
+        raise WrongInput(f"expected {option} NAME=VALUE, got {problem}") from None
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """The values of an option that takes numbers with commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise WrongInput(f"expected {option} as numbers with commas, got {text!r:.80}") from None

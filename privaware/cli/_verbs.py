@@ -1,10 +1,24 @@
-"""The verbs. Each turns arguments into one call and its result into words or JSON."""
+"""The command line with all its verbs, in the order in which help lists them."""
 
 from __future__ import annotations
 
 import typer
 
-from privaware.cli import _charged, _free, reproduce
+from privaware.cli import (
+    account,
+    crossover,
+    data,
+    fit,
+    ledger,
+    predict,
+    report,
+    reproduce,
+    schema,
+    search,
+    select,
+    verify,
+)
+from privaware.cli import list as list_
 
 app = typer.Typer(
     name="privaware",
@@ -15,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(_charged.verbs)
-app.add_typer(_free.verbs)
-app.add_typer(reproduce.verbs)
+for verb in (fit, select, search, crossover, predict, verify, report, schema, ledger, list_, reproduce):
+    app.add_typer(verb.app)
+app.add_typer(account.app, name="account")
+app.add_typer(data.app, name="data")

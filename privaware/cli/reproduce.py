@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._words import say, show
+from privaware.cli._terminal import say, show
 
-verbs = typer.Typer()
+app = typer.Typer()
 
 
-@verbs.command(epilog="Example: privaware reproduce bao/table1/fcn/mnist --scale quick --out table1")
+@app.command(epilog="Example: privaware reproduce bao/table1/fcn/mnist --scale quick --out table1")
 def reproduce(
     item: Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")] = None,
     list_items: Annotated[bool, typer.Option("--list", help="What there is, measured or open.")] = False,

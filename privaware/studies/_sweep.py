@@ -1,8 +1,8 @@
-"""Many trainings at once: settings x seeds as populations, a store to resume from, and the price of all of it.
+"""Many trainings: settings x seeds as populations, a store to resume from, and the privacy cost of all of them.
 
-A sweep trains many models on the same rows and tells the score of each, so it is a release of many models. On rows
-that are public (built-in benchmarks) it is an evaluation and its results say so. On private rows everything trained is
-charged, composed, before a row is used, and the scores are noised.
+A sweep trains many models on the same rows and reports the score of each, so it is a release of many models. On public
+rows (built-in benchmarks) it is an evaluation and its results say so. On private rows the composition of all trainings
+is charged before a row is used, and the scores are noised.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian
 from privaware.ledger import Ledger
 from privaware.noise import Rng
-from privaware.studies._population import grouped, module, on_device, recipe
+from privaware.studies._population import descent_for, module, on_device, populations
 from privaware.studies._trials import Outcome, Rows, Trial, price
-from privaware.workflow._pricing import score_noise
+from privaware.workflow._comparison_plan import calibrate_score_noise
 
 __all__ = ["Store", "sweep"]
 
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Store:
-    """Finished trials, one JSON line each; a line cut short by a kill is left out and its trial done again."""
+    """Finished trials, one JSON line each; a line cut short by a kill is left out and its trial is run again."""
 
     path: Path
 
@@ -46,17 +46,17 @@ class Store:
             return known
         for line in self.path.read_text(encoding="utf-8").splitlines():
             try:
-                made = json.loads(line)
-                known[made["key"]] = made
+                trial = json.loads(line)
+                known[trial["key"]] = trial
             except (ValueError, KeyError, TypeError):
                 continue
         return known
 
     def add(self, lines: Iterable[dict[str, Any]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+        complete = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write("" if whole else "\n")
+            file.write("" if complete else "\n")
             for line in lines:
                 file.write(json.dumps(line, allow_nan=False) + "\n")
 
@@ -84,11 +84,10 @@ def sweep(
     keys = [trial.key(rows, every) for trial in trials]
     todo = {key: trial for key, trial in zip(keys, trials, strict=True) if key not in known}
     clock = _Clock(say, sum(_work(trial) for trial in todo.values()), len(trials) - len(todo))
-    for group in grouped(todo, device):
+    for group in populations(todo, device):
         rng = Rng(seed=int(hashlib.sha256("".join(group).encode()).hexdigest()[:12], 16))
-        own = [todo[key] for key in group]
-        made = _train(own, rows, device, every, reach, rng, clock)
-        lines = [{"key": key, "rows": rows.name, **_told(outcome)} for key, outcome in zip(group, made)]
+        outcomes = _train([todo[key] for key in group], rows, _Scoring(device, every, reach), rng, clock)
+        lines = [{"key": key, "rows": rows.name, **_line(outcome)} for key, outcome in zip(group, outcomes)]
         known |= {line["key"]: line for line in lines}
         if store is not None:
             store.add(lines)
@@ -107,7 +106,7 @@ def _charged(
     store: Store | None,
     say: Say,
 ) -> list[Outcome]:
-    """On private rows: all trainings and the noised scores are charged first, and only those scores come out."""
+    """On private rows: all trainings and the noised scores are charged first, and only those scores are returned."""
     trainings = price(trials, len(rows.x))
     if ledger is None:
         raise WrongInput(
@@ -121,41 +120,50 @@ def _charged(
             f"expected a ledger for one row added or removed, got {ledger.unit} and {ledger.relation}; "
             "sweeps are priced for rows"
         )
-    noise = score_noise(trainings, ledger.delta)
+    noise = calibrate_score_noise(trainings, ledger.delta)
     event = Disjoint(events=(trainings, Gaussian(noise=noise)))
     ledger.spend(event, what=f"a sweep of {len(trials)} models on {rows.name}")
     rng = Rng()
     clock = _Clock(say, sum(map(_work, trials)), 0)
     keyed = {str(at): trial for at, trial in enumerate(trials)}
-    made: dict[str, Outcome] = {}
-    for group in grouped(keyed, device):
-        own = [keyed[key] for key in group]
-        made |= zip(group, _train(own, rows, device, every, None, rng, clock), strict=True)
-    shares = np.concatenate([made[key].scores for key in keyed])
-    # A row to score on moves each sum by at most 1 and the number of rows, which is as secret, by 1.
-    exact = np.append(shares, 1.0) * len(rows.truth)
+    outcomes: dict[str, Outcome] = {}
+    for group in populations(keyed, device):
+        trained = _train([keyed[key] for key in group], rows, _Scoring(device, every, None), rng, clock)
+        outcomes |= zip(group, trained, strict=True)
+    scores = np.concatenate([outcomes[key].scores for key in keyed])
+    # A test row changes each sum by at most 1, and the number of test rows, which is private too, by 1.
+    exact = np.append(scores, 1.0) * len(rows.y_test)
     noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(exact.size))
-    ends = np.cumsum([len(made[key].scores) for key in keyed])[:-1]
+    ends = np.cumsum([len(outcomes[key].scores) for key in keyed])[:-1]
     parts = np.split(np.clip(noisy[:-1] / max(float(noisy[-1]), 1.0), 0, 1), ends)
-    return [replace(made[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
+    return [replace(outcomes[key], scores=tuple(part.tolist())) for key, part in zip(keyed, parts)]
 
 
-def _train(
-    trials: list[Trial], rows: Rows, device: str, every: int | None, reach: float | None, rng: Rng, clock: _Clock
-) -> list[Outcome]:
-    """One population, from start to end."""
+@dataclass(frozen=True)
+class _Scoring:
+    """Where a population is trained, after how many steps it is scored, and the score at which it ends early."""
+
+    device: str
+    every: int | None
+    reach: float | None
+
+
+def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: _Clock) -> list[Outcome]:
+    """One population, trained and scored."""
     from torch import cuda
 
     from privaware.studies._watch import Reached, Watch, scorer
 
-    began = time.monotonic()
+    began, device = time.monotonic(), scoring.device
     first, work = trials[0].setting, sum(map(_work, trials))
-    way = recipe(first, rows, device)
+    descent = descent_for(first, rows, device)
     each = {name: [getattr(t.setting, name) for t in trials] for name in ("noise", "lr", "norm")}
-    inputs, targets, tested, truth = (on_device(values, device) for values in (rows.x, rows.y, rows.tested, rows.truth))
-    watch = Watch("", every or first.steps, scorer(tested, truth), reach)
+    inputs, targets, x_test, y_test = (
+        on_device(values, device) for values in (rows.x, rows.y, rows.x_test, rows.y_test)
+    )
+    watch = Watch("", scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
     with contextlib.suppress(Reached):
-        way.run_population(
+        descent.run_population(
             [module(trial) for trial in trials],
             inputs,
             targets,
@@ -167,16 +175,16 @@ def _train(
             **each,
         )
     if device != "cpu":
-        gc.collect()  # a stack and its layers hold each other
-        cuda.empty_cache()  # the next one sizes its batches by what is free
-    clock.done(work, len(trials), watch.seen[-1][0], time.monotonic() - began)
+        gc.collect()  # a stack and its layers refer to each other
+        cuda.empty_cache()  # the next population sizes its microbatches by the free memory
+    clock.end(work, len(trials), watch.seen[-1][0], time.monotonic() - began)
     return [
         Outcome(trial=trial, steps=tuple(s for s, _ in own), scores=tuple(v for _, v in own))
         for trial, own in zip(trials, watch.columns(), strict=True)
     ]
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _line(outcome: Outcome) -> dict[str, Any]:
     trial = outcome.trial
     setting = {**asdict(trial.setting), "norm": str(trial.setting.norm)}
     place = {"curve": trial.curve, "x": trial.x, "seed": trial.seed, "setting": setting}
@@ -184,36 +192,36 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def _work(trial: Trial) -> float:
-    """About how much there is to compute; only shares of it matter."""
+    """The relative amount of computation."""
     setting = trial.setting
     return float(setting.steps) * setting.batch * models.count(setting.architecture)
 
 
 @dataclass
 class _Clock:
-    """Tells now and then how far a sweep is and how long it still takes."""
+    """Reports the progress of a sweep and the time that is left, every few seconds."""
 
     say: Say
     work: float
     resumed: int
     began: float = field(default_factory=time.monotonic)
-    heard: float = field(default_factory=time.monotonic)
+    reported: float = field(default_factory=time.monotonic)
     finished: float = 0.0
 
     def listen(self, work: float) -> Callable[[int, int, float], None]:
-        return lambda step, steps, left: self._tell(self.finished + work * step / steps)
+        return lambda step, steps, left: self._report(self.finished + work * step / steps)
 
-    def done(self, work: float, models: int, steps: int, seconds: float) -> None:
+    def end(self, work: float, models: int, steps: int, seconds: float) -> None:
         self.finished += work
         if seconds >= 0.5:
             self.say(f"{models} models, {steps} steps: {seconds:.1f} s")
 
-    def _tell(self, done: float) -> None:
+    def _report(self, finished: float) -> None:
         now = time.monotonic()
-        if now - self.heard < 5 or not self.work:
+        if now - self.reported < 5 or not self.work:
             return
-        self.heard = now
-        share = done / self.work
+        self.reported = now
+        share = finished / self.work
         left = (now - self.began) * (1 - share) / max(share, 1e-9)
-        again = f", {self.resumed} trials were done before" if self.resumed else ""
+        again = f", {self.resumed} trials were finished before" if self.resumed else ""
         self.say(f"{share:.0%} of the sweep, about {left:.0f} s left{again}")

@@ -1,41 +1,41 @@
-"""What a sweep is made of: rows, settings, trials and outcomes, and the price of everything trained."""
+"""What a sweep consists of: rows, settings, trials and outcomes, and the privacy cost of all of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Unproven
-from privaware.workflow._pricing import EVALUATION
+from privaware.workflow._comparison_plan import EVALUATION
 
-__all__ = ["Outcome", "Rows", "Setting", "Trial", "made_up", "note", "price"]
+__all__ = ["Outcome", "Rows", "Setting", "Trial", "synthetic_examples", "note", "price"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Rows:
-    """Rows as a network takes them, some to train on and others to score on.
+    """Training rows and test rows in the form that a network takes.
 
-    `y` holds class codes, or numbers in [0, 1] to be predicted. `public` says that nobody's privacy hangs on them.
+    `y` holds class codes, or numbers in [0, 1] to be predicted. `public` says that the rows need no protection.
     """
 
     name: str
     x: np.ndarray
     y: np.ndarray
-    tested: np.ndarray
-    truth: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
     public: bool
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or len(self.tested) != len(self.truth) or not len(self.truth):
+        if len(self.x) != len(self.y) or len(self.x_test) != len(self.y_test) or not len(self.y_test):
             raise WrongInput(
                 f"expected a target for every row and rows to score on, got {len(self.x)} rows with {len(self.y)} "
-                f"targets and {len(self.tested)} to score on with {len(self.truth)}"
+                f"targets and {len(self.x_test)} to score on with {len(self.y_test)}"
             )
 
     @property
@@ -51,19 +51,19 @@ class Rows:
         (455, 30)
         """
         from privaware import datasets, features
-        from privaware.learners._networks import feature_of
+        from privaware.learners._networks import network_feature
         from privaware.model import scaled
 
         loaded = datasets.load(name)
-        feature = feature_of(loaded.train.schema)
+        feature = network_feature(loaded.train.schema)
 
-        def ready(data: Any) -> tuple[np.ndarray, np.ndarray]:
+        def prepared(data: Any) -> tuple[np.ndarray, np.ndarray]:
             schema = loaded.train.schema
             x = np.asarray(features.apply((feature,), data.x, schema), dtype=np.float32)
             return x, data.y if schema.classes else (scaled(data.y, schema) + 1) / 2
 
-        (x, y), (tested, truth) = ready(loaded.train), ready(loaded.test)
-        return cls(name=name, x=x, y=y, tested=tested, truth=truth, public=True)
+        (x, y), (x_test, y_test) = prepared(loaded.train), prepared(loaded.test)
+        return cls(name=name, x=x, y=y, x_test=x_test, y_test=y_test, public=True)
 
     def resampled(self, rows: int, seed: int) -> Rows:
         """`rows` of the training rows, drawn with replacement: then one person is in several rows."""
@@ -72,26 +72,26 @@ class Rows:
         return replace(self, name=name, x=self.x[at], y=self.y[at])
 
 
-def made_up(rows: int = 300, columns: int = 5) -> Rows:
-    """Rows for an example: normal numbers, and the class is the sign of the first."""
+def synthetic_examples(rows: int = 300, columns: int = 5) -> Rows:
+    """Rows for doctests: normal numbers; the class is the sign of the first."""
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     y = (x[:, 0] > 0).astype(np.int64)
-    return Rows(name=f"{rows} rows made up", x=x, y=y, tested=x, truth=y, public=True)
+    return Rows(name=f"{rows} synthetic rows", x=x, y=y, x_test=x, y_test=y, public=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """How one model is trained. Without noise `norm` may be infinite, which is plain gradient descent.
 
-    `trainable` has a flag for every layer with parameters; left out, all are trained. `initial` says how dense layers
-    and convolutions are drawn: "torch" for PyTorch's law, "glorot" for that of Keras, with zero biases. In a lower
-    `precision` ("tf32", "bf16") rows are clipped a little below the norm, because it rounds.
+    `trainable` has a flag for every layer with parameters; None trains all. `initial` names the initialisation of dense
+    layers and convolutions: "torch" is PyTorch's, "glorot" that of Keras with zero biases. In a lower `precision`
+    ("tf32", "bf16") gradients are clipped slightly below the norm, because products are rounded.
     """
 
-    architecture: dict[str, Any]
     batch: int
     steps: int
     lr: float
+    architecture: dict[str, Any] = field(default_factory=dict)
     noise: float = 0.0
     norm: float = 1.0
     momentum: float = 0.0
@@ -105,7 +105,7 @@ class Setting:
             raise WrongInput(f"expected initial as torch or glorot, got {self.initial!r}")
 
     def event(self, rows: int) -> Event:
-        """What training it once reveals about one of `rows` rows."""
+        """The privacy event of one training on `rows` rows."""
         if self.noise <= 0:
             return Unproven(reason="a model trained without noise has no guarantee")
         return self.steps * Gaussian(noise=self.noise).sampled(rate=min(1.0, self.batch / rows))
@@ -119,7 +119,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One training: where it stands in the study (`curve` and `x`), its setting and its seed."""
+    """One training: its place in the study (`curve` and `x`), its setting and its seed."""
 
     curve: str
     x: float
@@ -127,7 +127,7 @@ class Trial:
     setting: Setting
 
     def key(self, rows: Rows, every: int | None) -> str:
-        """One name for one training; a store knows it by this."""
+        """The identifier of this training in a store."""
         facts = {"rows": rows.name, "every": every, "seed": self.seed, **asdict(self.setting)}
         facts["norm"] = str(self.setting.norm)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
@@ -148,9 +148,9 @@ class Outcome:
 
 
 def price(trials: Sequence[Trial], rows: int) -> Event:
-    """Everything trained, composed.
+    """The event of all trainings, composed.
 
-    >>> setting = Setting(architecture={}, batch=10, steps=5, lr=1.0, noise=2.0)
+    >>> setting = Setting(batch=10, steps=5, lr=1.0, noise=2.0)
     >>> price([Trial(curve="a", x=0, seed=seed, setting=setting) for seed in range(3)], rows=100)
     Repeated(event=Repeated(event=Sampled(event=Gaussian(noise=2.0), rate=0.1), count=5), count=3)
     """
@@ -162,7 +162,7 @@ def price(trials: Sequence[Trial], rows: int) -> Event:
 
 
 def note(rows: Rows, trials: Sequence[Trial]) -> str:
-    """What a sweep over `rows` released, in words for its result."""
+    """What a sweep over `rows` released, in words."""
     if rows.public:
         return f"{len(trials)} models; {EVALUATION}"
     return f"{len(trials)} models on private rows, all of them and their noised scores charged to the ledger"

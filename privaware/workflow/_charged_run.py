@@ -1,7 +1,10 @@
-"""The charge before the rows: which ledger, what a command is called in it, and the run that follows.
+"""The one way to private rows: `with charged_run(verb, data, options) as run:`.
 
-Every verb that reads private rows goes this way: the ledger agrees, the rows are read, the ledger
-takes the charge on disk, and only then does the mechanism see them.
+Inside the block a verb plans on `run.schema`, which is public. `run.charge(plan)` locks the output folder, opens the
+ledger and asks it, parses the rows, and puts the charge on disk; only then does `run.execute()` give the rows to the
+mechanism. `run.publish_model` and `run.publish_result` close the run in the ledger before the result gets its final
+name. Parsing before the charge answers yes or no to the owner and releases nothing, so that unusable input costs
+nothing. The same command resumes a run that was interrupted, without a second charge.
 """
 
 from __future__ import annotations
@@ -11,127 +14,251 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from privaware import accounting, metrics, report
+from privaware._version import __version__
+from privaware.card import ModelCard, PricedEvent, guarantee_sentence, plain_settings
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
+from privaware.mechanism import Mechanism
+from privaware.model import Model
 from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow import _output
+from privaware.workflow._options import RunOptions
 from privaware.workflow._plan import Plan
-from privaware.workflow._source import Source
+from privaware.workflow._source import Source, resolve, scoring
+from privaware.workflow.predict import load
 
-__all__ = ["Charged", "Say", "charged", "command_key", "first_open", "ledger_of", "plain", "tell"]
+__all__ = ["ChargedRun", "charged_run"]
 
-Say = Callable[[str], None]
+RESUMES = "the charge stays, and the same command resumes once there is room"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Charged:
-    """What a run released, its ledger entry, and rows to score on where there are any."""
+@contextmanager
+def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "auto") -> Iterator[ChargedRun]:
+    """A run of `verb` on `data`; its folder is locked and its ledger open from the charge to the end of the block."""
+    rng = Rng(options.seed)
+    with ExitStack() as resources:
+        yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
 
-    released: Any
+
+class ChargedRun:
+    """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only."""
+
+    model: Model | None = None
+    search: Mapping[str, Any] = {}
+    seconds: float = 0.0
+
+    def __init__(self, verb: str, source: Source, options: RunOptions, rng: Rng, resources: ExitStack) -> None:
+        self.verb, self.source, self.options, self.rng = verb, source, options, rng
+        self.internal: dict[str, float | None] = {"test_score": None}
+        self._resources = resources
+        self._rows: Data | None = None
+        self.test_rows: Data | None = None
+
+    plan: Plan
+    ledger: Ledger
     entry: Entry
-    seconds: float
-    scored: Data | None
+    name: str
 
+    @property
+    def schema(self) -> Schema:
+        """What is public about the rows."""
+        return self.source.schema
 
-def charged(source: Source, made: Plan, book: Ledger, run: str, what: str, rng: Rng, say: Say) -> Charged:
-    """Nothing is said before the input is known to be good, and nothing is charged."""
-    book.ready(made.event, what=what, run=run, seed=rng.seed)
-    rows, scored = source.rows()
-    rows = rows.keep(tuple(column.name for column in made.schema.used))
-    tell(made, say)
-    resumed = book.find(run) is not None
-    entry = book.spend(made.event, what=what, run=run, seed=rng.seed)
-    say("resuming: this run was charged before" if resumed else f"charged to the ledger: entry {entry.number}")
-    began = time.perf_counter()
-    released = made.mechanism.run(rows, made.noise, rng)
-    seconds = time.perf_counter() - began
-    return Charged(released=released, entry=entry, seconds=seconds, scored=scored)
+    @property
+    def out(self) -> str | None:
+        """The folder of the result, once there is one."""
+        return None if self.options.dry_run or self.options.folder is None else str(self.options.folder)
 
+    @property
+    def certified(self) -> bool:
+        """Whether the result may be released: the run is unseeded and every part has a proven guarantee."""
+        return self.options.seed is None and not self.plan.flaw
 
-def tell(made: Plan, say: Say) -> None:
-    """The plan, a sentence at a time."""
-    for words in made.sentences:
-        say(words)
+    @property
+    def sentence(self) -> str:
+        """What the guarantee means, in one sentence."""
+        return guarantee_sentence(self.plan, self.options.seed)
 
+    def say(self, sentence: str) -> None:
+        """Tells the caller, who may not listen."""
+        if self.options.say is not None:
+            self.options.say(sentence)
 
-class ledger_of:
-    """The ledger of this data set: the one given, beside the file, inside the folder, or for this call only."""
+    def charge(self, plan: Plan, *, what: str = "") -> bool:
+        """Puts the cost of `plan` on disk and says whether there is something to execute.
 
-    def __init__(
-        self, given: Any, source: Source, folder: Path | None, limit: float | None, epsilon: float, delta: float
-    ) -> None:
-        self.given, self.source, self.folder = given, source, folder
-        self.limit, self.epsilon, self.delta = limit, epsilon, delta
-        self.scratch: tempfile.TemporaryDirectory[str] | None = None
+        There is not in a dry run, which only says the plan, and where a run of the same command had ended but not
+        got its final name, which it gets now. Nothing is said or charged before the input is known to be good.
+        """
+        self.plan = plan
+        if self.options.dry_run:
+            self._say_plan()
+            return False
+        folder = self.options.folder
+        if folder is not None:
+            self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
+        self.ledger = self._open_ledger()
+        key = self._key()
+        finished = _finished_runs(self.ledger, key)
+        if folder is not None and finished and _output.prepared_run(folder) == f"{key}-{finished - 1}":
+            self._publish_prepared(folder)
+            return False
+        self.name = f"{key}-{finished}"
+        self._charge(what or f"{self.verb} {self.source.name} with {plan.learner}")
+        return True
 
-    def __enter__(self) -> Ledger:
-        if isinstance(self.given, Ledger):
-            self._expect_same(self.given)
-            return self.given
-        schema = self.source.schema
+    def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
+        """What the plan's mechanism releases, once for each charge; `mechanism` is the same one with a listener."""
+        if self._rows is None:
+            raise RuntimeError("expected one execute after each charge, got another")
+        rows, self._rows = self._rows, None
+        began = time.perf_counter()
+        released = (mechanism or self.plan.mechanism).run(rows, self.plan.noise, self.rng)
+        self.seconds = time.perf_counter() - began
+        return released
+
+    def publish_model(self, model: Model, *, search: Mapping[str, Any] | None = None) -> None:
+        """Makes the folder a model: all files are on disk, the run is closed, and one rename ends it."""
+        self.model, self.search = model, search or {}
+        self.internal = self._internal_scores(model)
+        folder = self.options.folder
+        if folder is None:
+            self.ledger.finish(self.name)
+            return
+        with _output.disk_errors(folder, RESUMES):
+            _output.discard_prepared(folder)  # another run's card never meets these tensors
+            card = ModelCard.of(
+                self.plan, model, tensors=model.save(folder), entry=self.entry, seed=self.rng.seed, search=search
+            )
+            _output.prepare_model(folder, card, report.page(card))
+            self.ledger.finish(self.name)
+            _output.publish_model(folder)
+
+    def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
+        """A result that is no model, in one JSON file with what it cost."""
+        folder = self.options.folder
+        if folder is None:
+            self.ledger.finish(self.name)
+            return
+        record = {
+            "format": 1,
+            "version": __version__,
+            **{key: value for key, value in result.items() if key not in ("seconds", "out")},
+            "unit": self.schema.unit,
+            "relation": self.schema.relation,
+            "seed": self.rng.seed,
+            "events": [
+                PricedEvent(what=what, event=event, epsilon=accounting.epsilon(event, self.plan.delta)).json()
+                for what, event in self.plan.parts
+            ],
+            "ledger": self.entry.hash,
+        }
+        with _output.disk_errors(folder, RESUMES):
+            content = json.dumps(record, indent=1, allow_nan=False).encode()
+            _output.publish_file(folder / name, content, close=lambda: self.ledger.finish(self.name))
+
+    def public_rows(self) -> Data:
+        """The training rows of a built-in data set, which are public: no charge."""
+        if not self.source.builtin:
+            raise RuntimeError("expected a built-in data set: other rows are private")
+        return self.source.read_private_rows()[0]
+
+    @property
+    def journal(self) -> Path | None:
+        """A folder for what an interrupted run goes on from; it is removed before the result is published."""
+        return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
+
+    def _say_plan(self) -> None:
+        for sentence in self.plan.sentences:
+            self.say(sentence)
+
+    def _charge(self, what: str) -> None:
+        cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+        self.ledger.ready(self.plan.event, **cost)
+        rows, self.test_rows = self.source.read_private_rows()
+        self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
+        self._say_plan()
+        resumed = self.ledger.find(self.name) is not None
+        self.entry = self.ledger.spend(self.plan.event, **cost)
+        self.say(
+            "resuming: this run was charged before" if resumed else f"charged to the ledger: entry {self.entry.number}"
+        )
+
+    def _publish_prepared(self, folder: Path) -> None:
+        _output.publish_model(folder)
+        self.say("the run had ended before it could be published: published now")
+        released = load(folder)
+        self.model, self.search = released, released.card.search
+
+    def _open_ledger(self) -> Ledger:
+        """The ledger of this data set: the one given, beside the file, inside the folder, or for this call only."""
+        schema, options = self.schema, self.options
+        if isinstance(options.ledger, Ledger):
+            _expect_same_promise(options.ledger, schema, options.delta)
+            return options.ledger
         return Ledger.open_or_create(
-            self._place(),
-            limit=self.limit,
-            delta=self.delta,
-            new_limit=self.epsilon,
+            self._ledger_path(),
+            limit=options.limit,
+            delta=options.delta,
+            new_limit=self.plan.limit,
             unit=schema.unit,
             relation=schema.relation,
             cap=schema.cap,
         )
 
-    def __exit__(self, *problem: object) -> None:
-        if self.scratch is not None:
-            self.scratch.cleanup()
-
-    def _place(self) -> Path:
-        if self.given is not None:
-            return Path(self.given)
+    def _ledger_path(self) -> Path:
+        if self.options.ledger_path is not None:
+            return self.options.ledger_path
         if self.source.path is not None:
             return Path(f"{str(self.source.path).rstrip('/')}.ledger")
-        if self.folder is not None:
-            return self.folder / "run.ledger"
-        self.scratch = tempfile.TemporaryDirectory()
-        return Path(self.scratch.name) / "run.ledger"
+        folder = self.options.folder
+        return (folder or Path(self._resources.enter_context(tempfile.TemporaryDirectory()))) / "run.ledger"
 
-    def _expect_same(self, book: Ledger) -> None:
-        schema = self.source.schema
-        has = (book.unit, book.facts.cap, book.relation, book.delta)
-        asked = (schema.unit, schema.cap, schema.relation, self.delta)
-        if has != asked:
-            raise WrongInput(
-                f"the ledger is for unit, cap, relation and delta {has}, this run for {asked}; "
-                "one ledger holds one of each"
-            )
+    def _key(self) -> str:
+        """One name for one command: the same data, settings and folder resume, anything else is a new run."""
+        source, plan, folder = self.source, self.plan, self.options.folder
+        path = "memory" if source.path is None else str(source.path.resolve())
+        facts = {
+            "data": source.name if source.builtin else path,
+            "schema": plan.schema.json(),
+            "verb": self.verb,
+            "learner": plan.learner,
+            "settings": plain_settings(plan.settings),
+            "epsilon": plan.limit,
+            "delta": plan.delta,
+            "seed": self.rng.seed,
+            "out": time.time_ns() if folder is None else str(folder.resolve()),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
-
-def first_open(book: Ledger, key: str) -> int:
-    """How many runs of this command were charged and ended; the next one may be charged already."""
-    closed = {entry.run for entry in book.entries() if entry.kind == "finished"}
-    return next(at for at in itertools.count() if f"{key}-{at}" not in closed)
-
-
-def command_key(verb: str, source: Source, made: Plan, epsilon: float, seed: int | None, folder: Path | None) -> str:
-    """One name for one command: the same data, settings and folder resume, anything else is a new run."""
-    where = "memory" if source.path is None else str(source.path.resolve())
-    facts = {
-        "data": source.name if source.builtin else where,
-        "schema": made.schema.json(),
-        "verb": verb,
-        "learner": made.learner,
-        "settings": plain(made.settings),
-        "epsilon": epsilon,
-        "delta": made.delta,
-        "seed": seed,
-        "out": time.time_ns() if folder is None else str(folder.resolve()),
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+    def _internal_scores(self, model: Model) -> dict[str, float | None]:
+        """Scores for the owner's eyes: they are printed, never written or released."""
+        rows = self.test_rows
+        if rows is None or not len(rows):
+            return {"test_score": None}
+        if not self.schema.bounded:
+            rows = rows.coded_by(scoring(model.schema))
+        return metrics.internal(model.schema.task, rows.y, model.predictions(rows))
 
 
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as plain values."""
-    return {key: asdict(value) if hasattr(value, "__dataclass_fields__") else value for key, value in settings.items()}
+def _finished_runs(ledger: Ledger, key: str) -> int:
+    """How many runs of this command have ended; the next one may have been charged already."""
+    closed = {entry.run for entry in ledger.entries() if entry.kind == "finished"}
+    return next(count for count in itertools.count() if f"{key}-{count}" not in closed)
+
+
+def _expect_same_promise(ledger: Ledger, schema: Schema, delta: float) -> None:
+    has = (ledger.unit, ledger.facts.cap, ledger.relation, ledger.delta)
+    asked = (schema.unit, schema.cap, schema.relation, delta)
+    if has != asked:
+        raise WrongInput(
+            f"the ledger is for unit, cap, relation and delta {has}, this run for {asked}; one ledger holds one of each"
+        )

@@ -1,29 +1,38 @@
-"""A model folder while it is being made: one process holds it, and one rename makes it a model.
+"""The folder of a result while it is written: locked by one process, and one rename publishes it.
 
-Tensors and report are written first, then `model.json` under another name; the run is closed in the
-ledger; the rename comes last. Whatever a killed run left behind, the same command can go on from it,
-and only a model that the ledger knows as finished is ever published.
+Tensors and report are written first, then `model.json` under another name; the run is closed in the ledger; the rename
+comes last. Whatever a killed run left behind, the same command can go on from it, and only a model that the ledger
+knows as finished is ever published.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from privaware._files import atomic_write, locked
+from privaware.card import ModelCard
 from privaware.errors import WrongInput
-from privaware.model import write_file
+from privaware.model import TENSORS
 
-__all__ = ["SEARCH", "claimed", "prepare", "publish", "show", "told", "waiting"]
+__all__ = [
+    "SEARCH",
+    "discard_prepared",
+    "disk_errors",
+    "locked_folder",
+    "prepare_model",
+    "prepared_run",
+    "publish_file",
+    "publish_model",
+]
 
-PARTIAL = "model.json.unpublished"
+PREPARED = "model.json.unpublished"
 SEARCH = ".search"
-"""The folder in which a search notes what it has done."""
+"""The folder in which a search keeps its journal."""
 OURS = {
     "run.ledger",
     "run.ledger-journal",
@@ -31,8 +40,8 @@ OURS = {
     "model.safetensors.partial",
     "report.html",
     "report.html.partial",
-    PARTIAL,
-    PARTIAL + ".partial",
+    PREPARED,
+    PREPARED + ".partial",
     "selection.json.unpublished",
     "selection.json.unpublished.partial",
     "crossover.json.unpublished",
@@ -45,73 +54,78 @@ DRAFT = ".ledger-"
 
 
 @contextmanager
-def claimed(folder: Path | None, ledger: Path | None = None) -> Iterator[None]:
+def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     """The folder for this process alone, until the block or the process ends; refused if it is in use.
 
-    Two processes with the same command would otherwise mix their tensors and release two models for
-    one charge. A folder that was made here and got nothing is taken away again; the `ledger` may lie in it.
+    Two processes with the same command would otherwise mix their tensors and release two models for one charge. A
+    folder that was created here and is still empty is removed again; the `ledger` may lie in it.
     """
-    if folder is None:
-        yield
-        return
-    with told(folder, "choose another --out"):
-        made = not folder.exists()
-        handle = _held(folder)
-    try:
-        with told(folder, "choose another --out"):
-            _expect_new(folder, ledger)
-        yield
-    finally:
-        if made:
-            with suppress(OSError):
-                folder.rmdir()  # refused by the system unless it is empty
-        if handle is not None:
-            os.close(handle)
+    with ExitStack() as lock:
+        with disk_errors(folder, "choose another --out"):
+            if folder.exists() and not folder.is_dir():
+                raise WrongInput(f"expected --out as a folder, got the file {str(folder)!r}; choose another")
+            created = not folder.exists()
+            try:
+                lock.enter_context(locked(folder))
+            except BlockingIOError:
+                raise WrongInput(
+                    f"another process is making a model in {str(folder)!r}; let it end, or choose another --out"
+                ) from None
+        try:
+            with disk_errors(folder, "choose another --out"):
+                _expect_new(folder, ledger)
+            yield
+        finally:
+            if created:
+                with suppress(OSError):
+                    folder.rmdir()  # refused by the system unless it is empty
 
 
-def prepare(folder: Path, whole: dict[str, Any], report: str) -> None:
+def discard_prepared(folder: Path) -> None:
+    """Removes the card that another run prepared and did not publish."""
+    (folder / PREPARED).unlink(missing_ok=True)
+
+
+def prepare_model(folder: Path, card: ModelCard, report: str) -> None:
     """Everything but the last rename is on disk; the tensors are there already."""
-    write_file(folder / "report.html", report.encode())
-    write_file(folder / PARTIAL, json.dumps(whole, indent=1, allow_nan=False).encode())
+    atomic_write(folder / "report.html", report.encode())
+    atomic_write(folder / PREPARED, card.content())
 
 
-def publish(folder: Path) -> None:
-    """Makes a prepared folder a model; before others may see it, what a search noted there is taken away."""
+def publish_model(folder: Path) -> None:
+    """Makes a prepared folder a model; before others may see it, the journal of a search is removed."""
     if (folder / SEARCH).exists():
         shutil.rmtree(folder / SEARCH)
-    os.replace(folder / PARTIAL, folder / "model.json")
+    os.replace(folder / PREPARED, folder / "model.json")
     for item in folder.iterdir():
         if item.name.startswith(DRAFT):
             item.unlink()
 
 
-def show(path: Path, content: bytes, close: Callable[[], object]) -> None:
-    """A result in one file: on disk, then the run is closed, and only then does the file get its name.
+def publish_file(path: Path, content: bytes, *, close: Callable[[], object]) -> None:
+    """A result in one file: on disk, then `close` ends the run, and only then does the file get its name.
 
     Seen before the run is closed it could be had a second time, with other noise, for nothing.
     """
-    beside = path.with_name(f"{path.name}.unpublished")
-    write_file(beside, content)
+    unpublished = path.with_name(f"{path.name}.unpublished")
+    atomic_write(unpublished, content)
     close()
-    os.replace(beside, path)
+    os.replace(unpublished, path)
 
 
-def waiting(folder: Path | None) -> str | None:
-    """The run whose model lies prepared in the folder, if one does and its tensors are its own."""
-    if folder is None:
-        return None
+def prepared_run(folder: Path) -> str | None:
+    """The run whose model lies prepared in the folder, if one does and the tensors are that run's."""
     try:
-        facts = json.loads((folder / PARTIAL).read_bytes())
-        content = (folder / "model.safetensors").read_bytes()
-        own = hashlib.sha256(content).hexdigest() == facts["tensors"]
-        return str(facts["ledger"]["run"]) if own else None
-    except (OSError, ValueError, KeyError, TypeError):
+        card = ModelCard.read(folder, PREPARED)
+        matches = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors
+        return card.ledger.run if matches else None
+    except (OSError, WrongInput):
         return None
 
 
 @contextmanager
-def told(folder: Path, advice: str) -> Iterator[None]:
-    """Troubles of the disk, in words."""
+def disk_errors(folder: Path, advice: str) -> Iterator[None]:
+    """Turns errors of the disk into one sentence with `advice`."""
     if "\0" in str(folder):
         raise WrongInput(f"expected --out without a zero character, got {str(folder)!r:.80}")
     try:
@@ -122,31 +136,6 @@ def told(folder: Path, advice: str) -> Iterator[None]:
         ) from None
 
 
-def _held(folder: Path) -> int | None:
-    """A lock on the folder itself, which leaves no file behind and ends with the process."""
-    while True:
-        if folder.exists() and not folder.is_dir():
-            raise WrongInput(f"expected --out as a folder, got the file {str(folder)!r}; choose another")
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.name != "posix":
-            return None
-        import fcntl
-
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(handle), os.stat(folder)):
-                return handle
-        except BlockingIOError:
-            os.close(handle)
-            raise WrongInput(
-                f"another process is making a model in {str(folder)!r}; let it end, or choose another --out"
-            ) from None
-        except FileNotFoundError:
-            pass
-        os.close(handle)  # its last holder took the folder away in between: make it anew
-
-
 def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / "model.json").exists():
         raise WrongInput(f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out")
@@ -154,8 +143,7 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
     names = [item.name for item in folder.iterdir()]
-    notes = folder / SEARCH
-    if any(name not in ours and not name.startswith(DRAFT) for name in names) or (
-        notes.exists() and not notes.is_dir()
-    ):
+    journal = folder / SEARCH
+    foreign = any(name not in ours and not name.startswith(DRAFT) for name in names)
+    if foreign or (journal.exists() and not journal.is_dir()):
         raise WrongInput(f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it")

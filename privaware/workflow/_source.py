@@ -1,7 +1,7 @@
 """Where rows come from: a file, a DataFrame or a built-in data set, with a schema got in one of three ways.
 
-A schema is written by the user, drafted from the rows and confirmed by the user, or paid for. With a
-written one the file is not opened before `Source.rows` is called, which is after the ledger agreed.
+A schema is written by the user, drafted from the rows and confirmed by the user, or paid for. With a written one the
+file is not opened before `Source.read_private_rows` is called, which only a charged run does, after the ledger agreed.
 """
 
 from __future__ import annotations
@@ -16,75 +16,63 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
-from privaware._validate import expect_count
 from privaware.data import Data, Raw, draft, read
 from privaware.errors import WrongInput
-from privaware.mechanism import unit as protected
+from privaware.learners import find_learner
 from privaware.schema import Schema
+from privaware.workflow._options import RunOptions
 
-__all__ = ["Confirm", "Source", "drafted", "resolve", "scoring"]
-
-Confirm = Callable[[Schema], bool]
+__all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Source:
     """Where rows come from, and their public facts.
 
-    `rows` gives the rows to learn from and, where there are any, those to score on; it is called only
-    after the ledger agreed. Without declared bounds both are loose.
+    `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
+    bounds the values of both are not yet checked against any. `public` are rows that a learner needs.
     """
 
     name: str
     schema: Schema
-    rows: Callable[[], tuple[Data, Data | None]]
+    read_private_rows: Callable[[], tuple[Data, Data | None]]
     public: Data | None
     builtin: bool
     path: Path | None
 
 
-def resolve(
-    data: Any,
-    *,
-    target: str | None = None,
-    task: str | None = None,
-    unit: str | None = None,
-    cap: int = 1,
-    public: Any = None,
-    test: Any = None,
-    learner: str = "auto",
-    schema: Schema | str | Path | None = None,
-    accept: bool = False,
-    private: bool = False,
-    confirm: Confirm | None = None,
-    dry: bool = False,
-) -> Source:
+def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     """The rows called `data` and what is public about them; a built-in name brings its own schema.
 
-    For a `dry` run the public rows of built-in data are only counted.
+    For a dry run the public rows of built-in data are only counted.
     """
-    expect_count("the unit", cap=cap)
-    how = {"schema": schema, "accept": accept, "private": private, "confirm": confirm}
     if _is_builtin(data):
-        return _builtin(data, target, task, unit, learner, how["schema"], dry)
+        return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    whole = cache(lambda: read(data))
-    made = _the_schema(whole, target, task, unit, cap, how)
-    _expect_agreed(made, target, task)
-    pool = None if public is None else Data.of(read(public), replace(made, unit="row"), labelled=False)
+    raw = cache(lambda: read(data))
+    schema = _schema_of(raw, options)
+    _expect_agreement(schema, options)
+    public = None
+    if options.public is not None:
+        public = Data.of(read(options.public), replace(schema, unit="row"), labelled=False)
 
     def rows() -> tuple[Data, Data | None]:
-        coded = Data.of if made.bounded else Data.loose
-        scored = whole().test if test is None else read(test)
-        own = coded(whole(), made)
-        return own, None if scored is None else coded(scored, scoring(made))
+        coded = Data.of if schema.bounded else Data.uncoded
+        test = raw().test if options.test is None else read(options.test)
+        train = coded(raw(), schema)
+        return train, None if test is None else coded(test, scoring(schema))
 
     return Source(
-        name=path.name if path else "a DataFrame", schema=made, rows=rows, public=pool, builtin=False, path=path
+        name=path.name if path else "a DataFrame",
+        schema=schema,
+        read_private_rows=rows,
+        public=public,
+        builtin=False,
+        path=path,
     )
 
 
-def drafted(data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None) -> Schema:
+def draft_schema(data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None) -> Schema:
     """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set."""
     if _is_builtin(data):
         return datasets.schema(data)
@@ -102,7 +90,7 @@ def _is_builtin(data: Any) -> bool:
 
 
 def _expect_there(data: Any) -> Path:
-    """The path, which is looked at but not opened."""
+    """The path, whose existence is checked without opening the file."""
     try:
         if os.path.exists(data):
             return Path(data)
@@ -115,68 +103,64 @@ def _expect_there(data: Any) -> Path:
     )
 
 
-def _expect_agreed(made: Schema, target: str | None, task: str | None) -> None:
-    if task is not None and task != made.task:
+def _expect_agreement(schema: Schema, options: RunOptions) -> None:
+    task, target = options.task, options.target
+    if task is not None and task != schema.task:
         raise WrongInput(
-            f"the schema makes {made.target!r} a {made.task} target, but --task says {task}; change one of them"
+            f"the schema makes {schema.target!r} a {schema.task} target, but --task says {task}; change one of them"
         )
-    if target not in (None, made.target):
+    if target not in (None, schema.target):
         raise WrongInput(
-            f"the schema has the target {made.target!r:.80}, but --target says {target!r:.80}; change one of them"
+            f"the schema has the target {schema.target!r:.80}, but --target says {target!r:.80}; change one of them"
         )
 
 
-def _builtin(
-    name: str, target: str | None, task: str | None, unit: str | None, learner: str, schema: Any, dry: bool
-) -> Source:
-    make = registry.find("learners", learner) if learner != "auto" else None
-    wants_public = bool(getattr(make, "needs_public", False))
-    made = datasets.schema(name, public=wants_public)
-    if schema is not None:
+def _builtin(name: str, options: RunOptions, learner: str) -> Source:
+    declared = find_learner(learner) if learner != "auto" else None
+    needs_public = declared is not None and declared.needs_public
+    schema = datasets.schema(name, public=needs_public)
+    if options.schema is not None:
         raise WrongInput(f"{name} brings its own schema; leave --schema out, or give the data as a file")
-    _expect_agreed(made, target, task)
-    if unit not in (None, "row", "label"):
-        raise WrongInput(f"{name} has one row for each person; expected --unit row or label, got {unit!r}")
-    labels = unit == "label" or (make is not None and protected(make) == "label")
-    made = replace(made, unit="label") if labels else made
+    _expect_agreement(schema, options)
+    if options.unit not in (None, "row", "label"):
+        raise WrongInput(f"{name} has one row for each person; expected --unit row or label, got {options.unit!r}")
+    if options.unit == "label" or (declared is not None and declared.unit == "label"):
+        schema = replace(schema, unit="label")
 
     def rows() -> tuple[Data, Data | None]:
-        loaded = datasets.load(name, public=wants_public)
-        return replace(loaded.train, schema=made), replace(loaded.test, schema=made)
+        loaded = datasets.load(name, public=needs_public)
+        return replace(loaded.train, schema=schema), replace(loaded.test, schema=schema)
 
     return Source(
         name=name,
-        schema=made,
-        rows=rows,
-        public=_pool(name, made, dry) if wants_public else None,
+        schema=schema,
+        read_private_rows=rows,
+        public=_public_part(name, schema, options.dry_run) if needs_public else None,
         builtin=True,
         path=None,
     )
 
 
-def _pool(name: str, schema: Schema, dry: bool) -> Data | None:
-    if not dry:
+def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
+    if not dry_run:
         return datasets.load(name, public=True).public
-    count = datasets.source(name).reserve
+    count = datasets.source(name).public_rows
     return Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
 
 
-def _the_schema(
-    whole: Callable[[], Raw], target: str | None, task: str | None, unit: str | None, cap: int, how: dict[str, Any]
-) -> Schema:
-    given, accept, private = how["schema"], how["accept"], how["private"]
-    if accept and (given is not None or private):
+def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
+    if options.accept_schema and (options.schema is not None or options.private_schema):
         raise WrongInput("expected one of --schema, --accept-schema and --private-schema, got several")
-    if given is not None:
-        made = given if isinstance(given, Schema) else Schema.read(given)
-        return made if unit is None else replace(made, unit=unit, cap=cap)
-    raw = whole()
-    named = target or _default_target(raw)
-    made = draft(raw, target=named, task=task, unit=unit or "row", cap=cap)
-    if private:
-        return replace(made.bare(), reviewed=True)
-    if accept or (how["confirm"] is not None and how["confirm"](made)):
-        return replace(made, reviewed=True)
+    if options.schema is not None:
+        schema = options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)
+        return schema if options.unit is None else replace(schema, unit=options.unit, cap=options.cap)
+    rows = raw()
+    target = options.target or _default_target(rows)
+    drafted = draft(rows, target=target, task=options.task, unit=options.unit or "row", cap=options.cap)
+    if options.private_schema:
+        return replace(drafted.bare(), reviewed=True)
+    if options.accept_schema or (options.confirm is not None and options.confirm(drafted)):
+        return replace(drafted, reviewed=True)
     raise WrongInput(
         "no schema was given: confirm the draft with --accept-schema (its bounds and categories become public), "
         "pay for bounds with --private-schema, or write one (`privaware schema DATA --out FILE.toml`) for --schema"

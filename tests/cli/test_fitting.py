@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from privaware.ledger import Ledger
 from privaware.model import Model
+from privaware.workflow import _output
 from tests.cli.people import Run, contents, watched, write_people
 
 FIELDS = {"epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
@@ -395,12 +395,10 @@ def test_p13_two_settings_in_one_folder_never_mix(run: Run, people: Path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(import_module("privaware.workflow.fit"), "publish", stop)
+        broken.setattr(_output, "publish_model", stop)
         assert run(*call, "--epsilon", 1).code == 130
     with monkeypatch.context() as broken:
-        broken.setattr(
-            import_module("privaware.workflow.fit"), "prepare", stop
-        )  # its tensors are written, its facts are not
+        broken.setattr(_output, "prepare_model", stop)  # its tensors are written, its card is not
         assert run(*call, "--epsilon", 2).code == 130
     assert run(*call, "--epsilon", 1).code == 0
     told = run("verify", "m", "--ledger", "people.csv.ledger", "--json").json
@@ -418,7 +416,7 @@ def test_a_run_stopped_just_before_the_last_rename_is_published_as_it_was(
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
-        broken.setattr(import_module("privaware.workflow.fit"), "publish", stop)
+        broken.setattr(_output, "publish_model", stop)
         assert run(*call).code == 130
     tensors = Path("m/model.safetensors").read_bytes()
     assert run(*call).json["out"] == "m"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +91,14 @@ def test_losers_and_their_scores_are_nowhere(run: Run, words: Any) -> None:
 def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
     run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish, module = _output.publish, sys.modules["privaware.workflow.fit"]
+    publish = _output.publish_model
 
     def dying(place: Path) -> None:
         assert (place / ".search").exists()
         publish(place)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "publish", dying)
+    monkeypatch.setattr(_output, "publish_model", dying)
     assert run(*words, "--epsilon", 4, "--out", "made", "--json").code == 130
     assert sorted(os.listdir("made")) == ["model.json", "model.safetensors", "report.html"]
 

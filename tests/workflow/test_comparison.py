@@ -18,7 +18,7 @@ from privaware.learners.majority import Majority
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import check_mechanism, rows_for
-from privaware.workflow._comparison import Comparison, Side, right
+from privaware.workflow._comparison import Comparison, Side, correct
 from privaware.workflow._contenders import contender
 from privaware.workflow.crossover import crossover
 
@@ -33,7 +33,7 @@ def comparison(**changed: Any) -> Comparison:
         Side(mechanism=Linear(steps=2), columns=("a",), noises=(3.0, 1.5)),
         Side(mechanism=Linear(steps=2), columns=BOTH, noises=(3.0, 1.5)),
     )
-    return Comparison(**{"sides": sides, "repeats": 2, "held_out": 0.25, "scored": 2.0, **changed})
+    return Comparison(**{"sides": sides, "repeats": 2, "held_out": 0.25, "score_noise": 2.0, **changed})
 
 
 def test_a_comparison_keeps_the_contract() -> None:
@@ -65,11 +65,11 @@ def test_the_price_is_every_training_and_the_dearer_part_counts() -> None:
 def test_scores_are_shares_of_the_held_out_rows_and_noised() -> None:
     table = replace(TABLE, rows=4000)
     data = rows_for(table, 2000)  # fewer than declared, as where a person's rows are capped
-    quiet = comparison(scored=1e-6).run(data, 1e-4, Rng(seed=1)).scores
+    quiet = comparison(score_noise=1e-6).run(data, 1e-4, Rng(seed=1)).scores
     assert quiet is not None
     assert quiet.shape == (2, 2, 2)
     assert quiet.min() > 0.9
-    loud = [comparison(scored=5.0).run(data, 1.0, Rng(seed=at)).scores for at in range(20)]
+    loud = [comparison(score_noise=5.0).run(data, 1.0, Rng(seed=at)).scores for at in range(20)]
     far = np.std([table_[0, 0, 0] for table_ in loud if table_ is not None])
     assert far > 5.0 * np.sqrt(9) / 500 / 2
 
@@ -79,10 +79,10 @@ def test_regression_is_scored_within_the_declared_range() -> None:
     data = rows_for(numbers, 40)
     model = Linear(steps=3).run(data, 1.0, Rng(seed=0))
     wild = replace(data, y=data.y * 1e9)
-    assert 0 <= right(model, wild) <= 40
-    rows = [right(model, data.take(np.arange(at, at + 1))) for at in range(40)]
+    assert 0 <= correct(model, wild) <= 40
+    rows = [correct(model, data.take(np.arange(at, at + 1))) for at in range(40)]
     assert all(0 <= one <= 1 for one in rows)
-    assert right(model, data) == pytest.approx(sum(rows))
+    assert correct(model, data) == pytest.approx(sum(rows))
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,6 @@ def test_a_model_that_diverged_gets_rows_wrong_one_by_one() -> None:
     weight = np.full((1, rows_of(data, feature).shape[1]), np.inf)
     model = linear_model(schema, feature, weight, np.zeros(1))
     assert not np.isfinite(model.predictions(data)).all()
-    rows = [right(model, data.take(np.arange(at, at + 1))) for at in range(40)]
+    rows = [correct(model, data.take(np.arange(at, at + 1))) for at in range(40)]
     assert all(0 <= row <= 1 for row in rows)
-    assert right(model, data) == pytest.approx(sum(rows))
+    assert correct(model, data) == pytest.approx(sum(rows))

@@ -16,14 +16,14 @@ from privaware.models.spaces import Space
 from privaware.schema import Column, Schema
 from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
-from privaware.workflow._plan import plan, searching
+from privaware.workflow._plan import search_plan, training_plan
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
 
 
 def test_a_plan_stays_within_what_was_asked() -> None:
     for epsilon in (0.01, 0.5, 3.0, 50.0):
-        made = plan(TABLE, epsilon=epsilon, delta=1e-5)
+        made = training_plan(TABLE, epsilon=epsilon, delta=1e-5)
         assert 0.99 * epsilon < made.epsilon <= epsilon
 
 
@@ -38,32 +38,32 @@ def test_a_plan_stays_within_what_was_asked() -> None:
 )
 def test_units_and_replaced_rows_are_priced_as_groups(relation: str, unit: str, cap: int, size: int) -> None:
     schema = replace(TABLE, relation=relation, unit=unit, cap=cap)
-    made = plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
+    made = training_plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
     [(_, event)] = made.parts
     assert isinstance(event, Group)
     assert event.size == size
     assert made.epsilon <= 1.0
-    rows = plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear")
+    rows = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear")
     assert made.noise == pytest.approx(size * rows.noise, rel=3e-3)
 
 
 def test_bounds_that_are_not_declared_are_part_of_the_price() -> None:
     bare = replace(TABLE, columns=(Column(name="a"),))
-    made = plan(bare, epsilon=1.0, delta=1e-5)
+    made = training_plan(bare, epsilon=1.0, delta=1e-5)
     assert [what for what, _ in made.parts] == ["release bounds", "train linear"]
-    assert made.noise > plan(TABLE, epsilon=1.0, delta=1e-5).noise
+    assert made.noise > training_plan(TABLE, epsilon=1.0, delta=1e-5).noise
 
 
 def test_auto_takes_the_constant_where_rows_are_too_few() -> None:
-    assert plan(replace(TABLE, rows=20), epsilon=1.0, delta=1e-5).learner == "majority"
+    assert training_plan(replace(TABLE, rows=20), epsilon=1.0, delta=1e-5).learner == "majority"
     number = replace(TABLE, rows=20, classes=(), low=0.0, high=1.0)
-    assert plan(number, epsilon=1.0, delta=1e-5).learner == "mean"
-    assert plan(TABLE, epsilon=1.0, delta=1e-5).learner == "linear"
+    assert training_plan(number, epsilon=1.0, delta=1e-5).learner == "mean"
+    assert training_plan(TABLE, epsilon=1.0, delta=1e-5).learner == "linear"
 
 
 def test_a_time_limit_samples_rows_and_is_priced_as_such() -> None:
     wide = replace(TABLE, rows=1_000_000, columns=tuple(Column(name=f"c{i}", low=0, high=1) for i in range(50)))
-    made = plan(wide, epsilon=1.0, delta=1e-7, time_limit=5.0)
+    made = training_plan(wide, epsilon=1.0, delta=1e-7, time_limit=5.0)
     assert "Poisson samples" in made.sampler
     assert "rate" in made.settings
 
@@ -86,15 +86,15 @@ def test_a_time_limit_samples_rows_and_is_priced_as_such() -> None:
 def test_wrong_wishes_get_one_sentence(arguments: dict[str, object], words: str) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-5, **arguments}
     with pytest.raises(WrongInput, match=words):
-        plan(TABLE, **asked)  # type: ignore[arg-type]
+        training_plan(TABLE, **asked)  # type: ignore[arg-type]
 
 
 def test_p14_p38_every_release_on_one_data_set_adds_up(tmp_path) -> None:  # type: ignore[no-untyped-def]
     book = Ledger.create(tmp_path / "x.ledger", limit=2.0, delta=1e-5)
     for epsilon in (0.5, 1.0):
-        book.spend(plan(TABLE, epsilon=epsilon, delta=1e-5).event, what=f"sweep at {epsilon}")
+        book.spend(training_plan(TABLE, epsilon=epsilon, delta=1e-5).event, what=f"sweep at {epsilon}")
     assert book.spent() > 1.05
-    both = plan(TABLE, epsilon=0.5, delta=1e-5).event + plan(TABLE, epsilon=1.0, delta=1e-5).event
+    both = training_plan(TABLE, epsilon=0.5, delta=1e-5).event + training_plan(TABLE, epsilon=1.0, delta=1e-5).event
     assert book.spent() == pytest.approx(accounting.epsilon(both, 1e-5), rel=1e-6)
     with pytest.raises(BudgetExceeded):
         book.spend(Gaussian(noise=2.0), what="one too many")
@@ -102,10 +102,10 @@ def test_p14_p38_every_release_on_one_data_set_adds_up(tmp_path) -> None:  # typ
 
 def test_a_constant_pays_for_no_column() -> None:
     bare = replace(TABLE, columns=(Column(name="a"), Column(name="b")))
-    made = plan(bare, epsilon=1.0, delta=1e-5, learner="majority")
+    made = training_plan(bare, epsilon=1.0, delta=1e-5, learner="majority")
     assert [what for what, _ in made.parts] == ["train majority"]
     number = replace(bare, classes=())
-    [(_, bounds), _] = plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
+    [(_, bounds), _] = training_plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
     assert sum(count for _, count in leaves(bounds)) == 2
 
 
@@ -113,11 +113,11 @@ def test_a_constant_pays_for_no_column() -> None:
 def test_a_price_for_labels_is_never_taken_for_one_of_rows(unit: str) -> None:
     schema = replace(TABLE, unit=unit, cap=3 if unit == "person" else 1)
     with pytest.raises(WrongInput, match="labels only"):
-        plan(schema, epsilon=1.0, delta=1e-5, learner="alibi")
+        training_plan(schema, epsilon=1.0, delta=1e-5, learner="alibi")
     space = Space.load({"choices": {"lr": [1.0, 4.0]}, "build": {"lr": "$lr"}, "learner": "alibi"})
     search = Search(space=space, strategy=Grid(), build=lambda settings: Alibi(**settings))
     asked: dict[str, Any] = {"epsilon": 1.0, "model_epsilon": None, "delta": 1e-5}
     with pytest.raises(WrongInput, match="labels only"):
-        searching(schema, search=search, name="grid", own={}, **asked)
+        search_plan(schema, search=search, strategy="grid", settings={}, **asked)
     labels = replace(TABLE, unit="label")
-    assert searching(labels, search=search, name="grid", own={}, **asked).epsilon <= 1.0
+    assert search_plan(labels, search=search, strategy="grid", settings={}, **asked).epsilon <= 1.0

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from privaware.cli import main
-from privaware.cli._catalogue import catalogue
+from privaware.cli.list import catalogue
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.ledger import Ledger
 from privaware.workflow.select import select

@@ -9,14 +9,16 @@ from typing import Any
 import typer
 
 
-def say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def say(sentence: str) -> None:
+    """Progress, one line a sentence."""
+    print(sentence, file=sys.stderr, flush=True)
 
 
-def show(result: dict[str, Any], words: list[str], json: bool) -> None:
-    shown = json_.dumps(result, allow_nan=False) if json else "\n".join(words)
-    code = sys.stdout.encoding or "utf-8"
-    print(shown.encode(code, "backslashreplace").decode(code), flush=True)
+def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
+    """The result: as JSON, or the same in lines a person reads."""
+    text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def confirm(schema: Any) -> bool:

@@ -1,0 +1,42 @@
+"""`privaware data`: the built-in benchmark data sets."""
+
+from __future__ import annotations
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer(help="Built-in benchmark data.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list", epilog="Example: privaware data list")
+def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
+    """Every built-in data set, and whether its files are here."""
+    from privaware.datasets import listing
+
+    listed = listing()
+    lines = []
+    for row in listed:
+        state = "here" if row["ready"] else "to fetch"
+        lines.append(f"{row['name']:<15} {row['rows']:>7} rows  {state:<9} {row['what']}")
+    show({"datasets": listed}, lines, json)
+
+
+@app.command("fetch", epilog="Example: privaware data fetch mnist")
+def data_fetch(name: o.NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+    """Download a data set from its public origin and check it."""
+    from privaware.datasets import fetch
+
+    path = fetch(name)
+    shown = f"{name} comes with scikit-learn" if path is None else str(path)
+    show({"name": name, "path": None if path is None else str(path)}, [shown], json)
+
+
+@app.command("path", epilog="Example: privaware data path mnist")
+def data_path(name: o.NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+    """Where the files of a data set are on this machine."""
+    from privaware.datasets import path as find
+
+    path = str(find(name))
+    show({"name": name, "path": path}, [path], json)

@@ -1,0 +1,55 @@
+"""`privaware fit`: the best model that can be released within a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import confirm, say, show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --accept-schema --out income-model")
+@o.with_run_options
+def fit(
+    data: o.DATA,
+    epsilon: o.EPSILON = 1.0,
+    public: o.PUBLIC = None,
+    learner: o.LEARNER = "auto",
+    set_: o.SET = None,
+    test: o.TEST = None,
+    time_limit: o.TIME_LIMIT = None,
+    device: o.DEVICE = "cpu",
+    out: o.FOLDER = None,
+    json: o.JSON = False,
+    **run_options: Any,
+) -> None:
+    """Choose, charge and train the best releasable model."""
+    from privaware.workflow.fit import fit as run
+
+    result = run(
+        data,
+        epsilon=epsilon,
+        public=public,
+        learner=learner,
+        settings=o.named_values("--set", set_),
+        test=test,
+        time_limit=time_limit,
+        device=device,
+        out=out or Path(f"{Path(data).name}-model"),
+        say=say,
+        confirm=confirm,
+        **run_options,
+    )
+    lines = [result.sentence]
+    score = result.internal["test_score"]
+    if score is not None:
+        constant = result.internal["constant_score"]
+        lines.append(f"internal, not for release: test score {score:.4f} (a constant gets {constant:.4f})")
+    if result.out:
+        lines += [f"model folder: {result.out}", f"report: {Path(result.out) / 'report.html'}"]
+    show(result.json(), lines, json)

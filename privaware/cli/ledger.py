@@ -1,0 +1,35 @@
+"""`privaware ledger`: what has been spent on a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: privaware ledger people.csv.ledger --set-limit 4")
+def ledger(
+    file: Annotated[Path, typer.Argument(help="A ledger file.")],
+    set_limit: Annotated[float | None, typer.Option(help="A new total epsilon, recorded in the chain.")] = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """What has been spent on a data set, by whom and for what."""
+    from privaware.ledger import Ledger
+
+    opened = Ledger.open(file)
+    if set_limit is not None:
+        opened.set_limit(set_limit)
+    facts = opened.json()
+    spent = f"epsilon {facts['epsilon_spent']:.5g} of {facts['limit']:g} spent at delta {facts['delta']:g}"
+    lines = [f"{spent}, unit {facts['unit']}, {facts['relation']}"]
+    for entry in facts["events"]:
+        head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}"
+        lines.append(f"{head}  {entry['what']}  epsilon {entry['epsilon']:.4g}")
+    show(facts, lines, json)

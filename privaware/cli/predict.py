@@ -1,0 +1,28 @@
+"""`privaware predict`: new rows through a released model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: privaware predict income-model new.csv --out predictions.csv")
+def predict(
+    model: o.MODEL,
+    data: o.DATA,
+    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Predict new rows; costs nothing, for a released model is public."""
+    from privaware.workflow.predict import predict as run
+
+    result = run(model, data, out=out)
+    show(result, [f"{result['rows']} predictions: {result['out']}"], json)

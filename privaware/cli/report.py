@@ -1,0 +1,27 @@
+"""`privaware report`: the page of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: privaware report income-model --out report.html")
+def report(
+    model: o.MODEL,
+    out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html in the folder.")] = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Write the page a person reads."""
+    from privaware.report import write
+
+    path = str(write(model, out))
+    show({"out": path}, [path], json)

@@ -1,0 +1,38 @@
+"""`privaware schema`: a schema drafted from the rows, for their owner to edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: privaware schema people.csv --target income --out people.toml")
+def schema(
+    data: o.DATA,
+    target: o.TARGET = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    unit: o.UNIT = None,
+    out: Annotated[Path | None, typer.Option(help="A new .toml file to edit and confirm.")] = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Draft a schema from the rows, for you to edit: it says what you are about to call public."""
+    from privaware.errors import WrongInput
+    from privaware.workflow._source import draft_schema
+
+    draft = draft_schema(data, target=target, task=task, unit=unit)
+    if out is not None:
+        if out.exists():
+            raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")
+        from privaware._files import atomic_write
+
+        atomic_write(out, draft.toml().encode())
+    facts = {"columns": draft.json()["columns"], "reviewed": draft.reviewed, "out": None if out is None else str(out)}
+    show(facts, [f"draft written to {out}; read it, then pass it with --schema"] if out else [draft.toml()], json)

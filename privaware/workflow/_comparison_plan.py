@@ -1,0 +1,107 @@
+"""The plan of a comparison of two contenders, from public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privaware import accounting
+from privaware.data import Data
+from privaware.events import Event, Gaussian
+from privaware.mechanism import Mechanism, Then
+from privaware.schema import Schema
+from privaware.selectors.bounds import Bounds
+from privaware.workflow._comparison import Comparison, Side
+from privaware.workflow._contenders import Contender
+from privaware.workflow._options import RunOptions
+from privaware.workflow._plan import BOUNDS_SHARE, Plan, grouped, rows_moved, training_plan
+from privaware.workflow._source import Source
+
+__all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_plan"]
+
+EVALUATION = (
+    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
+    "it is a private release"
+)
+HELD_OUT = 0.25
+"""The fraction of private rows that are held out for scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan(Plan):
+    """A plan with noise 1: each training has a noise multiplier of its own."""
+
+    @property
+    def total_sentence(self) -> str:
+        return f"total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+
+
+def comparison_plan(
+    source: Source, sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, options: RunOptions
+) -> ComparisonPlan:
+    """The cost from public facts: each training calibrated to its own epsilon, then all of them composed."""
+    bounds = Bounds()
+    schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
+    comparison = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
+    train_schema = comparison.train_schema(schema)
+    comparison = replace(
+        comparison, sides=tuple(_side(each, train_schema, epsilons, options) for each in sides.values())
+    )
+    size = rows_moved(comparison, schema)
+    if comparison.held_out:
+        noise = calibrate_score_noise(grouped(comparison.trainings(schema), size), options.delta)
+        comparison = replace(comparison, score_noise=noise * size)
+    parts: list[tuple[str, Event]] = []
+    mechanism: Mechanism[Any] = comparison
+    if not source.schema.bounded:
+        share = BOUNDS_SHARE * min(noise for side in comparison.sides for noise in side.noises)
+        parts.append(("release bounds", grouped(bounds.cost(source.schema, share), size)))
+        mechanism = Then(first=bounds, second=comparison, join=Data.coded_by, outline=bounds.outline, share=share)
+    parts.append((f"train {2 * repeats * len(epsilons)} models", grouped(comparison.cost(schema, 1.0), size)))
+    return ComparisonPlan(
+        learner="crossover",
+        mechanism=mechanism,
+        schema=source.schema,
+        noise=1.0,
+        delta=options.delta,
+        parts=tuple(parts),
+        settings={name: each.json() for name, each in sides.items()} | {"epsilons": list(epsilons), "repeats": repeats},
+        reasons=_reasons(sides, epsilons, repeats, source),
+    )
+
+
+def _side(contender: Contender, schema: Schema, epsilons: Sequence[float], options: RunOptions) -> Side:
+    plans = [
+        training_plan(
+            contender.facts(schema),
+            epsilon=epsilon,
+            delta=options.delta,
+            learner=contender.learner,
+            settings=contender.settings,
+            runtime={"device": options.device},
+        )
+        for epsilon in epsilons
+    ]
+    columns = tuple(column.name for column in plans[0].schema.used)
+    return Side(mechanism=plans[0].mechanism, columns=columns, noises=tuple(plan.noise for plan in plans))
+
+
+def _reasons(
+    sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, source: Source
+) -> tuple[str, ...]:
+    shown = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
+    count = 2 * repeats * len(epsilons)
+    return (
+        *(f"{name}: {each.name}" for name, each in sides.items()),
+        f"this releases many models: {count} trainings, each {repeats} times at epsilon {shown}, all charged together",
+        f"scores: {EVALUATION}"
+        if source.builtin
+        else f"scores: noisy, on {HELD_OUT:.0%} of the rows, held out; no exact score is released",
+    )
+
+
+def calibrate_score_noise(trainings: Event, delta: float) -> float:
+    """The noise multiplier of scores on held-out rows that costs no more than the trainings do."""
+    epsilon = accounting.epsilon(trainings, delta)
+    return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -1,0 +1,128 @@
+"""What every verb that reads private rows is told beside its own arguments: one value, checked once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+from privaware._validate import expect_count
+from privaware.errors import WrongInput
+from privaware.ledger import Ledger
+from privaware.schema import Schema
+
+__all__ = ["Confirm", "RunArguments", "RunOptions", "Say", "shows_run_options"]
+
+Say = Callable[[str], None]
+Confirm = Callable[[Schema], bool]
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+class RunArguments(TypedDict, total=False):
+    """The keyword arguments that `fit`, `select`, `search` and `crossover` share."""
+
+    target: str | None
+    task: str | None
+    delta: float
+    schema: Schema | str | Path | None
+    accept_schema: bool
+    private_schema: bool
+    unit: str | None
+    cap: int
+    ledger: Ledger | str | Path | None
+    limit: float | None
+    dry_run: bool
+    out: str | Path | None
+    seed: int | None
+    say: Say | None
+    confirm: Confirm | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How one run is made: its rows and their schema, its ledger, its output, its seed.
+
+    `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
+    `confirm` is shown a drafted schema. `test` are rows to score on, `public` those of a learner that needs some.
+    `say` is told the plan and the progress, one sentence at a time.
+    """
+
+    target: str | None = None
+    task: str | None = None
+    delta: float = 1e-5
+    schema: Schema | str | Path | None = None
+    accept_schema: bool = False
+    private_schema: bool = False
+    unit: str | None = None
+    cap: int = 1
+    ledger: Ledger | str | Path | None = None
+    limit: float | None = None
+    dry_run: bool = False
+    out: str | Path | None = None
+    seed: int | None = None
+    say: Say | None = None
+    confirm: Confirm | None = None
+    test: Any = None
+    public: Any = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        expect_count("the unit", cap=self.cap)
+        if self.task not in (None, "classification", "regression"):
+            raise WrongInput(f"expected --task classification or regression, got {self.task!r:.80}")
+        _expect_device(self.device)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], **more: Any) -> RunOptions:
+        """From the keyword arguments of a verb; `more` are those that only some verbs have.
+
+        >>> RunOptions.of({"epsilom": 1.0})
+        Traceback (most recent call last):
+        TypeError: there is no argument 'epsilom'; beside its own arguments a verb takes target, task, delta, ...
+        """
+        known = list(RunArguments.__annotations__)
+        if unknown := [name for name in arguments if name not in known]:
+            raise TypeError(
+                f"there is no argument {unknown[0]!r}; beside its own arguments a verb takes {', '.join(known)}"
+            )
+        return cls(**arguments, **more)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the result is written."""
+        return None if self.out is None else Path(self.out)
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """The file of the ledger that was given."""
+        if self.ledger is None:
+            return None
+        return self.ledger.path if isinstance(self.ledger, Ledger) else Path(self.ledger)
+
+
+def shows_run_options(verb: Verb) -> Verb:
+    """Lists the run options in the signature that `help` shows, where the function has one `**run_options`."""
+    signature = inspect.signature(verb)
+    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    defaults = {field.name: field.default for field in fields(RunOptions)}
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
+        for name, kind in RunArguments.__annotations__.items()
+    ]
+    verb.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    return verb
+
+
+def _expect_device(device: str) -> None:
+    if device == "cpu":
+        return
+    import torch
+
+    try:
+        if torch.empty(0, device=device).device.type in ("cpu", "cuda"):
+            return
+    except (RuntimeError, AssertionError):
+        pass
+    raise WrongInput(f"expected --device cpu, or cuda where there is one, got {device!r:.80}")

@@ -1,0 +1,42 @@
+"""Settings of a learner or a selector as a person gives them, checked before anything is charged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+from privaware.errors import WrongInput
+from privaware.mechanism import Mechanism
+
+__all__ = ["configured", "setting_names"]
+
+
+def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
+    """A learner or a selector with these settings, each of the kind that its field declares."""
+    known = setting_names(make)
+    if unknown := [key for key in settings if key not in known]:
+        raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    hints = get_type_hints(make)
+    for key, value in settings.items():
+        _expect_kind(f"{name}: {key}", hints[key], value)
+    mechanism: Mechanism[Any] = make(**settings)
+    return mechanism
+
+
+def setting_names(make: Any) -> list[str]:
+    """The fields of a learner or a selector."""
+    return [item.name for item in fields(make)]
+
+
+def _expect_kind(what: str, hint: Any, value: Any) -> None:
+    """A plain setting has the type its field declares: a wrong one must not surface after the charge."""
+    kinds = get_args(hint) or (hint,)
+    if not set(kinds) <= {bool, int, float, str, type(None)}:
+        return
+    number = float in kinds and isinstance(value, int) and not isinstance(value, bool)
+    finite = not isinstance(value, (int, float)) or abs(value) <= sys.float_info.max
+    if not (number or type(value) in kinds) or not finite:
+        names = " or ".join("none" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise WrongInput(f"{what} is expected as {names}, got {value!r:.80}")
