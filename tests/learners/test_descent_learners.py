@@ -13,7 +13,7 @@ from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners import _networks
-from privaware.learners._networks import architecture, feature_of, mirrored, run_many, shifted
+from privaware.learners._networks import architecture, network_feature, mirrored, run_many, shifted
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.frozen import Frozen
@@ -23,7 +23,7 @@ from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, Recorder, check_mechanism, extremes, replay, rows_for
 from privaware.testing._price import spent
 from privaware.testing._rows import joined
-from privaware.workflow._plan import plan
+from privaware.workflow._plan import training_plan
 
 TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)), classes=("n", "y"), rows=400
@@ -58,7 +58,7 @@ def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
     deep = {"name": "fcn", "hidden": [8, 7, 6], "dropout": 0.0}
     learner = Frozen(architecture=deep, layers=layers, steps=3)
     model = learner.run(ring(), 1.0, Rng(seed=5))
-    first = models.build(architecture(deep, TABLE, (feature_of(TABLE),)), Rng(seed=5).initial).state_dict()
+    first = models.build(architecture(deep, TABLE, (network_feature(TABLE),)), Rng(seed=5).initial).state_dict()
     moved = {name.split(".")[0] for name in first if not np.array_equal(first[name], model.tensors[name])}
     assert moved == set(["output", "dense3", "dense2"][:layers])
 
@@ -140,12 +140,12 @@ def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
 
 def test_device_and_progress_are_no_part_of_the_plan() -> None:
     heard: list[int] = []
-    aids = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
-    made = plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, aids=aids)
+    runtime = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
+    made = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, runtime=runtime)
     assert made.settings == {"steps": 3}
     made.mechanism.run(ring(), made.noise, Rng(seed=0))
     assert heard == [1, 2, 3]
-    plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", aids=aids)
+    training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", runtime=runtime)
 
 
 def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> None:

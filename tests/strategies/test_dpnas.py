@@ -21,9 +21,10 @@ from privaware.models.dpnas import OPERATIONS
 from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies import _shared
-from privaware.strategies._cells import cell_of, chart, point_of, shares, uniform
+from privaware.strategies import _dpnas_weights
+from privaware.strategies._dpnas_cells import cell_of, chart, operation_shares, point_of, uniform_cells
 from privaware.strategies._search import Search
+from privaware.strategies._strategy import Runtime
 from privaware.strategies.dpnas import DpNas
 from privaware.testing import BrokenPromise, check_mechanism, check_strategy, record, rows_for
 
@@ -54,7 +55,7 @@ class Alone:
     public: bool = False
 
     def cost(self, schema: Schema, noise: float) -> Any:
-        return self.strategy.cost(schema, noise, self.held_out)
+        return self.strategy.cost(schema, noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> dict[str, str]:
         train, held = data.split(rng, (1 - self.held_out, self.held_out))
@@ -65,7 +66,7 @@ class Alone:
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the engine's trial on made-up rows, which sees no data: it would be most of hundreds of tiny runs."""
     monkeypatch.setattr(_run, "proven", lambda *_: False)
-    monkeypatch.setattr(_shared, "proven", lambda *_: False)
+    monkeypatch.setattr(_dpnas_weights, "proven", lambda *_: False)
 
 
 @pytest.mark.usefixtures("unprobed")
@@ -91,7 +92,7 @@ def test_a_search_trains_what_it_found_and_pays_for_that_too() -> None:
 
 
 def test_a_killed_search_releases_what_it_would_have_released(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("privaware.strategies.dpnas.EVERY", 1)
+    monkeypatch.setattr("privaware.strategies.dpnas.CHECKPOINT_EPOCHS", 1)
     network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
     choices = {"edge_0_1": list(OPERATIONS)}
     space = Space.load({"choices": choices, "build": {"architecture": network}})
@@ -100,14 +101,14 @@ def test_a_killed_search_releases_what_it_would_have_released(monkeypatch: pytes
     whole = search.run(rows, 1.0, Rng(seed=6))
 
     def kill(now: Any) -> None:
-        if now.done == 3:
+        if now.trained == 3:
             raise KeyboardInterrupt
 
     kept = replace(search, journal=tmp_path / "journal")
     with pytest.raises(KeyboardInterrupt):
         replace(kept, progress=kill).run(rows, 1.0, Rng(seed=6))
     heard: list[int] = []
-    again = replace(kept, progress=lambda now: heard.append(now.done)).run(rows, 1.0, Rng(seed=7))
+    again = replace(kept, progress=lambda now: heard.append(now.trained)).run(rows, 1.0, Rng(seed=7))
     assert heard == [3, 4]
     assert again.point == whole.point
     for name, values in whole.model.tensors.items():
@@ -121,9 +122,9 @@ def trained(settings: dict[str, Any]) -> DpSgd:
 def test_a_search_that_scores_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def exact(self: Any, cells: list[Any], rate: float = 1.0) -> np.ndarray:
         self.rng.gaussian(np.zeros(len(cells)), noise=self.noise, sensitivity=1.0)
-        return np.asarray(self.shared.right(cells, self.inputs, self.targets) / self.rows)
+        return np.asarray(self.weights.count_correct(cells, self.inputs, self.targets) / self.rows)
 
-    monkeypatch.setattr(_shared.Scorer, "__call__", exact)
+    monkeypatch.setattr(_dpnas_weights.CellScorer, "__call__", exact)
     many = Alone(replace(TINY, derived=12))  # of several, the best changes with a row
     with pytest.raises(BrokenPromise, match="the release differs"):
         check_mechanism(many, data=rows_for(IMAGE, 8), games=0)
@@ -151,13 +152,13 @@ def test_p14_every_step_and_every_score_is_in_the_price() -> None:
 def test_the_calls_of_a_run_are_those_of_the_price() -> None:
     made = record(Alone(TINY), rows_for(IMAGE, 12), 1.0)
     kinds = [call.kind for call in made.calls if call.kind != "shards"]
-    steps, scores = TINY.epochs * TINY.each, TINY.taught + 1
+    steps, scores = TINY.epochs * TINY.epoch_steps, TINY.controller_updates + 1
     assert kinds == ["poisson", "gaussian"] * (steps + scores)
 
 
 def test_random_search_hears_no_scores_before_the_last() -> None:
-    assert replace(TINY, policy="uniform").taught == 0
-    assert list(leaves(replace(TINY, policy="uniform").parts(1.0)[1])) == [(Gaussian(noise=2.0), 1)]
+    assert replace(TINY, policy="uniform").controller_updates == 0
+    assert list(leaves(replace(TINY, policy="uniform").part_costs(1.0)[1])) == [(Gaussian(noise=2.0), 1)]
 
 
 def test_without_noise_there_is_no_price_but_public_rows_may_be_searched() -> None:
@@ -168,18 +169,18 @@ def test_without_noise_there_is_no_price_but_public_rows_may_be_searched() -> No
         TINY.find(rows, rows, 0.0, Rng(seed=1))
     made = record(Alone(TINY, public=True), rows, 2.0)
     noises = [call.public["noise"] for call in made.calls if call.kind == "gaussian"]
-    assert noises == [TINY.aware] * (TINY.epochs * TINY.each)  # of steps; scores are exact
+    assert noises == [TINY.aware] * (TINY.epochs * TINY.epoch_steps)  # of steps; scores are exact
     quiet = record(Alone(TINY, public=True), rows, 0.0)
     assert not [call for call in quiet.calls if call.kind == "gaussian"]
 
 
 def test_the_weights_of_other_cells_rest() -> None:
     rng = Rng(seed=3)
-    shared = replace(TINY, lr=5.0, nodes=2)._shared(rows_for(IMAGE, 24), 1.0, rng, "cpu")
+    shared = replace(TINY, lr=5.0, nodes=2)._shared_weights(rows_for(IMAGE, 24), 1.0, rng, "cpu")
     cell = ("tanh", "zero", "selu")
     before = {name: p.clone() for name, p in shared.supernet.named_parameters()}
     shared.step(cell)
-    for name, place in shared.supernet.places().items():
+    for name, place in shared.supernet.parameter_edges().items():
         moved = not torch.equal(before[name], dict(shared.supernet.named_parameters())[name])
         assert moved == (place is None or cell[place[0]] == place[1]), name
     velocity = shared.run.state["velocity"][0]
@@ -198,25 +199,25 @@ def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() 
     heard: list[float] = []
 
     def watch(epoch: int, shared: Any, controller: Any) -> None:
-        cells = uniform(6, 2, np.random.default_rng(0))
-        heard.append(float(shared.right(cells, *_shared.tensors_of(held, "cpu")).mean() / 100))
+        cells = uniform_cells(6, 2, np.random.default_rng(0))
+        heard.append(float(shared.count_correct(cells, *_dpnas_weights.tensors_of(held, "cpu")).mean() / 100))
 
     big = {"channels": [4], "squeeze": 4, "hidden": 8, "groups": 2}
     search = replace(TINY, nodes=2, epochs=12, warm_up=6, rate=0.25, lr=4.0, network=big)
-    found = search.search(train, held, 0.2, Rng(seed=5), public=True, watch=watch)
+    found = search.search(train, held, 0.2, Rng(seed=5), public=True, runtime=Runtime(on_epoch=watch))
     assert heard[-1] > 0.75
     assert found.score > 0.8
     assert found.score == max(found.scores)
-    many = found.proposed(40, np.random.default_rng(1))
-    assert many == found.proposed(40, np.random.default_rng(1))
+    many = found.proposals(40, np.random.default_rng(1))
+    assert many == found.proposals(40, np.random.default_rng(1))
     assert len(set(many)) > 1
-    assert sum(shares(many)["operations"].values()) == pytest.approx(1.0)
+    assert sum(operation_shares(many)["operations"].values()) == pytest.approx(1.0)
 
 
 def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("privaware.strategies.dpnas.EVERY", 2)
+    monkeypatch.setattr("privaware.strategies.dpnas.CHECKPOINT_EPOCHS", 2)
     rows, search = rows_for(IMAGE, 24), replace(TINY, epochs=7, nodes=2, derived=6)
 
     def crash(epoch: int, shared: Any, controller: Any) -> None:
@@ -226,29 +227,30 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
     file = tmp_path / "search.npz"
     whole = search.search(rows, rows, 1.0, Rng(seed=3))
     with pytest.raises(KeyboardInterrupt):
-        search.search(rows, rows, 1.0, Rng(seed=3), checkpoint=file, watch=crash)
+        search.search(rows, rows, 1.0, Rng(seed=3), runtime=Runtime(checkpoint=file, on_epoch=crash))
     heard: list[int] = []
-    again = search.search(rows, rows, 1.0, Rng(seed=99), checkpoint=file, watch=lambda epoch, *_: heard.append(epoch))
+    resumed = Runtime(checkpoint=file, on_epoch=lambda epoch, *_: heard.append(epoch))
+    again = search.search(rows, rows, 1.0, Rng(seed=99), runtime=resumed)
     assert heard == [4, 5, 6]
     assert (again.cells, again.scores) == (whole.cells, whole.scores)
     with pytest.raises(WrongInput, match="settings"):
-        replace(search, lr=9.0).search(rows, rows, 1.0, Rng(seed=3), checkpoint=file)
+        replace(search, lr=9.0).search(rows, rows, 1.0, Rng(seed=3), runtime=Runtime(checkpoint=file))
 
 
 def test_cells_are_points_of_the_space() -> None:
     space = Space.load("dpnas")
-    for cell in uniform(5, 5, np.random.default_rng(2)):
+    for cell in uniform_cells(5, 5, np.random.default_rng(2)):
         assert cell_of(space.canonical(point_of(cell))) == cell
         assert space.settings(point_of(cell))["architecture"]["cell"] == list(cell)
 
 
 def test_shares_count_activations_among_convolutions_and_pools_among_pools() -> None:
     cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
-    found = shares(cells)
+    found = operation_shares(cells)
     assert found["activations"]["selu"] == pytest.approx(2 / 3)
     assert found["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
     assert found["operations"]["zero"] == pytest.approx(1 / 3)
-    assert shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}
+    assert operation_shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}
     assert "hconcat" in chart(cells).to_dict()
 
 
@@ -284,7 +286,13 @@ def test_an_option_of_the_strategy_and_a_setting_of_the_learner_may_share_a_name
 
     verb = sys.modules["privaware.workflow.search"]
     seen: list[Any] = []
-    monkeypatch.setattr(verb._Call, "paid", lambda self, e, m, own: seen.append(own))
+    plan = verb.search_plan
+
+    def recorded(schema: Any, **arguments: Any) -> Any:
+        seen.append(arguments["settings"])
+        return plan(schema, **arguments)
+
+    monkeypatch.setattr(verb, "search_plan", recorded)
     given: Any = {"space": "dpnas", "strategy": "dpnas", "settings": {"lr": 1.0}, "dry_run": True}
     for lr in (0.1, 0.2):
         verb.search("digits", options={"lr": lr}, model_epsilon=3.0, **given)
