@@ -1,8 +1,8 @@
-"""Bad inputs by the thousand: each must be refused with one sentence, whoever reads it.
+"""A generator of bad inputs: each must be refused with one sentence by every reader.
 
 `hostile(seed, count)` yields cases. `case.write(folder)` puts files into an empty folder and returns
-the path of the data; `case.arguments(folder)` are the command-line words that go with it. Every case
-is wrong beyond doubt, so a reader that accepts one is as broken as one that crashes.
+the path of the data; `case.arguments(folder)` are its command-line arguments. Every case is certainly
+wrong, so a reader that accepts one is as broken as one that crashes.
 
 >>> case = next(hostile(seed=1, count=1))
 >>> isinstance(case.kind, str), case.arguments(Path("somewhere"))[0]
@@ -155,15 +155,15 @@ class Case:
         return path
 
     def arguments(self, folder: Path) -> list[str]:
-        """What to say beside the path on the command line."""
-        way = ["--accept-schema"]
+        """The arguments beside the path on the command line."""
+        schema = ["--accept-schema"]
         if self.schema is not None:
-            way = ["--schema", str(folder / "schema.toml")]
-        return ["--target", self.target, *way]
+            schema = ["--schema", str(folder / "schema.toml")]
+        return ["--target", self.target, *schema]
 
 
 def hostile(seed: int, count: int) -> Iterator[Case]:
-    """`count` cases, the families in turn, each with its own details drawn from `seed`."""
+    """`count` cases, cycling through the families, with details drawn from `seed`."""
     families = (broken_csv, odd_names, wrong_values, bad_toml, broken_parquet, broken_npz, broken_folder, no_data)
     draw = np.random.default_rng(seed)
     for at in range(count):
@@ -194,7 +194,7 @@ def _bytes(content: bytes) -> Callable[[Path], None]:
 
 
 def broken_csv(draw: Draw) -> Case:
-    """Text that is no table."""
+    """Text that is not a table."""
     rows, header = _rows(draw), ["age", "town", "y"]
     at = int(draw.integers(len(rows)))
     good = _csv(header, rows)
@@ -258,7 +258,7 @@ def wrong_values(draw: Draw) -> Case:
 
 
 def bad_toml(draw: Draw) -> Case:
-    """Good rows and a schema that is none."""
+    """Good rows and an invalid schema."""
     text = _pick(draw, BAD_TOML)
     content = text.encode()
     if draw.random() < 0.1:
@@ -274,7 +274,7 @@ def bad_toml(draw: Draw) -> Case:
 
 
 def broken_parquet(draw: Draw) -> Case:
-    """Parquet that is cut, overwritten, or holds what no column can mean."""
+    """Parquet that is truncated, overwritten, or holds values that no column can take."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -309,7 +309,7 @@ def broken_parquet(draw: Draw) -> Case:
 
 
 def broken_npz(draw: Draw) -> Case:
-    """Arrays that are pickled, misshapen, misnamed or cut."""
+    """Arrays that are pickled, of wrong shape or name, or truncated."""
     x, y = draw.random((12, 3)), np.arange(12) % 2
     options: dict[str, dict[str, np.ndarray]] = {
         "pickled": {"x": np.array([{}] * 12, dtype=object), "y": y},
@@ -347,7 +347,7 @@ def broken_npz(draw: Draw) -> Case:
 
 
 def broken_folder(draw: Draw) -> Case:
-    """A folder of images with something amiss."""
+    """A folder of images with a defect."""
     from PIL import Image
 
     kind = _pick(draw, ("empty", "no images", "one class", "two sizes", "cut", "not an image"))
@@ -376,7 +376,7 @@ def broken_folder(draw: Draw) -> Case:
 
 
 def no_data(draw: Draw) -> Case:
-    """A path with nothing readable behind it."""
+    """A path to nothing readable."""
     name = _pick(draw, ("none.csv", "data.xlsx", "data", "data.pkl", "data.json", "x" * 300 + ".csv"))
     missing = name == "none.csv" or len(name) > 255
     fill = (lambda path: None) if missing else _bytes(draw.bytes(50))

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the input, one sentence comes back and nothing else."""
+"""Every bad input is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def consume(case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_only_sentences_escape_from_bad_inputs(seed: int, tmp_path: Path) -> None:
+def test_bad_inputs_are_refused_with_one_sentence(seed: int, tmp_path: Path) -> None:
     for at, case in enumerate(hostile(seed, 100)):
         folder = tmp_path / str(at)
         folder.mkdir()
-        words = _refusal(case, folder)
-        assert words.strip(), case.kind
-        assert len(words.splitlines()) == 1, f"{case.kind}: {words}"
-        assert len(words) < 700, f"{case.kind}: {words}"
-        assert words.encode(), case.kind
+        sentence = _refusal(case, folder)
+        assert sentence.strip(), case.kind
+        assert len(sentence.splitlines()) == 1, f"{case.kind}: {sentence}"
+        assert len(sentence) < 700, f"{case.kind}: {sentence}"
+        assert sentence.encode(), case.kind
 
 
 def _refusal(case: Case, folder: Path) -> str:
@@ -40,6 +40,6 @@ def _refusal(case: Case, folder: Path) -> str:
     return pytest.fail(f"accepted: {case.kind}")
 
 
-def test_the_same_seed_makes_the_same_inputs(tmp_path: Path) -> None:
+def test_same_seed_generates_the_same_inputs(tmp_path: Path) -> None:
     kinds = [[case.kind for case in hostile(5, 40)] for _ in range(2)]
     assert kinds[0] == kinds[1] != [case.kind for case in hostile(6, 40)]

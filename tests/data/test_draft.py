@@ -1,4 +1,4 @@
-"""A draft says what it read off the rows, and that nobody has confirmed it yet."""
+"""A draft lists what it read off the rows, and is not reviewed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from privaware.errors import WrongInput
 ROWS = 60
 
 
-def drafted(values: Any, name: str = "a") -> Any:
+def draft_column(values: Any, name: str = "a") -> Any:
     frame = pd.DataFrame({name: values, "y": ["n", "p"] * (len(values) // 2)})
     return draft(read(frame), target="y").columns[0]
 
 
-def test_numbers_by_their_range_and_words_by_their_categories() -> None:
-    number = drafted([3, 5.5, -2, None] * 15)
+def test_numbers_get_their_range_and_words_their_categories() -> None:
+    number = draft_column([3, 5.5, -2, None] * 15)
     assert (number.kind, number.low, number.high, number.missing) == ("number", -2, 5.5, "category")
-    words = drafted(["b", "a", "?", "b"] * 15)
+    words = draft_column(["b", "a", "?", "b"] * 15)
     assert (words.categories, words.missing, words.unseen) == (("a", "b"), "category", "other")
-    assert drafted([1.0, np.inf] * 30 + [2.0, 3.0]).missing == "category"
-    assert drafted([1.0, 2.0] * 30).missing == "refuse"
+    assert draft_column([1.0, np.inf] * 30 + [2.0, 3.0]).missing == "category"
+    assert draft_column([1.0, 2.0] * 30).missing == "refuse"
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_numbers_by_their_range_and_words_by_their_categories() -> None:
         (pd.date_range("2020", periods=ROWS), "day"),
     ],
 )
-def test_names_of_rows_and_what_says_nothing_are_left_out(values: Any, name: str) -> None:
-    assert drafted(values, name).kind == "ignore"
+def test_identifiers_and_constant_columns_are_ignored(values: Any, name: str) -> None:
+    assert draft_column(values, name).kind == "ignore"
 
 
-def test_measurements_that_happen_to_differ_are_kept() -> None:
-    assert drafted([at * 17 + at % 3 for at in range(ROWS)], "weight").kind == "number"
+def test_distinct_measurements_are_not_taken_for_identifiers() -> None:
+    assert draft_column([at * 17 + at % 3 for at in range(ROWS)], "weight").kind == "number"
 
 
-def test_sentences_make_text_unless_other_columns_are_there() -> None:
+def test_sentences_are_text_only_without_other_columns() -> None:
     texts = [f"call me at {at} please" for at in range(ROWS)]
     frame = pd.DataFrame({"words": texts, "y": ["ham", "spam"] * 30})
     assert draft(read(frame), target="y").form == "text"
@@ -72,7 +72,7 @@ def test_sentences_make_text_unless_other_columns_are_there() -> None:
         ([0.5, 1.5], "classification", ("0.5", "1.5")),
     ],
 )
-def test_text_or_few_whole_numbers_are_classes_unless_told_otherwise(
+def test_text_or_few_whole_numbers_are_classes_unless_task_is_regression(
     values: Any, task: str | None, expected: tuple[Any, ...]
 ) -> None:
     frame = pd.DataFrame({"a": [1.5, 2.5] * 30, "y": values * 30})
@@ -81,7 +81,7 @@ def test_text_or_few_whole_numbers_are_classes_unless_told_otherwise(
     assert len(Data.of(read(frame), schema)) == 60
 
 
-def test_a_draft_is_unreviewed_and_lists_what_it_assumes() -> None:
+def test_draft_is_unreviewed_and_lists_its_assumptions() -> None:
     frame = pd.DataFrame({"age": [1.5, 2.5] * 30, "town": ["a", "b"] * 30, "id": range(60), "y": [0, 1] * 30})
     schema = draft(read(frame), target="y")
     assert not schema.reviewed
@@ -96,7 +96,7 @@ def test_a_draft_is_unreviewed_and_lists_what_it_assumes() -> None:
     )
 
 
-def test_the_unit_column_is_no_feature() -> None:
+def test_unit_column_is_not_a_feature() -> None:
     frame = pd.DataFrame({"age": [1.5, 2.5] * 30, "who": ["p", "q", "r"] * 20, "y": [0, 1] * 30})
     schema = draft(read(frame), target="y", unit="who", cap=5)
     assert [column.name for column in schema.columns] == ["age"]
@@ -107,7 +107,7 @@ def test_the_unit_column_is_no_feature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "task", "words"),
+    ("target", "task", "message"),
     [
         ([], None, "at least one row"),
         (["a", None], None, "empty in row 2"),
@@ -119,20 +119,20 @@ def test_the_unit_column_is_no_feature() -> None:
         ([[1], [2]], None, "expected a number or text, got list"),
     ],
 )
-def test_a_target_that_cannot_be_learnt_is_a_sentence(target: Any, task: Any, words: str) -> None:
+def test_unusable_target_is_refused(target: Any, task: Any, message: str) -> None:
     frame = pd.DataFrame({"a": range(len(target)), "y": target})
-    with pytest.raises(WrongInput, match=words):
+    with pytest.raises(WrongInput, match=message):
         draft(read(frame), target="y", task=task)
 
 
-def test_drafting_codes_every_row_it_was_drafted_from() -> None:
-    drawn = np.random.default_rng(0)
+def test_draft_codes_every_row_it_was_drafted_from() -> None:
+    rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "n": np.where(drawn.random(200) < 0.1, np.nan, drawn.normal(size=200)),
-            "c": drawn.choice(["u", "v", ""], 200),
-            "b": drawn.random(200) < 0.5,
-            "y": drawn.integers(0, 3, 200),
+            "n": np.where(rng.random(200) < 0.1, np.nan, rng.normal(size=200)),
+            "c": rng.choice(["u", "v", ""], 200),
+            "b": rng.random(200) < 0.5,
+            "y": rng.integers(0, 3, 200),
         }
     )
     data = Data.of(read(frame), draft(read(frame), target="y"))

@@ -1,4 +1,4 @@
-"""Files, folders and frames are read as they stand, or refused in one sentence."""
+"""Files, folders and data frames are read as they are, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
         b'a, "b"\n1, "x"\n2, "y"\n',
     ],
 )
-def test_the_same_table_in_any_dress(tmp_path: Path, content: bytes) -> None:
+def test_csv_dialects_read_as_the_same_table(tmp_path: Path, content: bytes) -> None:
     assert columns_of(table_of(tmp_path, content)) == {"a": ["1", "2"], "b": ["x", "y"]}
 
 
@@ -52,7 +52,7 @@ def test_tabs_separate_in_tsv_and_txt(tmp_path: Path) -> None:
         assert columns_of(frame) == {"a": ['said, "yes"'], "b": ["x"]}
 
 
-def test_quotes_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
+def test_quoted_fields_may_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
     frame = table_of(tmp_path, b'a,"b\nc"\n"x, y","say ""hi""\nthere"\n"p, ",""\n')
     assert list(frame.columns) == ["a", "b\nc"]
     assert [word.strip() for word in frame["a"]] == ["x, y", "p,"]
@@ -61,7 +61,7 @@ def test_quotes_hold_separators_line_ends_and_quotes(tmp_path: Path) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_what_the_csv_module_writes_is_read_back(tmp_path_factory: Any, data: st.DataObject) -> None:
+def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.DataObject) -> None:
     import csv
 
     width = data.draw(st.integers(1, 4))
@@ -78,7 +78,7 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory: Any, data: st
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "Empty CSV"),
         (b"\n\n", "Empty CSV"),
@@ -93,13 +93,13 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory: Any, data: st
         (b'a,b\n"1,2\n3,4\n', "Expected 2 columns"),
     ],
 )
-def test_broken_csv_is_refused_and_says_where(tmp_path: Path, content: bytes, words: str) -> None:
-    with pytest.raises(WrongInput, match=words) as caught:
+def test_malformed_csv_is_refused_naming_the_line(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(WrongInput, match=message) as caught:
         table_of(tmp_path, content)
     assert "data.csv" in str(caught.value)
 
 
-def test_a_field_of_five_megabytes_is_a_field_like_any_other(tmp_path: Path) -> None:
+def test_field_of_five_megabytes_is_read(tmp_path: Path) -> None:
     frame = table_of(tmp_path, b"a,b\n" + b"x" * 5_000_000 + b",1\n2,3\n")
     assert [len(word) for word in frame["a"]] == [5_000_000, 1]
 
@@ -107,7 +107,7 @@ def test_a_field_of_five_megabytes_is_a_field_like_any_other(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "name", ["[columns]", 'qu"ote', "new\nline", "😀", "x" * 3000, "a.b", "=1+1", "\\", "#", "None", "y y"]
 )
-def test_hostile_names_go_all_the_way_through(tmp_path: Path, name: str) -> None:
+def test_hostile_column_names_survive_draft_and_toml(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.csv"
     pd.DataFrame({name: range(30), "y": ["n", "p"] * 15}).assign(**{name: np.arange(30) * 2.5}).to_csv(
         path, index=False
@@ -118,7 +118,7 @@ def test_hostile_names_go_all_the_way_through(tmp_path: Path, name: str) -> None
     assert Data.of(read(path), again).x[:, 0].tolist() == (np.arange(30) * 2.5).tolist()
 
 
-def test_parquet_reads_every_single_value_type(tmp_path: Path) -> None:
+def test_parquet_reads_every_scalar_type(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pd.DataFrame(
         {
@@ -146,13 +146,13 @@ def test_parquet_reads_every_single_value_type(tmp_path: Path) -> None:
     assert np.isnan(data.x[1, 0])
 
 
-def test_a_named_index_of_parquet_is_a_column(tmp_path: Path) -> None:
+def test_named_index_of_parquet_is_a_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["p", "q"], name="who"))
     frame.to_parquet(tmp_path / "data.parquet")
     assert columns_of(read(tmp_path / "data.parquet").frame) == {"who": ["p", "q"], "a": [1, 2]}
 
 
-def test_npz_tables_images_and_test_parts(tmp_path: Path) -> None:
+def test_npz_holds_tables_images_and_test_parts(tmp_path: Path) -> None:
     path, x, y = tmp_path / "data.npz", np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])
     np.savez(path, x=x, y=y, x_test=x[:1], y_test=y[:1])
     raw = read(path)
@@ -166,7 +166,7 @@ def test_npz_tables_images_and_test_parts(tmp_path: Path) -> None:
         assert images.shape == (3, 1, 5, 7)
 
 
-def test_npz_labels_of_any_plain_type_are_classes(tmp_path: Path) -> None:
+def test_npz_labels_of_any_scalar_dtype_are_classes(tmp_path: Path) -> None:
     for labels in (np.array([1, 0]), np.array([1.0, 0.0]), np.array(["1", "0"]), np.array([b"1", b"0"])):
         np.savez(tmp_path / "data.npz", x=np.zeros((2, 4, 4)), y=labels)
         raw = read(tmp_path / "data.npz")
@@ -180,7 +180,7 @@ def save(path: Path, array: np.ndarray, **options: Any) -> None:
     Image.fromarray(array).save(path, **options)
 
 
-def test_a_folder_of_images_by_class(tmp_path: Path) -> None:
+def test_folder_of_images_gives_one_class_a_subfolder(tmp_path: Path) -> None:
     grey = np.arange(16, dtype=np.uint8).reshape(4, 4)
     save(tmp_path / "cat" / "1.png", grey)
     save(tmp_path / "dog" / "1.png", grey + 9)
@@ -194,7 +194,7 @@ def test_a_folder_of_images_by_class(tmp_path: Path) -> None:
     assert data.y.tolist() == [0, 1]
 
 
-def test_one_coloured_image_makes_all_of_them_coloured(tmp_path: Path) -> None:
+def test_one_colour_image_makes_all_images_colour(tmp_path: Path) -> None:
     grey = np.full((4, 4), 100, dtype=np.uint8)
     save(tmp_path / "a" / "1.png", grey)
     save(tmp_path / "b" / "1.png", np.dstack([grey, grey, grey, grey]))
@@ -208,14 +208,14 @@ def test_one_coloured_image_makes_all_of_them_coloured(tmp_path: Path) -> None:
     assert set(images.ravel().tolist()) == {100}
 
 
-def test_images_of_two_sizes_are_refused_by_name(tmp_path: Path) -> None:
+def test_images_of_different_sizes_are_refused_naming_the_file(tmp_path: Path) -> None:
     save(tmp_path / "a" / "1.png", np.zeros((4, 4), dtype=np.uint8))
     save(tmp_path / "b" / "odd.png", np.zeros((4, 5), dtype=np.uint8))
     with pytest.raises(WrongInput, match=r"'odd.png' is 5 x 4 and the first is 4 x 4"):
         read(tmp_path)
 
 
-def test_frames_with_odd_labels(tmp_path: Path) -> None:
+def test_data_frame_column_labels_become_distinct_names(tmp_path: Path) -> None:
     assert columns_of(read(pd.DataFrame([[1, 2]], columns=[0, "a"])).frame) == {"0": [1], "a": [2]}
     with pytest.raises(WrongInput, match="distinct column names"):
         read(pd.DataFrame([[1, 2]], columns=[1, "1"]))
@@ -228,12 +228,12 @@ def test_frames_with_odd_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source", [None, 3, b"data.csv", ["data.csv"], {"a": 1}, np.zeros(3), "", "a\0b.csv", "no.csv"]
 )
-def test_what_is_no_data_is_a_sentence(source: object) -> None:
+def test_source_that_is_not_data_is_refused(source: object) -> None:
     with pytest.raises(WrongInput, match="expected"):
         read(source)
 
 
-def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path: Path, monkeypatch: Any) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b"a\n1\n")
 
@@ -245,7 +245,7 @@ def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path: Path, monkeypatch: 
         read(path)
 
 
-def test_a_file_larger_than_memory_is_a_sentence(tmp_path: Path, monkeypatch: Any) -> None:
+def test_file_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     np.savez(tmp_path / "data.npz", x=np.zeros((2, 2)), y=np.zeros(2))
 
     def refuse(*_: object, **__: object) -> None:

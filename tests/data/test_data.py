@@ -1,4 +1,4 @@
-"""Rows become what the schema declares, each on its own."""
+"""Rows are coded by the schema, each by itself."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ def frame(**columns: Any) -> pd.DataFrame:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(AGES, VALUES, st.integers(0, 1)), min_size=1, max_size=12))
-def test_p12_coding_row_by_row_is_coding_the_whole(rows: list[tuple[Any, ...]]) -> None:
-    whole = pd.DataFrame(
+def test_p12_coding_a_row_does_not_depend_on_other_rows(rows: list[tuple[Any, ...]]) -> None:
+    table = pd.DataFrame(
         {name: pd.Series([row[at] for row in rows], dtype=object) for at, name in enumerate(["age", "town", "y"])}
     )
-    together = Data.of(read(whole), SCHEMA)
-    loose = Data.uncoded(read(whole), SCHEMA)
+    together = Data.of(read(table), SCHEMA)
+    uncoded = Data.uncoded(read(table), SCHEMA)
     for at in range(len(rows)):
-        alone = Data.of(read(whole.iloc[[at]]), SCHEMA)
+        alone = Data.of(read(table.iloc[[at]]), SCHEMA)
         assert np.array_equal(alone.x[0], together.x[at], equal_nan=True)
         assert alone.y[0] == together.y[at]
-        assert repr(Data.uncoded(read(whole.iloc[[at]]), SCHEMA).x[0]) == repr(loose.x[at])
+        assert repr(Data.uncoded(read(table.iloc[[at]]), SCHEMA).x[0]) == repr(uncoded.x[at])
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8))
-def test_p12_a_float_is_spelt_the_same_whatever_stands_beside_it(values: list[float]) -> None:
+def test_p12_spelling_of_a_float_does_not_depend_on_other_rows(values: list[float]) -> None:
     schema = replace(SCHEMA, columns=(replace(TOWN, categories=tuple(str(at) for at in range(-3, 4))),))
     table = frame(town=[*values, 1.0, 2.5])
     assert Data.of(read(table), schema).x[-2:, 0].tolist() == [4.0, 7.0]
@@ -88,14 +88,14 @@ def test_numbers_are_clipped_and_categories_coded() -> None:
     ],
     ids=lambda series: str(series.dtype),
 )
-def test_every_way_of_holding_numbers_reads_the_same(ages: pd.Series) -> None:
+def test_numbers_are_coded_alike_for_every_dtype(ages: pd.Series) -> None:
     data = Data.of(read(frame(age=ages, town=["n"] * 3)), SCHEMA)
     assert np.array_equal(data.x[:, 0], [1, np.nan, 3], equal_nan=True)
     filled = replace(SCHEMA, columns=(replace(AGE, missing=42.0), TOWN))
     assert Data.of(read(frame(age=ages, town=["n"] * 3)), filled).x[:, 0].tolist() == [1, 42, 3]
 
 
-def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
+def test_booleans_are_coded_as_one_and_zero_for_every_dtype() -> None:
     for flags in (
         [True, False],
         ["True", "false"],
@@ -106,7 +106,7 @@ def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ("abc", "'age', row 2: expected a number, got 'abc'"),
         ("1_000", "'age', row 2: expected a number"),
@@ -121,15 +121,15 @@ def test_true_and_false_are_one_and_nought_in_any_dress() -> None:
         pytest.param(10**5000, "'age', row 2: the value is missing or infinite", id="huge"),
     ],
 )
-def test_a_wrong_value_is_named_by_column_and_row(value: object, words: str) -> None:
+def test_wrong_value_is_refused_naming_column_and_row(value: object, message: str) -> None:
     schema = replace(SCHEMA, columns=(replace(AGE, missing="refuse"),))
     table = frame(age=pd.Series([1, value, 3], dtype=object))
     for reader in (Data.of, Data.uncoded):
-        with pytest.raises(WrongInput, match="column " + words.replace("[", r"\[")):
+        with pytest.raises(WrongInput, match="column " + message.replace("[", r"\[")):
             reader(read(table), schema)
 
 
-def test_missing_and_unseen_categories_go_where_the_schema_says() -> None:
+def test_missing_and_unseen_categories_follow_the_schema() -> None:
     table = frame(town=["n", "w", None])
     only = replace(SCHEMA, columns=(TOWN,))
     assert Data.of(read(table), only).x[:, 0].tolist() == [0, 3, 3]
@@ -143,7 +143,7 @@ def test_missing_and_unseen_categories_go_where_the_schema_says() -> None:
     assert Data.of(read(frame(town=["?", "none"])), named).x[:, 0].tolist() == [0, 1]
 
 
-def test_dates_are_categories_or_refused_with_a_hint() -> None:
+def test_dates_are_categories_or_refused_as_numbers() -> None:
     days = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]))
     column = Column(name="day", kind="category", categories=("2020-01-01 00:00:00",), unseen="other")
     schema = replace(SCHEMA, columns=(column,))
@@ -153,14 +153,14 @@ def test_dates_are_categories_or_refused_with_a_hint() -> None:
         Data.of(read(frame(day=days)), number)
 
 
-def test_p37_a_declared_class_may_be_absent_and_an_undeclared_one_is_refused() -> None:
+def test_p37_declared_class_may_be_absent_and_undeclared_class_is_refused() -> None:
     schema = replace(SCHEMA, columns=(TOWN,), classes=("0", "1", "2"))
     assert set(Data.of(read(frame(town=["n", "e"])), schema).y.tolist()) == {0, 1}
     with pytest.raises(WrongInput, match=r"target 'y', row 2: '1' is not among the declared"):
         Data.of(read(frame(town=["n", "e"])), replace(schema, classes=("0", "2")))
 
 
-def test_classes_are_matched_however_whole_numbers_are_stored() -> None:
+def test_classes_match_for_every_dtype_of_the_labels() -> None:
     schema = replace(SCHEMA, columns=(TOWN,))
     for labels in ([1, 0], [1.0, 0.0], ["1", "0"], pd.Series([1, 0], dtype="Int64"), ["1 ", " 0"]):
         assert Data.of(read(frame(town=["n", "n"], y=labels)), schema).y.tolist() == [1, 0]
@@ -168,18 +168,18 @@ def test_classes_are_matched_however_whole_numbers_are_stored() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=20), st.integers(1, 3))
-def test_p34_each_person_keeps_the_first_rows_whoever_else_is_there(people: str, cap: int) -> None:
+def test_p34_cap_keeps_the_first_rows_of_each_person_independently(people: str, cap: int) -> None:
     table = frame(age=list(range(len(people))), town=["n"] * len(people), person=list(people))
     schema = replace(SCHEMA, unit="person", cap=cap)
     kept = Data.of(read(table), schema).x[:, 0].tolist()
     for person in set(people):
-        mine = [at for at, who in enumerate(people) if who == person]
-        assert [at for at in kept if people[int(at)] == person] == mine[:cap]
+        own_rows = [at for at, who in enumerate(people) if who == person]
+        assert [at for at in kept if people[int(at)] == person] == own_rows[:cap]
         without = Data.of(read(table[table.person != person]), schema).x[:, 0].tolist()
         assert without == [at for at in kept if people[int(at)] != person]
 
 
-def test_p34_a_row_of_nobody_and_an_absent_unit_column_are_refused() -> None:
+def test_p34_missing_unit_value_or_column_is_refused() -> None:
     table = frame(age=[1, 2], town=["n", "n"], person=["a", None])
     with pytest.raises(WrongInput, match=r"unit column 'person', row 2"):
         Data.of(read(table), replace(SCHEMA, unit="person"))
@@ -188,7 +188,7 @@ def test_p34_a_row_of_nobody_and_an_absent_unit_column_are_refused() -> None:
     assert len(Data.of(read(table), replace(SCHEMA, unit="person"), labelled=False)) == 2
 
 
-def test_adding_a_row_moves_no_other_between_the_parts() -> None:
+def test_adding_a_row_moves_no_other_row_between_split_parts() -> None:
     table = frame(age=list(range(100)), town=["n"] * 100)
     one = Data.of(read(table[:99]), SCHEMA).split(Rng(seed=4), (0.5, 0.3, 0.2))
     more = Data.of(read(table), SCHEMA).split(Rng(seed=4), (0.5, 0.3, 0.2))
@@ -199,16 +199,16 @@ def test_adding_a_row_moves_no_other_between_the_parts() -> None:
     assert sum(len(part) for part in more) == 100
 
 
-def test_p32_nothing_printed_shows_a_row() -> None:
+def test_p32_repr_shows_no_row() -> None:
     raw = read(frame(age=[12345, 12345], town=["secret", "secret"]))
     data = Data.of(raw, replace(SCHEMA, columns=(replace(AGE, high=99999), TOWN)))
-    for words in (repr(raw), str(raw), repr(data), str(data), f"{data}"):
-        assert "12345" not in words
-        assert "secret" not in words
-        assert "2" not in words.replace("2 columns", "")
+    for text in (repr(raw), str(raw), repr(data), str(data), f"{data}"):
+        assert "12345" not in text
+        assert "secret" not in text
+        assert "2" not in text.replace("2 columns", "")
 
 
-def test_loose_rows_hold_numbers_and_words_as_they_came() -> None:
+def test_uncoded_rows_hold_unclipped_numbers_and_category_names() -> None:
     schema = SCHEMA.bare()
     data = Data.uncoded(read(frame(age=[-7.5, None, np.inf], town=[" w ", None, 3.0])), schema)
     assert data.x[0].tolist() == [-7.5, "w"]
@@ -218,13 +218,13 @@ def test_loose_rows_hold_numbers_and_words_as_they_came() -> None:
         Data.of(read(frame(age=[1], town=["n"])), schema)
 
 
-def test_loose_rows_of_one_person_are_capped_too() -> None:
+def test_uncoded_rows_of_one_person_are_capped() -> None:
     schema = replace(SCHEMA.bare(), unit="person", cap=1)
     table = frame(age=[1, 2, 3], town=["n"] * 3, person=["a", "a", "b"])
     assert Data.uncoded(read(table), schema).x[:, 0].tolist() == [1, 3]
 
 
-def test_regression_targets_are_clipped_only_to_declared_bounds() -> None:
+def test_regression_targets_are_clipped_to_declared_bounds_only() -> None:
     schema = replace(SCHEMA, columns=(TOWN,), classes=(), low=0, high=10)
     table = frame(town=["n", "n"], y=[-5, 50])
     assert Data.of(read(table), schema).y.tolist() == [0, 10]
@@ -234,20 +234,20 @@ def test_regression_targets_are_clipped_only_to_declared_bounds() -> None:
             Data.of(read(frame(town=["n", "n"], y=pd.Series([1, wrong], dtype=object))), schema)
 
 
-def test_text_is_joined_and_nothing_is_empty_text() -> None:
+def test_text_columns_are_joined_and_missing_text_is_empty() -> None:
     columns = (Column(name="a", kind="text"), Column(name="b", kind="text"))
     schema = Schema(columns=columns, target="y", classes=("0", "1"), form="text")
     data = Data.of(read(frame(a=["x y", None], b=["z", 4.0])), schema)
     assert data.x.tolist() == ["x y z", " 4"]
 
 
-def test_ignored_columns_are_never_looked_at() -> None:
+def test_ignored_columns_are_not_read() -> None:
     schema = replace(SCHEMA, columns=(TOWN, Column(name="junk", kind="ignore")))
     assert Data.of(read(frame(town=["n"], junk=[[1]])), schema).x.shape == (1, 1)
     assert Data.of(read(frame(town=["n"])), schema).x.shape == (1, 1)
 
 
-def test_keep_takes_columns_and_refuses_strangers() -> None:
+def test_keep_selects_columns_and_refuses_unknown_names() -> None:
     data = Data.of(read(frame(age=[1, 2], town=["n", "e"])), SCHEMA)
     assert data.keep(("town",)).x.tolist() == [[0], [1]]
     assert [column.name for column in data.keep(("town",)).schema.columns] == ["town"]
@@ -256,7 +256,7 @@ def test_keep_takes_columns_and_refuses_strangers() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64, bool, np.float64])
-def test_images_are_scaled_by_their_type_never_by_their_values(dtype: Any) -> None:
+def test_images_are_scaled_by_dtype_not_by_values(dtype: Any) -> None:
     top = {np.uint8: 255, np.uint16: 65535, np.int64: 255, bool: 1, np.float64: 1}[dtype]
     images = np.zeros((2, 1, 2, 2), dtype=dtype)
     images[0, 0, 0, 0] = top
@@ -267,7 +267,7 @@ def test_images_are_scaled_by_their_type_never_by_their_values(dtype: Any) -> No
     assert np.array_equal(both[1:], alone)
 
 
-def test_grey_and_colour_meet_at_the_declared_shape() -> None:
+def test_grey_and_colour_images_are_converted_to_the_declared_shape() -> None:
     grey = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
     colour = np.repeat(grey, 3, axis=1)
     label = np.array(["a"])
@@ -281,7 +281,7 @@ def test_grey_and_colour_meet_at_the_declared_shape() -> None:
         Data.of(Raw(images=grey, labels=label), replace(as_grey, shape=(1, 4, 3)))
 
 
-def test_no_reader_warns() -> None:
+def test_reading_drafting_and_coding_emit_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = frame(age=["1", "x", "2020-01-01"], town=[1, "a", None], day=pd.to_datetime(["2020"] * 3))
