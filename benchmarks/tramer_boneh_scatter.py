@@ -169,7 +169,7 @@ def main() -> None:
     store = given.out / "cells.jsonl"
     given.out.mkdir(parents=True, exist_ok=True)
     lines = store.read_text().splitlines() if store.exists() else []
-    done = {json.loads(line)["cell"] for line in lines}
+    done = {named(json.loads(line)) for line in lines}
     failed = []
     for key, run in cells(bench, done):
         wanted = key not in done and key.startswith(tuple(given.only))
@@ -197,6 +197,17 @@ def main() -> None:
         print(f"{start - began:6.1f} s + {seconds:5.1f}: {key}: {told(found)}", flush=True)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+def named(line: dict[str, Any]) -> str:
+    """The name of a cell, also of one that `privaware.papers` stored."""
+    if "cell" in line:
+        return str(line["cell"])
+    words, at = line["item"].split("/"), line["settings"]
+    if words[1] == "table3" and words[2] in ("cnn", "pixels"):
+        word = "point" if words[2] == "cnn" else "raw point"
+        return f"{word} {words[3]} {at['batch']} {at['epochs']} {at['base_lr']:g} {at['kind']}"
+    return str(line["item"])
 
 
 def told(found: dict[str, Any]) -> str:
