@@ -1,4 +1,4 @@
-"""What a built-in data set is: public facts first, rows when asked for."""
+"""A built-in data set: public facts without reading a row, and its rows on request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Read = Callable[[Path | None, Schema], tuple[Data, Data]]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Dataset:
-    """Rows of a built-in data set: `train` is private, `test` scores, `public` (if asked for) helps.
+    """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows if asked for.
 
-    No row is in two of them. `public` has no labels: its `y` is all zero, as in a file without a target.
+    The parts are disjoint. `public` has no labels: its `y` is all zero, as in a file without a target.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Source:
     """A built-in data set before a row is read.
 
     `facts` is its schema, whose `rows` is the size of the training part; `test_rows` is the size of the
-    test part. `read` is handed the folder with the official `files` (none where a package brings the
-    rows) and returns both parts. `public_rows` is how many training rows, the last ones, become the public
-    part for learners that need auxiliary rows; they then do not train.
+    test part. `read` gets the folder with the official `files` (None where a package ships the rows) and
+    returns both parts. The last `public_rows` of the training rows become the public part for learners that
+    need auxiliary rows; they then do not train.
     """
 
     name: str
@@ -55,51 +55,51 @@ class Source:
     origin: str = ""
 
     def schema(self, *, public: bool = False) -> Schema:
-        """What is public, without reading a row; `public` leaves the reserved rows out of the count."""
+        """The schema, without reading a row; with `public` the count leaves out the rows of the public part."""
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
-        """Where the files are on this machine, if they are."""
+        """The folder with the files on this machine, if they are here."""
         return present(self.name, self.files) if self.files else None
 
     def fetch(self) -> Path | None:
-        """The folder with the files, downloaded where need be; none where a package brings the rows."""
+        """The folder with the files, downloaded if necessary; None where a package ships the rows."""
         return locate(self.name, self.files) if self.files else None
 
     def load(self, *, public: bool = False) -> Dataset:
-        """The rows; with `public`, a declared part of the training rows set aside as public."""
+        """The rows; with `public`, a declared part of the training rows becomes the public part."""
         schema = self.schema(public=public)
         try:
             train, test = self.read(self.fetch(), self.facts)
         except WrongInput as problem:
-            raise WrongInput(_named(self.name, str(problem))) from None
+            raise WrongInput(_prefixed(self.name, str(problem))) from None
         except (OSError, EOFError, ValueError, KeyError, BadZipFile, zlib.error) as problem:
             raise WrongInput(
                 f"{self.name}: its files cannot be read ({' '.join(str(problem).split()):.160}); fetch them again"
             ) from None
-        self._count("training", len(train), self.facts.rows)
-        self._count("test", len(test), self.test_rows)
+        self._check_count("training", len(train), self.facts.rows)
+        self._check_count("test", len(test), self.test_rows)
         train, test = replace(train, schema=schema), replace(test, schema=schema)
         if not public:
             return Dataset(name=self.name, schema=schema, train=train, test=test)
-        private, pool = np.arange(schema.rows), np.arange(schema.rows, self.facts.rows)
-        aside = train.take(pool)
-        aside = replace(aside, y=np.zeros_like(aside.y))
-        return Dataset(name=self.name, schema=schema, train=train.take(private), test=test, public=aside)
+        auxiliary = train.take(np.arange(schema.rows, self.facts.rows))
+        auxiliary = replace(auxiliary, y=np.zeros_like(auxiliary.y))
+        train = train.take(np.arange(schema.rows))
+        return Dataset(name=self.name, schema=schema, train=train, test=test, public=auxiliary)
 
-    def _count(self, part: str, got: int, rows: int) -> None:
+    def _check_count(self, part: str, got: int, rows: int) -> None:
         if got != rows:
             raise WrongInput(f"{self.name}: expected {rows} {part} rows as published, got {got}; fetch the files again")
 
 
-def _named(name: str, sentence: str) -> str:
+def _prefixed(name: str, sentence: str) -> str:
     return sentence if sentence.startswith(f"{name}:") else f"{name}: {sentence}"
 
 
 def order(name: str, rows: int) -> np.ndarray:
     """A fixed public order of row numbers: by the SHA-256 of the data set's name and the number.
 
-    It depends on no row and on no random generator, so it is the same everywhere for ever.
+    It depends on no row and on no random generator, so it is the same on every machine.
 
     >>> order("example", 5).tolist()
     [2, 0, 1, 3, 4]
@@ -108,16 +108,16 @@ def order(name: str, rows: int) -> np.ndarray:
     return np.array(sorted(range(rows), key=keys.__getitem__), dtype=np.int64)
 
 
-def cut(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
-    """Both parts of `rows` that came without a split: the first of the public order train."""
+def split(name: str, data: Data, rows: int, train: int, test: int) -> tuple[Data, Data]:
+    """Training and test rows of a data set without an official split, by the fixed public order."""
     if len(data) != rows:
         raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
-    at = order(name, len(data))
-    return data.take(at[:train]), data.take(at[train : train + test])
+    permutation = order(name, len(data))
+    return data.take(permutation[:train]), data.take(permutation[train : train + test])
 
 
-def pictures(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
-    """Images of whole numbers up to `white` and their class codes, checked against the schema."""
+def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
+    """Images with values from 0 to `white` and their class codes, checked against the schema."""
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
             f"expected images of shape {list(schema.shape)} with a label each, got {list(pixels.shape)} "
@@ -130,8 +130,8 @@ def pictures(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int 
     return Data(schema=schema, x=scaled, y=labels.astype(np.int64))
 
 
-def bits(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
-    """A table of zeros and ones and its class codes, checked against the schema."""
+def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
+    """A table of binary attributes and its class codes, checked against the schema."""
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(
             f"expected rows of {len(schema.used)} attributes with a label each, got {list(table.shape)} "

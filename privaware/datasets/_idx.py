@@ -1,4 +1,4 @@
-"""The IDX files of MNIST and its kin: a big-endian header, then bytes."""
+"""The IDX files of MNIST and Fashion-MNIST: a big-endian header, then bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import pictures
+from privaware.datasets._dataset import image_data
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Schema
@@ -19,23 +19,25 @@ PARTS = ("train", "t10k")
 KINDS = ("images-idx3", "labels-idx1")
 
 
-def files(homes: tuple[str, ...], sums: tuple[str, ...]) -> tuple[File, ...]:
-    """The four files under each of the mirrors, with checksums in the order of `PARTS`, then `KINDS`."""
+def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, ...]:
+    """The four files of each mirror, with checksums in the order of `PARTS`, then `KINDS`."""
     names = [f"{part}-{kind}-ubyte.gz" for part in PARTS for kind in KINDS]
     return tuple(
-        File(name=name, urls=tuple(home + name for home in homes), sha256=digest)
-        for name, digest in zip(names, sums, strict=True)
+        File(name=name, urls=tuple(mirror + name for mirror in mirrors), sha256=digest)
+        for name, digest in zip(names, checksums, strict=True)
     )
 
 
 def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     """Training and test images."""
     assert folder is not None
-    made = []
-    for part in PARTS:
-        images, labels = (_array(folder / f"{part}-{kind}-ubyte.gz") for kind in KINDS)
-        made.append(pictures(schema, images[:, None], labels))
-    return made[0], made[1]
+    train, test = (_part(folder, part, schema) for part in PARTS)
+    return train, test
+
+
+def _part(folder: Path, part: str, schema: Schema) -> Data:
+    images, labels = (_array(folder / f"{part}-{kind}-ubyte.gz") for kind in KINDS)
+    return image_data(schema, images[:, None], labels)
 
 
 def _array(path: Path) -> np.ndarray:

@@ -143,7 +143,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
 
 def _part(path: Path, schema: Schema) -> Data:
-    """One file; the test file begins with a line on how it was made and ends its labels in a full stop."""
+    """One file; the test file begins with a comment line and ends its labels in a full stop."""
     import pandas as pd
 
     numbers = [column.name for column in schema.columns if column.kind == "number"]

@@ -3,8 +3,8 @@
 Rows: 50,000 train, 10,000 test (official); the public part is the last 5,000 training rows.
 Origin: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (binary version).
 Licence: none stated; research use with citation.
-Used by: Bao et al. (50,000 train; the test part cut into 5,000 for validation and 5,000 for test),
-Tramer and Boneh (official), DPNAS (training rows cut 0.6 : 0.4), DPMLBench (halves).
+Used by: Bao et al. (50,000 train; the test part split into 5,000 for validation and 5,000 for test),
+Tramer and Boneh (official), DPNAS (training rows split 0.6 : 0.4), DPMLBench (halves).
 
 >>> schema().shape, schema().classes[3]
 ((3, 32, 32), 'cat')
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, pictures
+from privaware.datasets._dataset import Source, image_data
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Schema
@@ -27,7 +27,7 @@ __all__ = ["source", "load", "schema"]
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32
 FOLDER = "cifar-10-batches-bin"
-SUMS = {
+CHECKSUMS = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
     "data_batch_2": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
     "data_batch_3": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
@@ -39,7 +39,7 @@ SUMS = {
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     assert folder is not None
-    batches = [_batch(folder / FOLDER / f"{name}.bin") for name in SUMS]
+    batches = [_batch(folder / FOLDER / f"{name}.bin") for name in CHECKSUMS]
     train = np.concatenate(batches[:-1])
     return _data(schema, train), _data(schema, batches[-1])
 
@@ -52,7 +52,7 @@ def _batch(path: Path) -> np.ndarray:
 
 
 def _data(schema: Schema, records: np.ndarray) -> Data:
-    return pictures(schema, records[:, 1:].reshape(-1, *schema.shape), records[:, 0])
+    return image_data(schema, records[:, 1:].reshape(-1, *schema.shape), records[:, 0])
 
 
 source = Source(
@@ -68,7 +68,7 @@ source = Source(
             sha256=digest,
             member=f"{FOLDER}/{name}.bin",
         )
-        for name, digest in SUMS.items()
+        for name, digest in CHECKSUMS.items()
     ),
     origin="https://www.cs.toronto.edu/~kriz/cifar.html",
 )

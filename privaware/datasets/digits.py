@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, cut, pictures
+from privaware.datasets._dataset import Source, image_data, split
 from privaware.schema import Schema
 
 __all__ = ["source", "load", "schema"]
@@ -29,8 +29,8 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     from sklearn.datasets import load_digits
 
     shipped = load_digits()
-    everyone = pictures(schema, shipped.images[:, None], shipped.target, white=WHITE)
-    return cut(NAME, everyone, ROWS, TRAIN, TEST)
+    images = image_data(schema, shipped.images[:, None], shipped.target, white=WHITE)
+    return split(NAME, images, ROWS, TRAIN, TEST)
 
 
 source = Source(

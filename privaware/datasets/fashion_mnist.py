@@ -3,8 +3,8 @@
 Rows: 60,000 train, 10,000 test (official); the public part is the last 5,000 training rows.
 Origin: H. Xiao, K. Rasul, R. Vollgraf (Zalando Research), Fashion-MNIST, 2017.
 Licence: MIT.
-Used by: Bao et al. (60,000 train; the test part cut into 5,000 for validation and 5,000 for test),
-Tramer and Boneh (official), DPNAS (training rows cut 0.6 : 0.4), DPMLBench (halves).
+Used by: Bao et al. (60,000 train; the test part split into 5,000 for validation and 5,000 for test),
+Tramer and Boneh (official), DPNAS (training rows split 0.6 : 0.4), DPMLBench (halves).
 
 >>> schema().classes[:2]
 ('T-shirt/top', 'Trouser')

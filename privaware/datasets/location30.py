@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, bits, cut
+from privaware.datasets._dataset import Source, binary_table, split
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
@@ -35,7 +35,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     with np.load(folder / "location30.npz", allow_pickle=False) as arrays:
         if not {"x", "y"} <= set(arrays.files):
             raise WrongInput(f"expected arrays x and y in 'location30.npz', got {arrays.files}")
-        return cut(NAME, bits(schema, arrays["x"], arrays["y"]), ROWS, TRAIN, TEST)
+        return split(NAME, binary_table(schema, arrays["x"], arrays["y"]), ROWS, TRAIN, TEST)
 
 
 source = Source(

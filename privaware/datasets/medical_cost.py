@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, cut
+from privaware.datasets._dataset import Source, split
 from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
@@ -34,7 +34,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     assert folder is not None
     frame = pd.read_csv(folder / "insurance.csv", keep_default_na=False)
-    return cut(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
 
 
 source = Source(

@@ -3,8 +3,8 @@
 Rows: 60,000 train, 10,000 test (official); the public part is the last 5,000 training rows.
 Origin: Y. LeCun, C. Cortes, C. J. C. Burges, The MNIST database of handwritten digits, 1998.
 Licence: CC BY-SA 3.0, as commonly cited.
-Used by: Bao et al. (60,000 train; the test part cut into 5,000 for validation and 5,000 for test),
-Tramer and Boneh (official), DPNAS (training rows cut 0.6 : 0.4), DPMLBench (halves).
+Used by: Bao et al. (60,000 train; the test part split into 5,000 for validation and 5,000 for test),
+Tramer and Boneh (official), DPNAS (training rows split 0.6 : 0.4), DPMLBench (halves).
 
 >>> schema().shape, schema(public=True).rows
 ((1, 28, 28), 55000)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from privaware.data import Data
-from privaware.datasets._dataset import Source, bits, cut
+from privaware.datasets._dataset import Source, binary_table, split
 from privaware.datasets._download import File
 from privaware.schema import Column, Schema
 
@@ -35,7 +35,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
 
     assert folder is not None
     table = pd.read_csv(folder / "dataset_purchase", header=None, dtype=np.int16).to_numpy()
-    return cut(NAME, bits(schema, table[:, 1:], table[:, 0] - 1), ROWS, TRAIN, TEST)
+    return split(NAME, binary_table(schema, table[:, 1:], table[:, 0] - 1), ROWS, TRAIN, TEST)
 
 
 source = Source(

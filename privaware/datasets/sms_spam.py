@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, cut
+from privaware.datasets._dataset import Source, split
 from privaware.datasets._download import File
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
@@ -40,7 +40,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     frame = pd.DataFrame(
         {"label": [label for label, _, _ in lines], "message": [words for _, _, words in lines]}, dtype=object
     )
-    return cut(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
 
 
 source = Source(

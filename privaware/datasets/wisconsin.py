@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from privaware.data import Data, Raw
-from privaware.datasets._dataset import Source, cut
+from privaware.datasets._dataset import Source, split
 from privaware.schema import Column, Schema
 
 __all__ = ["source", "load", "schema"]
@@ -47,7 +47,7 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     shipped = load_breast_cancer(as_frame=True)
     labels = [str(shipped.target_names[code]) for code in shipped.target]
     frame = shipped.data.assign(**{schema.target: labels})
-    return cut(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
+    return split(NAME, Data.of(Raw(frame=frame), schema), ROWS, TRAIN, TEST)
 
 
 source = Source(
