@@ -1,4 +1,4 @@
-"""Files that are not what they should be are refused with one sentence; classes are never inferred."""
+"""Files that differ from the published ones are refused with one sentence; classes are never inferred."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FROM_FILES = [name for name in registry.names("datasets") if datasets.source(nam
 
 
 @pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRIVAWARE_DATA", str(tmp_path))
     monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 
-def write(given: Path, name: str, body: bytes) -> None:
+def write(folder: Path, name: str, body: bytes) -> None:
     for file in datasets.source(name).files:
-        path = given / name / file.name
+        path = folder / name / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
 
@@ -34,22 +34,22 @@ def patients(rows: int, label: str, last: str = "no") -> bytes:
     return (line * rows).encode()
 
 
-def test_p37_classes_are_declared_even_when_one_never_occurs(given: Path) -> None:
-    write(given, "breast_cancer", patients(286, "recurrence-events"))
+def test_p37_classes_are_declared_even_if_one_never_occurs(folder: Path) -> None:
+    write(folder, "breast_cancer", patients(286, "recurrence-events"))
     data = datasets.load("breast_cancer")
     assert data.schema.classes == ("no-recurrence-events", "recurrence-events")
     assert set(data.train.y) == {1}
 
 
-def test_p12_schema_does_not_depend_on_the_rows(given: Path) -> None:
+def test_p12_schema_does_not_depend_on_the_rows(folder: Path) -> None:
     before = datasets.schema("breast_cancer")
     for label in before.classes:
-        write(given, "breast_cancer", patients(286, label))
+        write(folder, "breast_cancer", patients(286, label))
         assert datasets.load("breast_cancer").schema == before
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (patients(285, "recurrence-events"), "breast_cancer: expected 286 rows as published, got 285"),
         (patients(287, "recurrence-events"), "breast_cancer: expected 286 rows as published, got 287"),
@@ -59,9 +59,9 @@ def test_p12_schema_does_not_depend_on_the_rows(given: Path) -> None:
         (b"\xff\xfe\x00", "breast_cancer: "),
     ],
 )
-def test_a_table_that_is_not_the_published_one_is_refused(given: Path, body: bytes, words: str) -> None:
-    write(given, "breast_cancer", body)
-    with pytest.raises(WrongInput, match=words) as caught:
+def test_table_other_than_the_published_one_is_refused(folder: Path, body: bytes, message: str) -> None:
+    write(folder, "breast_cancer", body)
+    with pytest.raises(WrongInput, match=message) as caught:
         datasets.load("breast_cancer")
     assert "\n" not in str(caught.value)
 
@@ -79,8 +79,8 @@ def test_a_table_that_is_not_the_published_one_is_refused(given: Path, body: byt
     ids=["empty", "rubbish", "empty gzip", "cut gzip", "gzip like a table"],
 )
 @pytest.mark.parametrize("name", FROM_FILES)
-def test_rubbish_in_place_of_any_file_is_one_sentence(given: Path, name: str, body: bytes) -> None:
-    write(given, name, body)
+def test_corrupt_files_are_refused_with_one_sentence(folder: Path, name: str, body: bytes) -> None:
+    write(folder, name, body)
     with pytest.raises(WrongInput, match=f"^{name}: ") as caught:
         datasets.load(name)
     assert "\n" not in str(caught.value)
@@ -91,42 +91,42 @@ def idx(*shape: int, fill: int = 0) -> bytes:
     return gzip.compress(head + bytes([fill]) * int(np.prod(shape)), 1)
 
 
-def test_fewer_images_than_published_are_refused(given: Path) -> None:
-    write(given, "mnist", idx(3))
+def test_fewer_images_than_published_are_refused(folder: Path) -> None:
+    write(folder, "mnist", idx(3))
     for part in ("train", "t10k"):
-        (given / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(3, 28, 28))
+        (folder / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(3, 28, 28))
     with pytest.raises(WrongInput, match="mnist: expected 60000 training rows as published, got 3"):
         datasets.load("mnist")
 
 
-def test_images_of_another_size_or_label_are_refused(given: Path) -> None:
+def test_images_of_another_size_or_label_are_refused(folder: Path) -> None:
     for part in ("train", "t10k"):
-        write(given, "mnist", idx(3))
-        (given / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(3, 8, 8))
+        write(folder, "mnist", idx(3))
+        (folder / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(3, 8, 8))
     with pytest.raises(WrongInput, match=r"expected images of shape \[1, 28, 28\]"):
         datasets.load("mnist")
-    (given / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(idx(3, 28, 28))
-    (given / "mnist" / "train-labels-idx1-ubyte.gz").write_bytes(idx(3, fill=10))
+    (folder / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(idx(3, 28, 28))
+    (folder / "mnist" / "train-labels-idx1-ubyte.gz").write_bytes(idx(3, fill=10))
     with pytest.raises(WrongInput, match="expected labels 0 to 9"):
         datasets.load("mnist")
 
 
-def test_svhn_with_zero_written_as_zero_is_refused(given: Path) -> None:
+def test_svhn_label_zero_is_refused(folder: Path) -> None:
     from scipy.io import savemat
 
-    write(given, "svhn", b"")
+    write(folder, "svhn", b"")
     pixels = np.zeros((32, 32, 3, 2), np.uint8)
-    savemat(given / "svhn" / "train_32x32.mat", {"X": pixels, "y": np.array([[0], [1]], np.uint8)})
+    savemat(folder / "svhn" / "train_32x32.mat", {"X": pixels, "y": np.array([[0], [1]], np.uint8)})
     with pytest.raises(WrongInput, match="labels 1 to 10"):
         datasets.load("svhn")
 
 
-def test_purchase100_reads_the_authors_format(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_purchase100_reads_the_authors_format(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ROWS": 6, "TRAIN": 4, "TEST": 2}.items():
         monkeypatch.setattr(purchase100, name, value)
     rows = (np.arange(6 * 600).reshape(6, 600) % 7 == 0).astype(int)
     lines = [",".join(map(str, [at * 19 + 1, *row])) for at, row in enumerate(rows)]
-    (given / "dataset_purchase").write_text("\n".join(lines))
-    train, test = purchase100.source.read(given, purchase100.source.facts)
+    (folder / "dataset_purchase").write_text("\n".join(lines))
+    train, test = purchase100.source.read(folder, purchase100.source.facts)
     both = {tuple(x): y for part in (train, test) for x, y in zip(part.x, part.y, strict=True)}
     assert both == {tuple(map(float, row)): at * 19 for at, row in enumerate(rows)}

@@ -1,4 +1,4 @@
-"""The official files are read as their authors published them."""
+"""The official files give the published rows, counts and orders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEANS = {
 
 
 @pytest.mark.parametrize("name", sorted(FIRST))
-def test_images_are_the_published_ones_in_the_published_order(loaded: Loaded, name: str) -> None:
+def test_images_are_in_the_published_order_with_the_published_counts(loaded: Loaded, name: str) -> None:
     data = loaded(name)
     train, test = data.train, data.test
     assert train.y[: len(FIRST[name])].tolist() == FIRST[name]
@@ -47,7 +47,7 @@ def test_images_are_the_published_ones_in_the_published_order(loaded: Loaded, na
     assert np.bincount(train.y).tolist() == counts
     assert tests is None or np.bincount(test.y).tolist() == tests
     means = train.x.mean(axis=(0, 2, 3), dtype=np.float64)
-    # the crops of SVHN may have been rebuilt from the full pictures, so their mean is only close
+    # the crops of SVHN may have been rebuilt from the full image_data, so their mean is only close
     assert means == pytest.approx(MEANS[name], abs=1e-3 if name == "svhn" else 5e-5)
     assert train.x.dtype == np.float32
     assert train.x.flags.c_contiguous
@@ -59,17 +59,17 @@ def test_adult_has_the_published_counts(loaded: Loaded) -> None:
     assert (data.train.y.sum(), data.test.y.sum()) == (7_841, 3_846)
     columns = data.schema.used
     unknown = [at for at, column in enumerate(columns) if "?" in column.categories]
-    for part, whole in ((data.train, 30_162), (data.test, 15_060)):
+    for part, complete in ((data.train, 30_162), (data.test, 15_060)):
         marks = [part.x[:, at] == columns[at].categories.index("?") for at in unknown]
-        assert (~np.any(marks, axis=0)).sum() == whole
+        assert (~np.any(marks, axis=0)).sum() == complete
     assert data.train.x[:, 0].mean() == pytest.approx(38.58, abs=0.005)
 
 
-def test_adult_rows_mean_what_the_file_says(loaded: Loaded) -> None:
+def test_adult_codes_decode_to_the_values_of_the_file(loaded: Loaded) -> None:
     first = loaded("adult").train.x[0]
     columns = loaded("adult").schema.used
-    spelt = [c.categories[int(v)] if c.categories else v for c, v in zip(columns, first, strict=True)]
-    assert spelt == [
+    decoded = [c.categories[int(v)] if c.categories else v for c, v in zip(columns, first, strict=True)]
+    assert decoded == [
         39,
         "State-gov",
         13,
@@ -112,14 +112,14 @@ def test_breast_cancer_has_the_published_counts(loaded: Loaded) -> None:
     assert (np.concatenate([data.train.x, data.test.x])[:, at] == 2).sum() == 8
 
 
-def test_sms_spam_is_text_with_quotes_kept(loaded: Loaded) -> None:
+def test_sms_spam_keeps_quotation_marks(loaded: Loaded) -> None:
     data = loaded("sms_spam")
     assert (len(data.train), len(data.test)) == (4_700, 836)
     assert 0.11 < data.train.y.mean() < 0.16
-    everything = [*data.train.x, *data.test.x]
-    assert all(isinstance(text, str) and text for text in everything)
-    assert any(text.startswith("Ok lar... Joking wif u oni") for text in everything)
-    assert sum(text.count('"') for text in everything) > 100
+    texts = [*data.train.x, *data.test.x]
+    assert all(isinstance(text, str) and text for text in texts)
+    assert any(text.startswith("Ok lar... Joking wif u oni") for text in texts)
+    assert sum(text.count('"') for text in texts) > 100
 
 
 def test_medical_cost_has_the_published_charges(loaded: Loaded) -> None:

@@ -1,4 +1,4 @@
-"""Public facts need no file, name every class, and agree with themselves."""
+"""The public schema of every data set is complete without its files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUILT_IN = {
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without files or network: opening a connection fails the test."""
 
     def refuse(*_: object, **__: object) -> None:
@@ -40,7 +40,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-def test_the_twelve_data_sets_are_listed(nowhere: None) -> None:
+def test_listing_holds_the_twelve_data_sets(offline: None) -> None:
     rows = {row["name"]: row for row in datasets.listing()}
     assert set(rows) >= BUILT_IN
     assert [name for name in sorted(BUILT_IN) if rows[name]["ready"]] == ["digits", "wisconsin"]
@@ -49,7 +49,7 @@ def test_the_twelve_data_sets_are_listed(nowhere: None) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_schema_is_whole_without_a_file(nowhere: None, name: str) -> None:
+def test_schema_is_complete_without_files(offline: None, name: str) -> None:
     facts = datasets.schema(name)
     assert facts.reviewed
     assert facts.bounded
@@ -65,31 +65,31 @@ def test_schema_is_whole_without_a_file(nowhere: None, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_public_part_is_declared_and_leaves_most_rows_to_train(nowhere: None, name: str) -> None:
+def test_public_part_is_at_most_a_fifth_of_the_training_rows(offline: None, name: str) -> None:
     source = datasets.source(name)
     assert datasets.schema(name, public=True).rows == source.facts.rows - source.public_rows
     assert 0 < source.public_rows <= source.facts.rows // 5
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_card_says_where_it_is_from_and_who_may_use_it(name: str) -> None:
+def test_card_names_origin_and_licence(name: str) -> None:
     card = registry.card("datasets", name)
     for word in ("Rows:", "Origin:", "Licence:", "public part"):
         assert word in card
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN - {"purchase100", "location30"}))
-def test_every_download_has_its_checksum(name: str) -> None:
+def test_every_download_has_a_checksum(name: str) -> None:
     assert all(file.sha256 and file.urls for file in datasets.source(name).files)
 
 
 @pytest.mark.parametrize("name", ["purchase100", "location30"])
-def test_unknown_checksum_is_refused_without_asking_the_network(nowhere: None, name: str) -> None:
+def test_unknown_checksum_is_refused_without_network_access(offline: None, name: str) -> None:
     with pytest.raises(WrongInput, match="no checksum is known"):
         datasets.load(name)
 
 
-def test_path_says_what_to_do_when_there_is_none(nowhere: None) -> None:
+def test_path_of_missing_files_names_the_fetch_command(offline: None) -> None:
     with pytest.raises(WrongInput, match="privaware data fetch adult"):
         datasets.path("adult")
     with pytest.raises(WrongInput, match="comes with scikit-learn"):
@@ -97,12 +97,12 @@ def test_path_says_what_to_do_when_there_is_none(nowhere: None) -> None:
     assert datasets.fetch("digits") is None
 
 
-def test_a_wrong_name_is_answered_with_close_ones() -> None:
+def test_misspelt_name_suggests_close_names() -> None:
     with pytest.raises(WrongInput, match="fashion_mnist"):
         datasets.load("fashon_mnist")
 
 
-def test_adult_categories_are_those_of_its_names_file_and_unknown_where_it_occurs() -> None:
+def test_adult_categories_are_those_of_adult_names() -> None:
     columns = {column.name: column for column in datasets.schema("adult").columns}
     sizes = {name: len(column.categories) for name, column in columns.items() if column.categories}
     assert sizes == {
