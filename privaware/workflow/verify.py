@@ -57,6 +57,8 @@ def verify(model: str | Path, *, ledger: str | Path | None = None) -> Verdict:
             problems.append(f"the events cost epsilon {spent:.6g}, the model claims {guarantee.epsilon:.6g}")
     except PrivawareError as problem:
         problems.append(str(problem))
+    except OverflowError:  # a count of hundreds of digits
+        problems.append("the events are too many to be priced")
     problems += _contradictions(card)
     if ledger is not None:
         problems += _against_ledger(Path(ledger), card, event)

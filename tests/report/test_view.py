@@ -1,0 +1,118 @@
+"""The page shows every public entry of a card, and warns where the guarantee does not hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from privaware.events import Pure, Unproven, to_json
+from privaware.schema import Column, Schema
+from tests.report.pages import ENTRY, Reader, card_entries, page
+
+
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return page(card_entries())
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "linear for income",
+        "Anyone learns almost the same with you or without you.",
+        "epsilon 1",
+        "1e-5",
+        "row: one row",
+        "add_remove: add or remove one",
+        "every row in every step",
+        "0.99998 reported",
+        "0.9975 check",
+        "1.0963 check",
+        "certified yes",
+        "The number of rows was declared.",
+        "the bounds of age were confirmed",
+        "Encode by public bins.",
+        "Train in noisy steps.",
+        "count Laplace noise 20, every row 0.05",
+        "train 117 x Gaussian, noise 43.7, every row 0.9712",
+        "The parts add up to 1.022, but together they cost 1: parts do not add up",
+        "sub-additive",
+        "at a false alarm rate of 1% no attacker finds more than 2.72% of the members",
+        "age number 17 to 90, 3 public bins",
+        "work category 3 categories: a, b, c refuse other",
+        "weight ignore not used",
+        "income: 2 classes: low, high",
+        "32,561",
+        "inputs 37",
+        "name onehot width 31",
+        "steps 117 lr 0.625",
+        "privaware verify FOLDER",
+        ENTRY,
+        "privaware 0.1.7",
+        "2026-02-03T10:11:12Z",
+    ],
+)
+def test_page_shows_every_entry_of_the_card(plain: str, fact: str) -> None:
+    assert fact in Reader(plain).text
+
+
+def test_both_charts_have_a_text_alternative(plain: str) -> None:
+    assert plain.count("<svg") == 2
+    labels = re.findall(r'role="img" aria-label="([^"]*)"', plain)
+    assert "count: 0.05; train: 0.9712; together: 1" in labels[0]
+    assert "2.72% at 1% false alarms" in labels[1]
+
+
+def test_large_epsilon_is_not_called_safe() -> None:
+    entries = card_entries()
+    entries["guarantee"]["epsilon"] = 20.0
+    text = Reader(page(entries)).text
+    assert "finding nearly all members is not ruled out" in text
+    assert "no attacker finds more than" not in text
+
+
+def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> None:
+    assert "not for release" not in plain
+    entries = card_entries()
+    entries["guarantee"]["seed"] = 0  # certified is still claimed
+    text = Reader(page(entries)).text
+    assert "seeded, not for release" in text
+    assert "certified no" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "band"),
+    [
+        ({"certified": False}, "not certified: the run did not earn it"),
+        ({"certified": False, "accountants": {"pld": 1.0, "cf": 1.1}}, "not certified: the accountants disagree"),
+        ({"epsilon": None}, "not certified: no finite epsilon is proven"),
+        ({"epsilon": math.inf}, "not certified: no finite epsilon is proven"),
+    ],
+)
+def test_warning_says_why_a_model_is_not_certified(change: dict[str, Any], band: str) -> None:
+    entries = card_entries()
+    entries["guarantee"].update(change)
+    text = Reader(page(entries)).text
+    assert band in text
+    assert "certified no" in text
+
+
+def test_warning_names_an_unproven_event() -> None:
+    entries = card_entries()
+    event = 3 * (Pure(epsilon=0.1) + Unproven(reason="images enter the loss"))
+    entries["events"].append({"what": "draw", "event": to_json(event), "epsilon": None})
+    assert "not certified: images enter the loss" in Reader(page(entries)).text
+
+
+def test_long_schema_and_many_events_give_a_page() -> None:
+    entries = card_entries()
+    many = tuple(Column(name=f"bit {i}", low=0, high=1) for i in range(600))
+    entries["schema"] = Schema(columns=many, target="shop", low=0.0, high=5.0, rows=10).json()
+    entries["events"] = entries["events"] * 50
+    html = page(entries)
+    assert "bit 599" in html
+    assert "The 76 parts not drawn are in the table above." in Reader(html).text
+    assert "a number, 0 to 5" in html
