@@ -1,15 +1,14 @@
 """Public facts about a data set, and their TOML file.
 
-A schema holds everything that may be said aloud before a row is read: columns with bounds or
-categories, classes, the declared number of rows, whom the guarantee protects (`unit`) and what
-makes two data sets neighbours (`relation`). Nothing here ever looks at a row.
+A schema holds everything that is public before a row is read: columns with bounds or categories, classes, the declared
+number of rows, the privacy unit (`unit`) and the neighbouring relation (`relation`). Nothing here reads a row.
 
 >>> age = Column(name="age", low=17, high=90, bins=(30, 45, 60))
 >>> schema = Schema(columns=(age,), target="income", classes=("<=50K", ">50K"), rows=1000)
 >>> schema.task, Schema.parse(schema.toml()) == schema
 ('classification', True)
 
-What is not declared is still to be paid for:
+Bounds and categories that are not declared have a privacy cost:
 
 >>> schema.bounded, schema.bare().bounded
 (True, False)
@@ -23,6 +22,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from privaware._validate import expect, expect_one_of, shown
 from privaware.errors import WrongInput
 
 __all__ = ["Column", "Schema"]
@@ -39,10 +39,10 @@ LARGEST = 1e150
 class Column:
     """One declared column.
 
-    `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a slot
-    of its own), or a number to fill in. `unseen` says the same of a category that is not declared:
-    "refuse" or "other". `bins` are public inner edges; numbers are clipped to [low, high]. A number
-    without bounds and a category without categories are known by name and kind only.
+    `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a category of its own), or
+    a number to fill in. `unseen` says the same of a category that is not declared: "refuse" or "other". `bins` are
+    public inner edges; numbers are clipped to [low, high]. A number without bounds and a category without categories
+    are known by name and kind only.
     """
 
     name: str
@@ -55,11 +55,10 @@ class Column:
     unseen: str = "refuse"
 
     def __post_init__(self) -> None:
-        _as_tuples(self, f"column {_shown(self.name)}")
+        _as_tuples(self, f"column {shown(self.name)}")
         self._expect(_text(self.name) and self.name != "", "a non-empty name", self.name)
-        self._expect(self.kind in KINDS, f"kind among {', '.join(KINDS)}", self.kind)
-        other = self.unseen in ("refuse", "other")
-        self._expect(other, 'unseen as "refuse" or "other"', self.unseen)
+        expect_one_of(f"column {shown(self.name)}", KINDS, kind=self.kind)
+        self._expect(self.unseen in ("refuse", "other"), 'unseen as "refuse" or "other"', self.unseen)
         filled = self.kind != "category" and _finite(self.missing)
         self._expect(
             filled or self.missing in ("refuse", "category"),
@@ -76,16 +75,15 @@ class Column:
         ordered = all(_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
         self._expect(ordered, "bins as increasing finite numbers", self.bins)
         if self.low is None and self.high is None:
-            return  # bounds still to be paid for
+            return  # not declared: released under privacy
         bounds = (self.low, self.high)
         self._expect(_apart(self.low, self.high), "finite bounds low < high", bounds)
         if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
             inside = self.low <= self.missing <= self.high
             self._expect(inside, "missing as a number within the bounds", self.missing)
 
-    def _expect(self, good: bool, words: str, got: Any) -> None:
-        if not good:
-            raise WrongInput(f"column {_shown(self.name)}: expected {words}, got {_shown(got)}")
+    def _expect(self, good: bool, expected: str, value: Any) -> None:
+        expect(good, f"column {shown(self.name)}", expected, value)
 
     @property
     def bounded(self) -> bool:
@@ -115,8 +113,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         _as_tuples(self, "schema")
-        _expect(self.form in FORMS, f"form among {', '.join(FORMS)}", self.form)
-        _expect(self.relation in RELATIONS, f"relation among {', '.join(RELATIONS)}", self.relation)
+        expect_one_of("schema", FORMS, form=self.form)
+        expect_one_of("schema", RELATIONS, relation=self.relation)
         _expect(_counts(self.rows), "rows as a whole number from 1 to 1e15", self.rows)
         _expect(_counts(self.cap), "cap as a whole number from 1 to 1e15", self.cap)
         _expect(_text(self.unit) and self.unit != "", "unit as text", self.unit)
@@ -155,19 +153,18 @@ class Schema:
 
     @property
     def bounded(self) -> bool:
-        """Whether every bound is declared, so that nothing has to be paid for."""
+        """Whether every bound is declared, so that none has to be released under privacy."""
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.used)
 
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """The same facts about fewer columns."""
-        kept = tuple(column for column in self.columns if column.name in names)
-        return replace(self, columns=kept)
+        """The same schema with fewer columns."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name in names))
 
     def bare(self) -> Schema:
-        """Only names, kinds, classes and the number of rows: bounds and categories are to be paid for.
+        """Only names, kinds, classes and the number of rows: bounds and categories are released under privacy.
 
-        Whether a column has gaps is not public either, so each gets a slot for a missing value.
+        Whether a column has missing values is not public either, so each gets a category for them.
         """
         columns = tuple(
             Column(name=column.name, kind=column.kind, missing="category", unseen="other")
@@ -204,12 +201,13 @@ class Schema:
         _expect("rows" in raw, "the declared number of rows, as rows = 1000", "none")
         columns = raw.pop("columns", {})
         _expect(isinstance(columns, dict), "a table [columns.NAME] for each column", columns)
-        made = []
-        for name, facts in columns.items():
-            _expect(isinstance(facts, dict), f"a table for column {_shown(name)}", facts)
-            _expect("name" not in facts, f"no entry called name in [columns.{_shown(name)}]", facts)
-            made.append(_construct(Column, {**facts, "name": name}, f"column {_shown(name)}"))
-        return _construct(cls, {**raw, "columns": tuple(made)}, "schema")
+        for name, entries in columns.items():
+            _expect(isinstance(entries, dict), f"a table for column {shown(name)}", entries)
+            _expect("name" not in entries, f"no entry called name in [columns.{shown(name)}]", entries)
+        parsed = (
+            _construct(Column, {**entries, "name": name}, f"column {shown(name)}") for name, entries in columns.items()
+        )
+        return _construct(cls, {**raw, "columns": tuple(parsed)}, "schema")
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -217,10 +215,10 @@ class Schema:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise WrongInput(f"expected {_shown(str(path))} as UTF-8 text in TOML") from None
+            raise WrongInput(f"expected {shown(str(path))} as UTF-8 text in TOML") from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
-            raise WrongInput(f"cannot read the schema {_shown(str(path))}: {reason}") from None
+            raise WrongInput(f"cannot read the schema {shown(str(path))}: {reason}") from None
         try:
             return cls.parse(text)
         except WrongInput as problem:
@@ -228,10 +226,12 @@ class Schema:
 
     def json(self) -> dict[str, Any]:
         """Plain values for `model.json`."""
-        out = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
-        columns = [{item.name: getattr(column, item.name) for item in fields(column)} for column in self.columns]
-        made: dict[str, Any] = json.loads(json.dumps({**out, "columns": columns}))
-        return made
+        entries = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
+        entries["columns"] = [
+            {item.name: getattr(column, item.name) for item in fields(column)} for column in self.columns
+        ]
+        plain: dict[str, Any] = json.loads(json.dumps(entries))
+        return plain
 
     @classmethod
     def from_json(cls, value: Any) -> Schema:
@@ -242,38 +242,28 @@ class Schema:
         return _construct(cls, {**value, "columns": columns}, "schema")
 
 
-def _construct(cls: type[Any], facts: Any, words: str) -> Any:
-    _expect(isinstance(facts, dict), f"facts about the {words}", facts)
+def _construct(cls: type[Any], entries: Any, who: str) -> Any:
+    _expect(isinstance(entries, dict), f"facts about the {who}", entries)
     known = {item.name for item in fields(cls)}
-    if unknown := sorted(set(facts) - known):
-        raise WrongInput(f"{words}: unknown entries {_shown(unknown)}; known are {', '.join(sorted(known))}")
+    if unknown := sorted(set(entries) - known):
+        raise WrongInput(f"{who}: unknown entries {shown(unknown)}; known are {', '.join(sorted(known))}")
     try:
-        return cls(**facts)
+        return cls(**entries)
     except TypeError as problem:
-        raise WrongInput(f"{words}: {problem!s:.200}") from None
+        raise WrongInput(f"{who}: {problem!s:.200}") from None
 
 
-def _as_tuples(thing: Column | Schema, words: str) -> None:
-    """Lists become tuples at birth, so that equal facts are equal schemas."""
+def _as_tuples(declared: Column | Schema, who: str) -> None:
+    """Lists become tuples, so that equal facts are equal schemas."""
     for name in LISTS:
-        value = getattr(thing, name, ())
-        if not isinstance(value, (list, tuple)):
-            raise WrongInput(f"{words}: expected {name} as a list, got {_shown(value)}")
+        value = getattr(declared, name, ())
+        expect(isinstance(value, (list, tuple)), who, f"{name} as a list", value)
         if isinstance(value, list):
-            object.__setattr__(thing, name, tuple(value))
+            object.__setattr__(declared, name, tuple(value))
 
 
-def _expect(good: bool, words: str, got: Any) -> None:
-    if not good:
-        raise WrongInput(f"schema: expected {words}, got {_shown(got)}")
-
-
-def _shown(value: Any) -> str:
-    try:
-        shown = repr(value)
-    except ValueError:  # whole numbers of thousands of digits have no repr
-        return "a number of thousands of digits"
-    return shown if len(shown) <= 120 else shown[:117] + "..."
+def _expect(good: bool, expected: str, value: Any) -> None:
+    expect(good, "schema", expected, value)
 
 
 def _finite(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Public facts survive their files, and nothing ill-formed is born."""
+"""Schemas survive their files, and an invalid one is refused."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def columns(draw: st.DrawFn, name: str) -> Column:
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     names = draw(st.lists(NAMES, unique=True, min_size=2, max_size=5))
-    made = tuple(draw(columns(name)) for name in names[1:])
+    drawn_columns = tuple(draw(columns(name)) for name in names[1:])
     classes = tuple(draw(st.lists(NAMES, unique=True, min_size=2, max_size=4)))
     low, high = draw(BOUNDS)
-    facts = draw(st.sampled_from([{"classes": classes}, {"low": low, "high": high}, {}]))
+    entries = draw(st.sampled_from([{"classes": classes}, {"low": low, "high": high}, {}]))
     return Schema(
-        columns=made,
+        columns=drawn_columns,
         target=names[0],
         rows=draw(st.integers(1, 10**9)),
         unit=draw(NAMES),
         cap=draw(st.integers(1, 9)),
         reviewed=draw(st.booleans()),
         assumed=tuple(draw(st.lists(NAMES, max_size=2))),
-        **facts,
+        **entries,
     )
 
 
 @given(schemas())
-def test_toml_and_json_bring_back_the_same_facts_whatever_the_names(schema: Schema) -> None:
+def test_toml_and_json_round_trip(schema: Schema) -> None:
     assert Schema.parse(schema.toml()) == schema
     assert Schema.from_json(json.loads(json.dumps(schema.json()))) == schema
 
@@ -70,7 +70,7 @@ def test_lists_and_tuples_make_equal_schemas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    ("entries", "words"),
     [
         ({"name": ""}, "non-empty name"),
         ({"name": "\ud800"}, "non-empty name"),
@@ -92,13 +92,13 @@ def test_lists_and_tuples_make_equal_schemas() -> None:
         ({"name": "a", "kind": "category", "categories": ("x",), "missing": 3}, "missing as"),
     ],
 )
-def test_an_ill_formed_column_is_never_born(facts: dict[str, object], words: str) -> None:
+def test_invalid_column_is_refused(entries: dict[str, object], words: str) -> None:
     with pytest.raises(WrongInput, match=words):
-        Column(**facts)  # type: ignore[arg-type]
+        Column(**entries)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    ("entries", "words"),
     [
         ({"rows": 0}, "rows as a whole number"),
         ({"rows": True}, "rows as a whole number"),
@@ -118,9 +118,9 @@ def test_an_ill_formed_column_is_never_born(facts: dict[str, object], words: str
         ({"reviewed": 1}, "true or false"),
     ],
 )
-def test_an_ill_formed_schema_is_never_born(facts: dict[str, object], words: str) -> None:
+def test_invalid_schema_is_refused(entries: dict[str, object], words: str) -> None:
     with pytest.raises(WrongInput, match=words):
-        Schema(**facts)  # type: ignore[arg-type]
+        Schema(**entries)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_an_ill_formed_schema_is_never_born(facts: dict[str, object], words: str
         {"columns": [], "rows": None},
     ],
 )
-def test_a_tampered_json_schema_is_refused(value: object) -> None:
+def test_invalid_json_schema_is_refused(value: object) -> None:
     with pytest.raises(WrongInput):
         Schema.from_json(value)
 
 
-def test_a_schema_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
+def test_unreadable_schema_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.toml", tmp_path, Path("a\0b.toml")):
         with pytest.raises(WrongInput, match="cannot read the schema"):
             Schema.read(path)
@@ -151,7 +151,7 @@ def test_a_schema_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None
         Schema.read(tmp_path / "latin.toml")
 
 
-def test_bare_keeps_names_kinds_classes_and_rows_and_nothing_read_from_data() -> None:
+def test_bare_keeps_only_names_kinds_classes_and_rows() -> None:
     known = Column(name="a", low=3, high=4, bins=(3.5,), missing="refuse")
     town = Column(name="t", kind="category", categories=("x",), missing="category")
     schema = Schema(columns=(known, town), classes=("n", "y"), rows=77, low=None)
