@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from privaware._version import __version__
 
 if TYPE_CHECKING:
-    from privaware.estimators import PrivateClassifier, PrivateRegressor
+    from privaware.estimators import PrivateClassifier, PrivateRegressor, PrivateSelector
     from privaware.ledger import Ledger
     from privaware.schema import Schema
     from privaware.workflow.crossover import crossover
@@ -23,6 +23,7 @@ __all__ = [
     "Ledger",
     "PrivateClassifier",
     "PrivateRegressor",
+    "PrivateSelector",
     "Schema",
     "__version__",
     "crossover",
@@ -39,6 +40,7 @@ _MODULES = {
     "Ledger": "ledger",
     "PrivateClassifier": "estimators",
     "PrivateRegressor": "estimators",
+    "PrivateSelector": "estimators",
     "Schema": "schema",
     "crossover": "workflow.crossover",
     "fit": "workflow.fit",

@@ -137,8 +137,8 @@ class Guarantee:
         )
 
 
-def guarantee_sentence(plan: PricedPlan, seed: int | None) -> str:
-    """What the guarantee means, in one plain sentence."""
+def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
+    """What the guarantee of `what` means, in one plain sentence."""
     schema = plan.schema
     whom = {"row": "any one row", "label": "the label of any one row"}.get(
         schema.unit, f"all rows of any one {schema.unit}"
@@ -150,7 +150,7 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None) -> str:
     if plan.flaw:
         start = f"NOT PRIVATE: {plan.flaw}. But for that, who"
     return (
-        f"{start}ever sees this model learns little about whether {whom} {change}: "
+        f"{start}ever sees {what} learns little about whether {whom} {change}: "
         f"no conclusion becomes more than {math.exp(min(plan.epsilon, 700.0)):.3g} times as likely "
         f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta)."
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from privaware.card import plain_settings
+from privaware.card import assumptions, guarantee_sentence, plain_settings
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._plan import selection_plan
@@ -28,6 +28,8 @@ class Selection:
     certified: bool
     seconds: float
     out: str | None
+    sentence: str = field(default="", repr=False)
+    assumptions: list[str] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, run: ChargedRun, columns: tuple[str, ...] | None) -> Selection:
@@ -41,12 +43,14 @@ class Selection:
             certified=run.certified,
             seconds=run.seconds,
             out=run.out,
+            sentence=guarantee_sentence(run.plan, run.options.seed, what="these columns"),
+            assumptions=list(assumptions(run.plan)),
         )
 
     def json(self) -> dict[str, Any]:
         """The fields of `privaware select --json`."""
-        columns = None if self.columns is None else list(self.columns)
-        return {**vars(self), "columns": columns}
+        fields = {name: value for name, value in vars(self).items() if name not in ("sentence", "assumptions")}
+        return {**fields, "columns": None if self.columns is None else list(self.columns)}
 
 
 @shows_run_options

@@ -1,0 +1,122 @@
+"""What the caller of an estimator declares: a schema, or the types of X."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from privaware.errors import WrongInput
+from privaware.ledger import Ledger
+from privaware.schema import Column, Schema
+
+__all__ = ["PrivateEstimator", "input_checks", "named_frame", "open_schema", "seed_of"]
+
+ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
+
+
+class PrivateEstimator(BaseEstimator):
+    """What all estimators share: a budget, and what is declared about X."""
+
+    epsilon: float
+    delta: float
+    schema: Schema | str | Path | None
+    ledger: Ledger | str | Path | None
+
+    def __sklearn_tags__(self) -> Any:
+        """With a `random_state` a fit can be repeated bit for bit, so `non_deterministic` stays false."""
+        tags = super().__sklearn_tags__()
+        if isinstance(self.schema, Schema):
+            tags.input_tags.allow_nan = any(c.missing != "refuse" for c in self.schema.used)
+        return tags
+
+    def _declared(self, X: Any, task: str) -> Schema | None:
+        """The schema given, or for a DataFrame what its types say; None where every column is a number."""
+        if self.schema is None:
+            return schema_from_types(X) if isinstance(X, pd.DataFrame) else None
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        if schema.task != task:
+            raise WrongInput(
+                f"expected a schema with {'classes' if task == 'classification' else 'no classes'} "
+                f"for {type(self).__name__}, got one for {schema.task}; give another schema"
+            )
+        if schema.form == "image":
+            raise WrongInput("expected a schema of form table or text, got one of images; use privaware.fit")
+        return schema
+
+
+def input_checks(schema: Schema | None) -> dict[str, Any]:
+    """How scikit-learn is to check X: plain finite numbers, or (where more is declared) nothing but its shape."""
+    plain = schema is None or all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
+    if plain:
+        return {"dtype": np.float64}
+    return {"dtype": None, "ensure_all_finite": False}
+
+
+def schema_from_types(X: pd.DataFrame) -> Schema:
+    """Columns by the types of a DataFrame: numbers, truth values, words; values are never read."""
+    return Schema(columns=tuple(_column(str(name), kind) for name, kind in X.dtypes.items()))
+
+
+def _column(name: str, kind: Any) -> Column:
+    if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
+        return Column(name=name, low=0, high=1)
+    if pd.api.types.is_numeric_dtype(kind):
+        return Column(name=name)
+    words = isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) or kind.kind == "O"
+    if not words:
+        raise WrongInput(
+            f"column {name!r}: expected numbers, truth values, text or categories, got {kind}; "
+            "convert the column or leave it out"
+        )
+    return Column(name=name, kind="category", missing="category", unseen="other")
+
+
+def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
+    """What the caller of `fit` declares by calling it; bounds and categories are left to be paid for."""
+    columns = typed.columns if typed else tuple(Column(name=n) for n in _column_names(estimator, shape[1]))
+    target = "target"
+    while target in {column.name for column in columns}:
+        target += "_"
+    return Schema(
+        columns=columns,
+        target=target,
+        classes=classes,
+        rows=shape[0],
+        assumed=ASSUMED + (("the classes, as the labels that occur in y",) if classes else ()),
+    )
+
+
+def _column_names(estimator: Any, columns: int) -> list[str]:
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{at}" for at in range(columns)] if names is None else [str(name) for name in names]
+
+
+def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
+    """The rows under the names of the schema; an array has its columns in the schema's order."""
+    if isinstance(X, pd.DataFrame):
+        plain = checked.dtype == np.float64
+        frame = pd.DataFrame(checked) if plain else X.reset_index(drop=True)
+        return frame.set_axis([str(name) for name in X.columns], axis=1)
+    names = [column.name for column in schema.columns]
+    if not names:  # a constant looks at no column
+        return pd.DataFrame(index=range(len(checked)))
+    if len(names) != checked.shape[1]:
+        raise WrongInput(
+            f"expected X with the {len(names)} columns of the schema, got {checked.shape[1]}; "
+            "give a DataFrame with named columns, or all columns in the schema's order"
+        )
+    return pd.DataFrame(checked, columns=names)
+
+
+def seed_of(random_state: Any) -> int | None:
+    """The seed that is recorded; none at all leaves the noise to the operating system."""
+    if random_state is None:
+        return None
+    state = check_random_state(random_state)
+    return int(random_state) if isinstance(random_state, Integral) else int(state.randint(2**31))

@@ -1,0 +1,62 @@
+"""Labels as scikit-learn has them, and as a schema spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+
+__all__ = ["declared_labels", "label_set", "spelling"]
+
+
+def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The labels that occur, sorted, and how the schema spells them."""
+    classes = np.unique(y)
+    words = tuple(_spelt(label) for label in classes)
+    if len(classes) < 2:
+        raise WrongInput(
+            "Classifier can't train when only one class is present; give rows of another class, "
+            "or declare the classes in a schema"
+        )
+    if len(set(words)) < len(words):
+        raise WrongInput("expected labels that differ in more than the spaces around them; rename one")
+    return classes, words
+
+
+def declared_labels(words: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Declared classes as labels of the type of y, sorted as scikit-learn wants them."""
+    try:
+        if kind.kind == "b":
+            labels = np.array([{"true": True, "false": False}[word.lower()] for word in words])
+        elif kind.kind in "iuf":
+            labels = np.array([float(word) for word in words]).astype(kind)
+        else:
+            labels = np.array(words, dtype=object if kind.kind == "O" else str)
+    except (KeyError, ValueError):
+        raise WrongInput(
+            f"expected labels among the declared classes {', '.join(words[:6])}, got y of type {kind}; "
+            "spell the labels as the schema does"
+        ) from None
+    order = np.argsort(labels)
+    return labels[order], tuple(words[at] for at in order)
+
+
+def spelling(y: np.ndarray, classes: np.ndarray, words: tuple[str, ...]) -> np.ndarray:
+    """Each label as the schema spells it."""
+    at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    wrong = classes[at] != y
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise WrongInput(
+            f"y, row {row + 1}: {str(y[row])!r:.60} is not among the declared classes "
+            f"{', '.join(words[:6])}; mend the row or declare the class"
+        )
+    return np.array(words, dtype=object)[at]
+
+
+def _spelt(label: Any) -> str:
+    """A label as a person writes it: 1.0 as "1"."""
+    integer = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if integer else str(label).strip()

@@ -1,0 +1,154 @@
+"""A private classifier and a private regressor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privaware.data import Data, read
+from privaware.estimators._declared import PrivateEstimator, input_checks, named_frame, open_schema, seed_of
+from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.ledger import Ledger
+from privaware.model import Model
+from privaware.schema import Schema
+from privaware.workflow.fit import fit
+
+__all__ = ["PrivateClassifier", "PrivateRegressor"]
+
+
+class PrivateModel(PrivateEstimator):
+    """Public settings in, a released model out."""
+
+    model_: Model
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        schema: Schema | str | Path | None = None,
+        learner: str = "auto",
+        random_state: Any = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.learner = learner
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
+        """Plans, charges and trains; keeps only what may be seen by everyone."""
+        result = fit(
+            frame,
+            target=schema.target,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            schema=schema,
+            learner=self.learner,
+            ledger=self.ledger,
+            seed=seed_of(self.random_state),
+        )
+        assert result.model is not None
+        self.epsilon_ = result.epsilon
+        self.certified_ = result.certified
+        self.guarantee_ = result.sentence
+        self.assumptions_ = result.assumptions
+        self.model_ = result.model
+
+    def _rows(self, X: Any) -> Data:
+        """New rows against the released schema."""
+        check_is_fitted(self, "model_")
+        schema = self.model_.schema
+        checked = validate_data(self, X, reset=False, **input_checks(schema))
+        return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
+
+
+class PrivateClassifier(ClassifierMixin, PrivateModel):
+    """A classifier released under (epsilon, delta)-differential privacy.
+
+    `schema` is a `Schema` or its TOML file; `learner` any name of `privaware list learners`;
+    `ledger` the file that the cost is charged to (without one, each `fit` has a ledger of its own).
+    A `random_state` makes the result reproducible and therefore not for release.
+
+    >>> import pandas as pd
+    >>> from privaware.schema import Column
+    >>> frame = pd.DataFrame({"age": [20, 70] * 200, "town": ["Ulm", "Bonn"] * 200})
+    >>> facts = Schema(columns=(Column(name="age", low=0, high=100), Column(name="town", kind="category",
+    ...     categories=("Bonn", "Ulm"))), classes=("no", "yes"), rows=400)
+    >>> model = PrivateClassifier(schema=facts, random_state=0).fit(frame, ["no", "yes"] * 200)
+    >>> model.predict(frame[:2])
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Releases a model of `y` given `X`; the labels that occur are taken as declared."""
+        schema = self._declared(X, "classification")
+        checked, y = validate_data(self, X, y, **input_checks(schema))
+        check_classification_targets(y)
+        if self.schema is None:
+            classes, words = label_set(y)
+            schema = open_schema(self, schema, checked.shape, classes=words)
+        else:
+            assert schema is not None
+            classes, words = declared_labels(schema.classes, y.dtype)
+            schema = replace(schema, classes=words)
+        frame = named_frame(X, checked, schema)
+        self._release(frame.assign(**{schema.target: spelling(y, classes, words)}), schema)
+        self.classes_ = classes
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely class of each row."""
+        data = self._rows(X)
+        return np.asarray(self.classes_[self.model_.predictions(data)])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The chance of each class, in the order of `classes_`."""
+        data = self._rows(X)
+        return self.model_.probabilities(data)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class PrivateRegressor(RegressorMixin, PrivateModel):
+    """A regression released under (epsilon, delta)-differential privacy; arguments as in `PrivateClassifier`.
+
+    >>> from privaware.schema import Column
+    >>> facts = Schema(columns=(Column(name="age", low=0, high=100),), low=0, high=50, rows=400)
+    >>> model = PrivateRegressor(schema=facts, random_state=0).fit([[20], [80]] * 200, [10, 40] * 200)
+    >>> young, old = model.predict([[20], [80]])
+    >>> bool(0 <= young < old <= 50)
+    True
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Releases a model of the numbers `y` given `X`."""
+        schema = self._declared(X, "regression")
+        checked, y = validate_data(self, X, y, y_numeric=True, **input_checks(schema))
+        if self.schema is None:
+            schema = open_schema(self, schema, checked.shape)
+        assert schema is not None
+        frame = named_frame(X, checked, schema)
+        self._release(frame.assign(**{schema.target: y.astype(float)}), schema)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """A number for each row, within the range of the target in the schema."""
+        data = self._rows(X)
+        return self.model_.predictions(data)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

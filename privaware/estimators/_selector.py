@@ -1,0 +1,110 @@
+"""Columns chosen privately, as a step of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privaware.errors import WrongInput
+from privaware.estimators._declared import PrivateEstimator, input_checks, named_frame, open_schema, seed_of
+from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.ledger import Ledger
+from privaware.schema import Schema
+from privaware.workflow.select import select
+
+__all__ = ["PrivateSelector"]
+
+
+class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Keeps columns that are worth having, chosen under (epsilon, delta)-differential privacy.
+
+    `method` is any name of `privaware list selectors`, with its `settings`; the target is a class unless `task` says
+    "regression". `schema`, `ledger` and `random_state` are as in `PrivateClassifier`. A private learner after it in a
+    pipeline pays for itself: give both the same ledger.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> selector = PrivateSelector(epsilon=4.0, settings={"columns": 1}, random_state=0).fit(X, X[:, 1] > 0)
+    >>> selector.get_support(), selector.transform(X).shape
+    (array([False,  True, False]), (2000, 1))
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        schema: Schema | str | Path | None = None,
+        method: str = "cfs_greedy",
+        random_state: Any = None,
+        ledger: Ledger | str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        task: str = "classification",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.method = method
+        self.random_state = random_state
+        self.ledger = ledger
+        self.settings = settings
+        self.task = task
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Releases the names of columns of `X` that tell about `y`."""
+        if self.task not in ("classification", "regression"):
+            raise WrongInput(f"expected task classification or regression, got {self.task!r:.80}")
+        schema = self._declared(X, self.task)
+        numbers = self.task == "regression"
+        checked, y = validate_data(self, X, y, y_numeric=numbers, **input_checks(schema))
+        schema, target = self._with_target(schema, checked, y)
+        frame = named_frame(X, checked, schema)
+        columns = list(frame.columns)
+        selection = select(
+            frame.assign(**{schema.target: target}),
+            target=schema.target,
+            method=self.method,
+            settings=self.settings,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            schema=schema,
+            ledger=self.ledger,
+            seed=seed_of(self.random_state),
+        )
+        assert selection.columns is not None
+        self.epsilon_ = selection.epsilon
+        self.certified_ = selection.certified
+        self.guarantee_ = selection.sentence
+        self.assumptions_ = selection.assumptions
+        self.columns_ = selection.columns
+        self.support_ = np.isin(columns, selection.columns)
+        return self
+
+    def _with_target(self, schema: Schema | None, checked: np.ndarray, y: np.ndarray) -> tuple[Schema, np.ndarray]:
+        """The schema with its target declared, and the target as the schema spells it."""
+        if self.task == "regression":
+            declared = open_schema(self, schema, checked.shape) if self.schema is None else schema
+            assert declared is not None
+            return declared, y.astype(float)
+        check_classification_targets(y)
+        if self.schema is None:
+            classes, words = label_set(y)
+            return open_schema(self, schema, checked.shape, classes=words), spelling(y, classes, words)
+        assert schema is not None
+        classes, words = declared_labels(schema.classes, y.dtype)
+        return replace(schema, classes=words), spelling(y, classes, words)
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self, "support_")
+        return self.support_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

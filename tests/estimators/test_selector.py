@@ -1,0 +1,118 @@
+"""The private selector keeps scikit-learn's contract and the promises of `select`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.estimators import EXPECTED_FAILED_CHECKS
+from privaware.events import Pure, leaves
+from privaware.schema import Column
+
+DELTA = 1e-5
+
+
+@parametrize_with_checks([PrivateSelector()], expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS)
+def test_scikit_learn_finds_no_fault(estimator, check):
+    check(estimator)
+
+
+def measurements(rows: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Four columns, of which the third tells the class."""
+    X = np.random.default_rng(0).uniform(-1, 1, size=(rows, 4))
+    return X, np.where(X[:, 2] > 0, "yes", "no")
+
+
+def declared(**facts: Any) -> Schema:
+    columns = tuple(Column(name=name, low=-1, high=1) for name in "abcd")
+    return Schema(**{"columns": columns, "classes": ("no", "yes"), "rows": 2000, **facts})
+
+
+def charged(ledger: Ledger) -> list[object]:
+    """Every kind of event that the ledger was charged."""
+    spends = [entry.event for entry in ledger.entries() if entry.event is not None]
+    return [type(leaf) for event in spends for leaf, _ in leaves(event)]
+
+
+def test_informative_column_is_kept_and_only_its_name_is_released() -> None:
+    X, y = measurements()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    selector = PrivateSelector(epsilon=4.0, settings={"columns": 1}, random_state=0).fit(frame, y)
+    assert selector.columns_ == ("c",)
+    assert selector.get_support().tolist() == [False, False, True, False]
+    assert selector.get_feature_names_out().tolist() == ["c"]
+    assert np.array_equal(selector.transform(frame)[:, 0], X[:, 2])
+    public = {"columns_", "support_", "epsilon_", "certified_", "guarantee_", "assumptions_"}
+    assert {name for name in vars(selector) if name.endswith("_")} == public | {"n_features_in_", "feature_names_in_"}
+
+
+def test_bounds_are_charged_without_a_schema_only(tmp_path) -> None:
+    X, y = measurements()
+    ledgers = [Ledger.create(tmp_path / f"{name}.ledger", limit=1.0, delta=DELTA) for name in ("bought", "declared")]
+    bought = PrivateSelector(ledger=ledgers[0]).fit(X, y)
+    PrivateSelector(schema=declared(), ledger=ledgers[1]).fit(X, y)
+    assert Pure in charged(ledgers[0])
+    assert Pure not in charged(ledgers[1])
+    assert bought.epsilon_ == pytest.approx(ledgers[0].spent(), rel=1e-6)
+    assert "labels that occur in y" in " ".join(bought.assumptions_)
+    assert "Whoever sees these columns learns little" in bought.guarantee_
+
+
+def test_selector_and_classifier_share_one_ledger(tmp_path) -> None:
+    X, y = measurements()
+    path = tmp_path / "people.ledger"
+    Ledger.create(path, limit=6.0, delta=DELTA)
+    schema = declared()
+    steps = (
+        PrivateSelector(epsilon=2.0, schema=schema, settings={"columns": 1}, ledger=path, random_state=0),
+        PrivateClassifier(epsilon=2.0, ledger=path, random_state=0),
+    )
+    pipe = make_pipeline(*steps).fit(X, y)
+    assert pipe.score(X, y) > 0.9
+    assert sum(entry.kind == "spend" for entry in Ledger.open(path).entries()) == 2
+    with pytest.raises(BudgetExceeded):
+        clone(pipe).set_params(privateselector__epsilon=5.0).fit(X, y)
+
+
+def test_regression_target_is_declared_by_task() -> None:
+    X, _ = measurements()
+    schema = declared(classes=(), low=-1.0, high=1.0)
+    selector = PrivateSelector(
+        epsilon=8.0, schema=schema, task="regression", settings={"columns": 1}, random_state=0
+    ).fit(X, X[:, 1])
+    assert selector.columns_ == ("b",)
+    bought = PrivateSelector(epsilon=8.0, task="regression", settings={"columns": 1}, random_state=0).fit(X, X[:, 1])
+    assert bought.columns_ == ("x1",)
+    with pytest.raises(WrongInput, match="task classification or regression"):
+        PrivateSelector(task="divination").fit(X, X[:, 1])
+    with pytest.raises(WrongInput, match="give another schema"):
+        PrivateSelector(schema=declared(), task="regression").fit(X, X[:, 1])
+
+
+def test_seed_makes_the_choice_reproducible_and_not_for_release() -> None:
+    X, y = measurements(400)
+    seeded = [PrivateSelector(epsilon=0.5, random_state=3).fit(X, y) for _ in range(2)]
+    assert seeded[0].columns_ == seeded[1].columns_
+    assert not seeded[0].certified_
+    assert seeded[0].guarantee_.startswith("SEEDED, NOT FOR RELEASE")
+    assert PrivateSelector(schema=replace(declared(), rows=400)).fit(X, y).certified_
+
+
+def test_a_refused_call_costs_nothing(tmp_path) -> None:
+    X, y = measurements()
+    ledger = Ledger.create(tmp_path / "people.ledger", limit=1.0, delta=DELTA)
+    for wrong in ({"method": "pca"}, {"settings": {"columns": 0}}, {"delta": 0.1}, {"epsilon": -1.0}):
+        with pytest.raises(WrongInput):
+            PrivateSelector(ledger=ledger, **wrong).fit(X, y)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        PrivateSelector(ledger=ledger).fit(X, X[:, 0])
+    assert charged(ledger) == []

@@ -1,0 +1,159 @@
+"""Private rows are read in one place, in one order: ledger, rows, charge on disk, mechanism, publication."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privaware
+from privaware import _files, fit, select
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners.majority import Majority
+from privaware.ledger import Ledger
+from privaware.workflow._charged_run import charged_run
+from privaware.workflow._options import RunOptions
+from privaware.workflow._plan import training_plan
+from privaware.workflow._source import Source
+
+ROOT = Path(privaware.__file__).parent
+
+
+def test_only_a_charged_run_reads_private_rows() -> None:
+    readers = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "read_private_rows"
+    }
+    assert readers == {"workflow/_charged_run.py"}
+
+
+def test_who_parses_rows_at_all() -> None:
+    imports = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "privaware.data"
+        if "read" in {alias.name for alias in node.names}
+    }
+    assert imports == {
+        "workflow/_source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
+        "workflow/search.py",  # public rows
+        "model.py",  # rows to predict
+        "estimators/_models.py",  # rows to predict
+    }
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": draw.integers(18, 90, 200), "y": draw.choice(["no", "yes"], 200)})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_mechanism_runs(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def recorded(owner: Any, name: str, what: str) -> None:
+        function: Callable[..., Any] = getattr(owner, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            order.append(what)
+            if what == "run closed":
+                assert not (tmp_path / "m" / "model.json").exists()
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    recorded(Ledger, "ready", "ledger asked")
+    recorded(Data, "of", "rows parsed")
+    recorded(Ledger, "spend", "charge on disk")
+    recorded(Majority, "run", "mechanism")
+    recorded(Ledger, "finish", "run closed")
+    fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
+    assert order == ["ledger asked", "rows parsed", "charge on disk", "mechanism", "run closed"]
+    assert (tmp_path / "m" / "model.json").exists()
+
+
+def test_each_charge_is_executed_once(people: Path) -> None:
+    options = RunOptions(target="y", accept_schema=True)
+    with charged_run("fit", people, options) as run:
+        plan = training_plan(run.schema, epsilon=1.0, delta=1e-5, learner="majority")
+        with pytest.raises(RuntimeError, match="after each charge"):
+            run.execute()
+        assert run.charge(plan)
+        run.execute()
+        with pytest.raises(RuntimeError, match="after each charge"):
+            run.execute()
+
+
+def test_dry_run_reads_no_row_and_leaves_nothing_behind(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = privaware.Schema(columns=(), target="y", classes=("no", "yes"), rows=200)
+    monkeypatch.setattr("privaware.workflow._source.read", lambda *_: pytest.fail("a row was read"))
+    plan = fit(people, epsilon=1.0, schema=schema, learner="majority", dry_run=True, out=tmp_path / "m")
+    assert (plan.model, plan.out, plan.seconds) == (None, None, 0.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_rows_without_a_charge_are_those_of_a_public_benchmark(people: Path) -> None:
+    with charged_run("search", "wisconsin", RunOptions()) as run:
+        assert len(run.public_rows()) == 455
+    with charged_run("search", people, RunOptions(target="y", accept_schema=True)) as run:  # noqa: SIM117
+        with pytest.raises(RuntimeError, match="other rows are private"):
+            run.public_rows()
+
+
+@pytest.mark.parametrize("posix", [True, False], ids=["folder itself", "file beside it"])
+def test_folder_in_use_is_refused_and_free_again_afterwards(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, posix: bool
+) -> None:
+    monkeypatch.setattr(_files, "LOCKS_FOLDERS", posix)
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
+    options = RunOptions(target="y", accept_schema=True, out=tmp_path / "m")
+    with charged_run("fit", people, options) as run:
+        assert run.charge(training_plan(run.schema, epsilon=1.0, delta=1e-5, learner="majority"))
+        with pytest.raises(WrongInput, match="another process is making a model"):
+            fit(people, out=tmp_path / "m", **call)
+    fit(people, out=tmp_path / "m", **call)
+    assert Ledger.open(f"{people}.ledger").spent() <= 1.0
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
+        "model.json",
+        "model.safetensors",
+        "report.html",
+    ]
+
+
+def test_selection_resumes_with_its_ledger_inside_the_folder(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "choice"
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "ledger": out / "own.ledger"}
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            select(people, out=out, **call)
+    select(people, out=out, **call)
+    assert sum(entry.kind == "spend" for entry in Ledger.open(out / "own.ledger").entries()) == 1
+
+
+def test_source_shows_no_row_in_its_repr(people: Path) -> None:
+    with charged_run("fit", people, RunOptions(target="y", accept_schema=True)) as run:
+        assert isinstance(run.source, Source)
+        assert "yes" not in repr(run.source)
+        assert "yes" not in repr(run)
