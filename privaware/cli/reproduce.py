@@ -26,7 +26,7 @@ def reproduce(
     prices: Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")] = False,
     seed: o.SEED = None,
     json: o.JSON = False,
-) -> None:
+) -> int:
     """Run a table or figure of a paper again, and show it beside the published numbers."""
     from privaware import papers
     from privaware.errors import WrongInput
@@ -36,22 +36,20 @@ def reproduce(
     if list_items:
         words = [f"{one.status:9} {one.id:44} {one.title}" for one in chosen]
         show({"items": [one.json() for one in chosen]}, words, json)
-        return
+        return 0
     if prices:
         count = _runner.record_prices(chosen, say)
         show({"prices": count}, [f"{count} prices recorded"], json)
-        return
+        return 0
     if item is None or scale not in ("quick", "full"):
         raise WrongInput(f"expected PAPER/ITEM and --scale quick or full, got {item!r} and {scale!r}; see --list")
     began = time.monotonic()
-    limit = float("inf") if time_limit is None else time_limit
-    rows = []
-    for one in _runnable(chosen, scale):
-        place = _runner.RunPlace(device=device, limit=limit - (time.monotonic() - began), ray=ray)
-        rows += _runner.measured(one, out, scale=scale, place=place, say=say)
+    place = _runner.RunPlace(device=device, limit=float("inf") if time_limit is None else time_limit, ray=ray)
+    rows, failed = _runner.run_all(_runnable(chosen, scale), out, scale=scale, place=place, say=say)
     seconds = round(time.monotonic() - began, 1)
-    facts = {"rows": rows, "item": item, "scale": scale, "out": str(out), "seconds": seconds}
+    facts = {"rows": rows, "failed": failed, "item": item, "scale": scale, "out": str(out), "seconds": seconds}
     show(facts, [_line(row) for row in rows], json)
+    return 1 if failed else 0
 
 
 def _runnable(chosen: list[Any], scale: str) -> list[Any]:

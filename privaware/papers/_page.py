@@ -49,6 +49,10 @@ class Page:
         """The stored cells of one item, in the order of the file."""
         return self._cells.get(item, [])
 
+    def items(self) -> list[str]:
+        """The items with stored cells, in the order of the file."""
+        return list(self._cells)
+
     def cell(self, item: str, **settings: Any) -> Cell:
         """The one cell of an item with these settings."""
         [cell] = [c for c in self.cells(item) if all(c.settings.get(k) == v for k, v in settings.items())]
@@ -61,7 +65,7 @@ class Page:
 
     def section(self, id: str) -> str:
         """Heading, provenance, tables, plots and remarks of an item whose one cell holds them all."""
-        from privaware.studies._result import Point, lines
+        from privaware.workflow._curves import Point, lines
 
         item, cell = find(id), self.cells(id)[0]
         out = [f"## {item.title}", provenance(cell)]

@@ -73,21 +73,39 @@ def spread(values: Iterable[float]) -> tuple[float, float]:
     return mean(listed), stdev(listed) if len(listed) > 1 else 0.0
 
 
-def table(title: str, head: Sequence[str], lines: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """A table as a result holds it: strings, without the published column."""
-    return {"title": title, "head": list(head), "rows": [[str(value) for value in line] for line in lines]}
+def table(title: str, head: Sequence[str], lines: Sequence[Sequence[Any]], key: str = "") -> dict[str, Any]:
+    """A table as a result holds it: strings, without published values, which stand in the item.
+
+    `key` begins the names of its rows in `published`, where an item has several tables.
+    """
+    shown = {"title": title, "head": list(head), "rows": [[str(value) for value in line] for line in lines]}
+    return {**shown, "key": key} if key else shown
+
+
+def _label_places(item: Item, shown: Mapping[str, Any]) -> list[int]:
+    head = shown["head"]
+    return [head.index(name) for name in item.columns] if set(item.columns) <= set(head) else [0]
+
+
+def _published(item: Item, shown: Mapping[str, Any]) -> list[Any]:
+    """The published value of every row of a stored table, or None."""
+    first = [shown["key"]] if "key" in shown else []
+    places = _label_places(item, shown)
+    return [item.published.get(" ".join([*first, *(line[at] for at in places)])) for line in shown["rows"]]
 
 
 def with_published(item: Item, shown: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a stored table, with the paper's column at the end where the item has one for it."""
-    head, lines = list(shown["head"]), [list(line) for line in shown["rows"]]
-    if not set(item.columns) <= set(head) or not item.published:
+    """Head and rows of a stored table with the paper's values: in a last column, or, several, in brackets."""
+    head, lines, published = list(shown["head"]), [list(line) for line in shown["rows"]], _published(item, shown)
+    if all(value is None for value in published):
         return head, lines
-    places = [head.index(name) for name in item.columns]
-    keys = [" ".join(line[at] for at in places) for line in lines]
-    if not any(key in item.published for key in keys):
+    if any(isinstance(value, (list, tuple)) for value in published):
+        places = [at for at in range(len(head)) if at not in _label_places(item, shown)]
+        for line, values in zip(lines, published):
+            for at, value in zip(places, values or ()):
+                line[at] += f" ({value})"
         return head, lines
-    return [*head, item.published_as], [[*line, str(item.published.get(key, ""))] for line, key in zip(lines, keys)]
+    return [*head, item.published_as], [[*line, value or ""] for line, value in zip(lines, published)]
 
 
 def number(text: Any) -> float | None:
@@ -106,7 +124,12 @@ def rows(item: Item, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """One row for each combination of the item's columns, with `published` and `measured`."""
     tables = [shown for cell in cells for shown in cell.result.get("tables", ())]
     if tables:
-        return [row for shown in tables for row in _table_rows(item, shown)]
+        values = [pair for cell in cells for pair in cell.result.get("values", {}).items()]
+        known = [
+            {"item": item.id, "what": name, "published": number(item.published.get(name)), "measured": value}
+            for name, value in values
+        ]
+        return known + [row for shown in tables for row in _table_rows(item, shown)]
     groups: dict[tuple[Any, ...], list[float]] = {}
     for cell in cells:
         value = cell.result.get(item.measured)
@@ -125,17 +148,17 @@ def rows(item: Item, cells: Sequence[Cell]) -> list[dict[str, Any]]:
 
 
 def _table_rows(item: Item, shown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a stored table; what is measured is its first column behind those of the item."""
-    columns = list(item.columns) if set(item.columns) <= set(shown["head"]) else list(shown["head"][:1])
-    places = [shown["head"].index(name) for name in columns]
-    rest = [at for at in range(len(shown["head"])) if at not in places]
+    """Rows of a stored table; what is measured is the item's `measured` column, or the first that is no label."""
+    head, places = shown["head"], _label_places(item, shown)
+    rest = [at for at in range(len(head)) if at not in places]
+    main = head.index(item.measured) if item.measured in head else rest[0]
     out = []
-    for line in shown["rows"]:
-        published = item.published.get(" ".join(line[at] for at in places))
-        values = {shown["head"][at]: number(line[at]) for at in rest}
-        first = next((value for value in values.values() if value is not None), None)
+    for line, published in zip(shown["rows"], _published(item, shown)):
+        labels = {head[at]: line[at] for at in places}
+        several = isinstance(published, (list, tuple))
         out.append(
-            {"item": item.id, **{shown["head"][at]: line[at] for at in places}, "published": number(published)}
-            | {"measured": first, "values": values, "published_text": published}
+            {"item": item.id, **labels, "published": [number(v) for v in published] if several else number(published)}
+            | {"measured": [number(line[at]) for at in rest] if several else number(line[main])}
+            | {"values": {head[at]: number(line[at]) for at in rest}, "published_text": str(published or "")}
         )
     return out

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from privaware.papers import Item, Result, Settings, find
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, cell_key, rows
 
-__all__ = ["Bench", "RunPlace", "measured", "record_prices", "run"]
+__all__ = ["Bench", "RunPlace", "record_prices", "run", "run_all"]
 
 Say = Callable[[str], None]
 
@@ -77,9 +77,24 @@ def run(item: Item, out: Path, *, scale: str, place: RunPlace | None = None, say
     return [finished[key] for settings in wanted if (key := cell_key(item.id, settings)) in finished]
 
 
-def measured(item: Item, out: Path, *, scale: str, place: RunPlace, say: Say = _quiet) -> list[dict[str, Any]]:
-    """The item run, as rows with `published` and `measured`."""
-    return rows(item, run(item, out, scale=scale, place=place, say=say))
+def run_all(
+    items: Sequence[Item], out: Path, *, scale: str, place: RunPlace, say: Say = _quiet
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Every item as rows with `published` and `measured`, and why others failed: one that fails stops no other."""
+    began, measured, failed = time.monotonic(), [], {}
+    for item in items:
+        left = replace(place, limit=place.limit - (time.monotonic() - began))
+        if left.limit < 0:
+            say(f"{item.id}: not begun, for the limit of {place.limit:g} s is reached")
+            continue
+        try:
+            measured += rows(item, run(item, out, scale=scale, place=left, say=say))
+        except Exception as problem:
+            if len(items) == 1:
+                raise
+            failed[item.id] = f"{type(problem).__name__}: {problem}"
+            say(f"{item.id} failed: {failed[item.id]}")
+    return measured, failed
 
 
 def _results(

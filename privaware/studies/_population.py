@@ -1,4 +1,4 @@
-"""One population of a sweep: which trials are stepped together, how, and where their rows lie."""
+"""One population of a sweep: which trials are trained together, by which descent, and on which device."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from privaware import models
 from privaware.errors import WrongInput
 from privaware.studies._trials import Rows, Setting, Trial
 
-__all__ = ["grouped", "module", "on_device", "recipe"]
+__all__ = ["descent_for", "module", "on_device", "populations"]
 
 KEPT = 6
-"""So many arrays stay on a device from one population to the next."""
+"""Arrays that stay on a device from one population to the next."""
 
 
-def grouped(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
-    """Trials that are stepped together: of one recipe, and networks that fit one stack."""
+def populations(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
+    """Trials that are trained together: of one recipe, with networks that fit one stack."""
     recipes: dict[tuple[Any, ...], list[str]] = {}
     for key, trial in todo.items():
         recipes.setdefault(trial.setting.recipe, []).append(key)
@@ -30,14 +30,14 @@ def grouped(todo: dict[str, Trial], device: str) -> Iterator[list[str]]:
     for keys in recipes.values():
         kinds = [_kind(todo[key]) for key in keys]
         for kind, key in zip(kinds, keys, strict=True):
-            if kind not in built:  # only shapes are looked at, so one of a kind will do
+            if kind not in built:  # only shapes matter, so one of a kind will do
                 built[kind] = module(todo[key])
         for stack in _stacks([built[kind] for kind in kinds], device):
             yield [keys[at] for at in stack]
 
 
 def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
-    """Cut until no part is cut any further: a watch looks at one stack."""
+    """Split until no part splits any further: scores are taken of one stack."""
     from privaware.descent._widths import together
 
     parts = together(modules, device)
@@ -50,11 +50,11 @@ def _stacks(modules: list[Any], device: str) -> Iterator[list[int]]:
 
 
 def _kind(trial: Trial) -> str:
-    """Networks of one kind differ in their numbers only."""
+    """Networks of one kind differ only in their parameters' values."""
     return json.dumps([trial.setting.architecture, trial.setting.trainable], sort_keys=True)
 
 
-def recipe(first: Setting, rows: Rows, device: str) -> Any:
+def descent_for(first: Setting, rows: Rows, device: str) -> Any:
     """The descent that all trials of a population have in common."""
     from privaware import descent
 
@@ -76,7 +76,7 @@ _moved: OrderedDict[tuple[int, str], tuple[np.ndarray, Any]] = OrderedDict()
 
 
 def on_device(values: np.ndarray, device: str) -> Any:
-    """The array as a tensor on the device; the last few stay there, because sweeps come back to the same rows."""
+    """The array as a tensor on the device; the last few stay there, because sweeps use the same rows again."""
     if device == "cpu":
         return _tensor(values)
     place = (id(values), device)
@@ -89,40 +89,40 @@ def on_device(values: np.ndarray, device: str) -> Any:
 
 
 def module(trial: Trial) -> Any:
-    """The network with its own initial weights, and what is not trained frozen."""
+    """The network with its initial weights, and with the layers that are not trained frozen."""
     described = json.dumps(trial.setting.architecture)
-    made = copy.deepcopy(_drawn(described, trial.seed, trial.setting.initial))
+    network = copy.deepcopy(_initialised(described, trial.seed, trial.setting.initial))
     flags = trial.setting.trainable
     if flags is None:
-        return made
-    owners = [part for part in made.modules() if any(True for _ in part.parameters(False))]
+        return network
+    owners = [part for part in network.modules() if any(True for _ in part.parameters(False))]
     if len(flags) != len(owners) or not any(flags):
         raise WrongInput(
             f"expected {len(owners)} flags, one for each layer with parameters and one of them true, got {flags!r}"
         )
     for part, flag in zip(owners, flags, strict=True):
         part.requires_grad_(flag)
-    return made
+    return network
 
 
 @lru_cache(maxsize=64)
-def _drawn(described: str, seed: int, initial: str) -> Any:
-    """A network with its first weights; settings that differ elsewhere begin from the same ones."""
-    made = models.build(json.loads(described), np.random.default_rng(seed))
+def _initialised(described: str, seed: int, initial: str) -> Any:
+    """A network with its initial weights; settings that differ elsewhere begin from the same ones."""
+    network = models.build(json.loads(described), np.random.default_rng(seed))
     if initial == "glorot":
-        _as_keras(made, seed)
-    return made
+        _initialise_as_keras(network, seed)
+    return network
 
 
-def _as_keras(module: Any, seed: int) -> None:
-    """Dense layers and convolutions drawn anew as Keras draws them."""
+def _initialise_as_keras(module: Any, seed: int) -> None:
+    """Dense layers and convolutions with the initial weights of Keras: Glorot uniform, zero biases."""
     import torch
     from torch import nn
 
-    drawn = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.Conv2d)):
-            nn.init.xavier_uniform_(part.weight, generator=drawn)
+            nn.init.xavier_uniform_(part.weight, generator=generator)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
 
@@ -130,5 +130,5 @@ def _as_keras(module: Any, seed: int) -> None:
 def _tensor(values: np.ndarray) -> Any:
     import torch
 
-    made = torch.from_numpy(np.ascontiguousarray(values))
-    return made if values.dtype.kind in "iu" else made.float()
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    return tensor if values.dtype.kind in "iu" else tensor.float()

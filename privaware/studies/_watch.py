@@ -15,7 +15,7 @@ from privaware.descent import Checkpoint
 
 __all__ = ["Reached", "Watch", "scorer"]
 
-AT_ONCE = 5000
+EXAMPLES = 5000
 
 
 class Reached(Exception):
@@ -47,25 +47,25 @@ class Watch(Checkpoint):
         return [[(step, them[at]) for step, them in self.seen] for at in range(len(self.seen[0][1]))]
 
 
-def scorer(tested: Tensor, truth: Tensor) -> Callable[[Any], list[float]]:
+def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Any], list[float]]:
     """Each model's accuracy on the rows to score on, or 1 - mean absolute error of numbers in [0, 1]."""
-    classes = not truth.is_floating_point()
+    classes = not y_test.is_floating_point()
 
     def score(run: Any) -> list[float]:
-        outputs = _outputs(run, tested).nan_to_num(0.0)
+        outputs = _outputs(run, x_test).nan_to_num(0.0)
         if classes:
-            return (outputs.argmax(2) == truth).double().mean(1).tolist()  # type: ignore[no-any-return]
-        error = outputs[:, :, 0].clamp(0, 1).double() - truth.double().clamp(0, 1)
+            return (outputs.argmax(2) == y_test).double().mean(1).tolist()  # type: ignore[no-any-return]
+        error = outputs[:, :, 0].clamp(0, 1).double() - y_test.double().clamp(0, 1)
         return (1 - error.abs().mean(1)).tolist()  # type: ignore[no-any-return]
 
     return score
 
 
-def _outputs(run: Any, tested: Tensor) -> Tensor:
+def _outputs(run: Any, x_test: Tensor) -> Tensor:
     """(models, rows, outputs): what each model says of every row, as many rows at once as a batch may have."""
     models, parts = run.models, []
     with _as_released(run):
-        for part in tested.split(max(1, min(AT_ONCE, run.physical))):
+        for part in x_test.split(max(1, min(EXAMPLES, run.physical))):
             many = part.expand(models, *part.shape).flatten(0, 1)
             outputs, _ = run.stack.forward((many,), len(many))
             parts.append(outputs.detach().view(models, len(part), -1))

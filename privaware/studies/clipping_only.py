@@ -8,8 +8,8 @@ epsilon 1e7.
 Privacy: without noise there is no guarantee, so private rows are refused; an evaluation on public rows.
 Use when: private training looks too good beside plain training, or too bad.
 
->>> from privaware.studies._trials import Setting, made_up
->>> rows = made_up()
+>>> from privaware.studies._trials import Setting, synthetic_examples
+>>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = clipping_only(rows, one, (0.1, 1.0), repeats=2)
 >>> sorted({point.curve for point in made.points})

@@ -9,8 +9,8 @@ Privacy: a release of every model at every epoch told; models without noise have
 rows.
 Use when: you wonder whether features or an architecture are easy enough for private training.
 
->>> from privaware.studies._trials import Setting, made_up
->>> rows = made_up()
+>>> from privaware.studies._trials import Setting, synthetic_examples
+>>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = convergence(rows, {"linear": one}, (0.1, 1.0), epochs=2, repeats=2)
 >>> len(made.points), made.points[0].curve

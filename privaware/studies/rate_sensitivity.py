@@ -9,8 +9,8 @@ Privacy: each model is released, see `privaware.studies`; the best rate is chose
 charged as the whole sweep.
 Use when: you compare architectures under noise, before believing the comparison.
 
->>> from privaware.studies._trials import Setting, made_up
->>> rows = made_up()
+>>> from privaware.studies._trials import Setting, synthetic_examples
+>>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> made = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
 >>> made.best["linear"]

@@ -10,7 +10,7 @@ replacement to make a data set larger break the unit: one person is then in seve
 not an epsilon for a person. The result says how many.
 Use when: you may ask for more rows and want to know what they are worth.
 
->>> law = sample_size({n: [math.log(1.1 + 8922.4 / n)] * 2 for n in (10_000, 30_000, 60_000)})
+>>> fit = sample_size({n: [math.log(1.1 + 8922.4 / n)] * 2 for n in (10_000, 30_000, 60_000)})
 >>> round(law.alpha, 3), round(law.beta), round(law.epsilon(13_574), 3), round(law.rows(1.0))
 (1.1, 8922, 0.564, 5514)
 """
@@ -29,14 +29,14 @@ from privaware.studies._sweep import sweep
 from privaware.studies._trials import Outcome, Rows, Setting, Trial
 from privaware.workflow._curves import Point, Result, lines, point
 
-__all__ = ["sample_size", "Law", "steps_to"]
+__all__ = ["sample_size", "SampleSizeFit", "steps_to"]
 
 FITS = 400
 """Resampled repeats behind the spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law(Result):
+class SampleSizeFit(Result):
     """The fitted law. `repeated` is how often a person is in the largest set, on average; 1 keeps the row unit."""
 
     alpha: float
@@ -64,7 +64,7 @@ class Law(Result):
         return lines([*self.points, *drawn], x="training rows", y="epsilon to get there")
 
 
-def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None = None, seed: int = 0) -> Law:
+def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None = None, seed: int = 0) -> SampleSizeFit:
     """The law fitted to the epsilons `spent` at each number of rows, repeats of the same number.
 
     `available` is how many different rows there are: larger sets hold some of them several times.
@@ -86,7 +86,7 @@ def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None =
     )
     said = np.log(alpha + beta / np.array(sizes))
     repeated = max(1.0, max(sizes) / available) if available else 1.0
-    return Law(
+    return SampleSizeFit(
         alpha=alpha,
         beta=beta,
         alpha_spread=float(fits[:, 0].std(ddof=1)),
@@ -134,10 +134,10 @@ def steps_to(
     for size in sizes:
         trials = [Trial(curve=f"{size} rows", x=size, seed=seed, setting=setting) for seed in range(repeats)]
         outcomes = sweep(trials, rows.resampled(size, 0), every=every, reach=accuracy, **how)
-        made[size] = [_first(outcome, accuracy) for outcome in outcomes]
+        made[size] = [first_step(outcome, accuracy) for outcome in outcomes]
     return made
 
 
-def _first(outcome: Outcome, accuracy: float) -> int | None:
+def first_step(outcome: Outcome, accuracy: float) -> int | None:
     pairs = zip(outcome.steps, outcome.scores, strict=True)
     return next((step for step, score in pairs if score >= accuracy), None)

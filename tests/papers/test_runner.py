@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,12 @@ import pytest
 from privaware import papers
 from privaware.errors import WrongInput
 from privaware.papers import Item, grid
+from privaware.papers._bao_items import STUDIES
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, rows
-from privaware.papers._runner import Bench, RunPlace, run
+from privaware.papers._runner import Bench, RunPlace, run, run_all
+from privaware.papers._training import NO_ROWS, swept
+from tests.studies.examples import trials
 
 CALLS: list[Any] = []
 
@@ -69,6 +75,64 @@ def test_population_yields_results_in_order(tmp_path: Path) -> None:
         run_population=lambda bench, cells: ({"score": settings["seed"]} for settings in cells),
     )
     assert [cell.result["score"] for cell in run(item, tmp_path, scale="full")] == [0, 1, 2]
+
+
+def test_failed_item_stops_no_other(tmp_path: Path) -> None:
+    def broken(bench: Bench, settings: Any) -> dict[str, Any]:
+        raise RuntimeError("out of memory")
+
+    items = [replace(ITEM, id="test/broken", run=broken), ITEM]
+    measured, failed = run_all(items, tmp_path, scale="quick", place=RunPlace())
+    assert failed == {"test/broken": "RuntimeError: out of memory"}
+    assert [row["item"] for row in measured] == ["test/table"]
+    with pytest.raises(RuntimeError):
+        run_all(items[:1], tmp_path, scale="quick", place=RunPlace())
+
+
+def test_no_item_begins_after_the_limit(tmp_path: Path) -> None:
+    CALLS.clear()
+    assert run_all([ITEM], tmp_path, scale="quick", place=RunPlace(limit=-1.0)) == ([], {})
+    assert CALLS == []
+
+
+BLOCKED = """
+import sys
+for name in ("opendp", "dp_accounting", "altair"):
+    sys.modules[name] = None
+from privaware import papers
+from privaware.papers import _training
+from privaware.papers._bao_items import STUDIES
+from privaware.papers._runner import Bench
+real = _training.swept
+def noted(bench, trials, rows, **how):
+    bench.asked.extend(trials)
+    return real(bench, trials, rows, **how)
+for module in ("_training", "_bao_figures", "_bao_tables"):
+    sys.modules["privaware.papers." + module].swept = noted
+for item in STUDIES:
+    if item.id != "bao/lemma":
+        bench = Bench("bao", device="cuda", dry=True)
+        bench.asked = []
+        bench.prices.look_up = lambda key, compute: bench.prices.known[key]
+        for settings in [*item.runs, *item.quick]:
+            item.run(bench, settings)
+        finals = {trial.seed for trial in bench.asked if trial.seed < 100}
+        print(item.id, len(finals))
+"""
+
+
+def test_every_study_has_its_prices_and_runs_without_accountants() -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seeds = dict(line.split() for line in done.stdout.splitlines())
+    assert set(seeds) == {item.id for item in STUDIES if item.id != "bao/lemma"}
+    five = [id for id in seeds if id.startswith(("bao/table1/", "bao/table4", "bao/table6", "bao/figure7"))]
+    assert {seeds[id] for id in five} == {"5"}
+
+
+def test_training_on_a_gpu_uses_tf32() -> None:
+    asked = swept(Bench("bao", device="cuda", dry=True), trials(2), NO_ROWS.test)
+    assert all(outcome.trial.setting.precision == "tf32" for outcome in asked)
 
 
 def test_open_item_is_refused_with_its_reason(tmp_path: Path) -> None:
