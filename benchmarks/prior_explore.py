@@ -24,9 +24,9 @@ from torch.nn import functional
 
 from benchmarks.prior_heads import APART, Head, scores, spread
 from privaware import datasets
-from privaware.features._prior_maps import pooled, prepared
+from privaware.features._prior_maps import pooled_maps, preprocess
 from privaware.features._prior_simclr import Recipe
-from privaware.features._prior_scattering import scatter
+from privaware.features._prior_scattering import scattering
 from privaware.features._prior_weights import load
 from privaware.features._prior_whitening import Statistics
 
@@ -60,9 +60,9 @@ class Maps:
         if side not in self.made:
             self.made.clear()
             parts = [
-                pooled(
+                pooled_maps(
                     self.network,
-                    prepared(some.float() / 255 if some.dtype == torch.uint8 else some, side),
+                    preprocess(some.float() / 255 if some.dtype == torch.uint8 else some, side),
                     ALL,
                     [POOL] * len(ALL),
                     mirror=self.mirror,
@@ -80,9 +80,9 @@ class Maps:
     @torch.no_grad()
     def beside(self, whitening: Any) -> Tensor:
         if self.scattered is None:
-            run, parts = scatter(self.images.device), []
+            run, parts = scattering(self.images.device), []
             for some in self.images.split(2048):
-                images = (prepared(some) + 1) / 2
+                images = (preprocess(some) + 1) / 2
                 found = run(images)
                 found = (found + run(images.flip(3))) / 2 if self.mirror else found
                 parts.append(functional.normalize(whitening(found), dim=1))
@@ -133,8 +133,8 @@ class Whitenings:
     """From synthetic images, on the device; one that was made for a data set serves the next."""
 
     def __init__(self, stored: Any, count: int, device: str) -> None:
-        source = Recipe(**json.loads(stored.facts["recipe"])).source
-        self.maps = Maps(stored.network, source.make(count, device, APART), True)
+        source = Recipe(**json.loads(stored.metadata["recipe"])).source
+        self.maps = Maps(stored.network, source.generate(count, device, APART), True)
         self.device, self.made = device, {}
 
     def of(self, way: Way) -> Any:
@@ -157,7 +157,7 @@ def measured(name: str, stored: Any, whitenings: Whitenings, given: argparse.Nam
     real = Maps(stored.network, images, name != "mnist")
     for kind, way in ways():
         began = time.perf_counter()
-        beside = stored.scattered.whitening(way.whiten, device) if way.scatter else None
+        beside = stored.scattering.whitening(way.whiten, device) if way.scatter else None
         made = rows(way, real, whitenings.of(way), beside)
         parts = [made[:cut], labels[:cut], made[cut:], labels[cut:]]
         line = {

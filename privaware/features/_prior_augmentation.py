@@ -1,6 +1,6 @@
-"""Two views of an image that a network is to recognise as one: cropped, flipped, recoloured.
+"""The augmentation of SimCLR: random crop, flip, colour jitter and greyscale.
 
-Every random number comes in as one table of draws, so a whole batch is a handful of launches and can be compiled.
+All random numbers come in as one table of draws, so that a batch takes few kernel launches and can be compiled.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["DRAWS", "view"]
+__all__ = ["DRAWS", "augment"]
 
 DRAWS = 11
-"""Uniform numbers behind one view."""
+"""Uniform random numbers for one view."""
 LEAST_AREA = 0.15
 STRETCH = math.log(4 / 3)
 JITTERED, GREYED = 0.8, 0.2
@@ -22,15 +22,15 @@ JITTER, HUE = 0.4, 0.1
 LUMINANCE = (0.299, 0.587, 0.114)
 
 
-def view(images: Tensor, draws: Tensor, side: int = 32) -> Tensor:
+def augment(images: Tensor, draws: Tensor, side: int = 32) -> Tensor:
     """Images (rows, 3, h, w) in [0, 1] and draws (rows, DRAWS) to views (rows, 3, side, side) in [-1, 1]."""
     area, stretch, x, y, flip, *colour = draws.unbind(1)
-    cropped = _cropped(images, area, stretch, x, y, flip, side)
-    return _recoloured(cropped, *(draw[:, None, None, None] for draw in colour)) * 2 - 1
+    cropped = _crop(images, area, stretch, x, y, flip, side)
+    return _jitter(cropped, *(draw[:, None, None, None] for draw in colour)) * 2 - 1
 
 
-def _cropped(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor:
-    """A part of random area, shape and place, mirrored half the time, at `side`."""
+def _crop(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor:
+    """A random crop, flipped with probability one half and resized to `side`."""
     area = LEAST_AREA + (1 - LEAST_AREA) * area
     ratio = torch.exp((2 * stretch - 1) * STRETCH)
     width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
@@ -40,10 +40,10 @@ def _cropped(images: Tensor, area: Tensor, stretch: Tensor, x: Tensor, y: Tensor
     return functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
 
 
-def _recoloured(
+def _jitter(
     x: Tensor, jittered: Tensor, bright: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor, greyed: Tensor
 ) -> Tensor:
-    """Brightness, contrast, saturation and hue moved in most images, all colour taken from some."""
+    """Random brightness, contrast, saturation and hue with probability 0.8, greyscale with probability 0.2."""
     on = (jittered < JITTERED).to(x.dtype)
     light = torch.tensor(LUMINANCE, dtype=x.dtype, device=x.device)[:, None, None]
     x = x * (1 + on * JITTER * (2 * bright - 1))
@@ -51,14 +51,14 @@ def _recoloured(
     x = middle + (1 + on * JITTER * (2 * contrast - 1)) * (x - middle)
     grey = (x * light).sum(1, keepdim=True)
     x = grey + (1 + on * JITTER * (2 * saturation - 1)) * (x - grey)
-    x = _turned(x, on * HUE * 2 * math.pi * (2 * hue - 1))
+    x = _rotate_hue(x, on * HUE * 2 * math.pi * (2 * hue - 1))
     grey = (x * light).sum(1, keepdim=True)
     return torch.where(greyed < GREYED, grey, x).clamp(0, 1)
 
 
-def _turned(x: Tensor, angle: Tensor) -> Tensor:
-    """Colours turned by `angle` about the grey axis (the rotation formula of Rodrigues)."""
+def _rotate_hue(x: Tensor, angle: Tensor) -> Tensor:
+    """Colours rotated by `angle` about the grey axis (Rodrigues' formula)."""
     cos, sin = torch.cos(angle), torch.sin(angle)
     grey = x.mean(1, keepdim=True)
-    turned = (x.roll(1, 1) - x.roll(-1, 1)) / math.sqrt(3)
-    return grey + cos * (x - grey) + sin * turned
+    orthogonal = (x.roll(1, 1) - x.roll(-1, 1)) / math.sqrt(3)
+    return grey + cos * (x - grey) + sin * orthogonal

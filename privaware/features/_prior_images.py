@@ -1,8 +1,8 @@
-"""Images made by random processes: no photograph, no drawing and no row of anybody's data is behind them.
+"""Synthetic images from random processes: no photograph, no drawing and no row of any data set is used.
 
-Half of them are textures: a random convolutional generator (oriented filters, styles, noise) paints 32 images and is
-then forgotten. The other half are dead leaves: superellipses that cover one another, coloured, shaded and textured from
-the first half. Everything follows from a seed, which is published with what is learned from the images.
+Half of them are textures: a random convolutional generator (oriented filters, styles, noise) gives 32 images and is
+then discarded. The other half are dead leaves: superellipses that occlude one another, coloured, shaded and textured
+from the first half. Everything follows from a seed, which is published with the weights learned from the images.
 
 Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.05963, for the families; Lee, Mumford and
 Huang 2001, Occlusion Models for Natural Images, for the leaves. Filters, leaves and colours here are our own.
@@ -24,30 +24,30 @@ from torch.nn import functional
 
 from privaware.errors import WrongInput
 
-__all__ = ["Images", "generator_for"]
+__all__ = ["SyntheticImages", "generator_for"]
 
 STYLES = 32
-"""Numbers behind one textured image: what tells it from its siblings of the same generator."""
+"""Style coordinates of a texture: what distinguishes it from others of the same generator."""
 CHANNELS = 24
-LEVELS = 4
+RESOLUTIONS = 4
 """Resolutions of a generator; each doubles the one before."""
 FEWEST, MOST = 5, 40
-FINER = 2
-"""Leaves are painted at this many times the size and averaged, which softens their edges."""
-LEAVES_AT_ONCE = 512
+SUPERSAMPLING = 2
+"""Leaves are drawn at this many times the size and averaged, against aliasing."""
+LEAVES_MICROBATCH = 512
 
 
 def generator_for(seed: int, purpose: str, index: int, device: Any) -> torch.Generator:
-    """A generator of its own for every purpose and number: no draw depends on what was drawn before."""
+    """A separate random generator for every purpose and index: no draw depends on earlier ones."""
     digest = hashlib.blake2b(f"{seed}:{purpose}:{index}".encode(), digest_size=7).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images:
-    """An endless supply in chunks of 2 x `generators` x `each` images, textures and leaves by turns.
+class SyntheticImages:
+    """Any number of images in chunks of 2 x `generators` x `each`, textures and leaves alternating.
 
-    >>> Images(seed=1, size=24, generators=2, each=4).make(10).shape
+    >>> SyntheticImages(seed=1, size=24, generators=2, each=4).generate(10).shape
     torch.Size([10, 3, 24, 24])
     """
 
@@ -57,30 +57,30 @@ class Images:
     each: int = 32
 
     def __post_init__(self) -> None:
-        if self.size < 24 or self.size % 2 ** (LEVELS - 1):
+        if self.size < 24 or self.size % 2 ** (RESOLUTIONS - 1):
             raise WrongInput(f"images: expected size as a multiple of 8 >= 24, got {self.size!r}")
 
     @property
     def chunk(self) -> int:
-        """How many images are made at once."""
+        """The number of images in a chunk."""
         return 2 * self.generators * self.each
 
-    def make(self, count: int, device: Any = "cpu", first: int = 0) -> Tensor:
+    def generate(self, count: int, device: Any = "cpu", first: int = 0) -> Tensor:
         """`count` images of bytes (count, 3, size, size), from chunk number `first` on."""
-        made = torch.empty(count, 3, self.size, self.size, dtype=torch.uint8, device=device)
+        images = torch.empty(count, 3, self.size, self.size, dtype=torch.uint8, device=device)
         for at, chunk in zip(range(0, count, self.chunk), self.chunks(device, first)):
-            some = made[at : at + self.chunk]
-            some.copy_(chunk[: len(some)])
-        return made
+            part = images[at : at + self.chunk]
+            part.copy_(chunk[: len(part)])
+        return images
 
     @torch.no_grad()
     def chunks(self, device: Any = "cpu", first: int = 0) -> Iterator[Tensor]:
-        """Chunk after chunk of bytes; each is the same whichever were made before it."""
+        """Chunk after chunk of bytes; each depends only on the seed and its number."""
         index = first
         while True:
             g = generator_for(self.seed, "images", index, device)
             textured = textures(self.generators, self.each, self.size, g)
-            both = torch.stack([textured, _all_leaves(textured, g)], dim=1).flatten(0, 1)
+            both = torch.stack([textured, _leaves_for(textured, g)], dim=1).flatten(0, 1)
             yield both.mul_(255).round_().to(torch.uint8)
             index += 1
 
@@ -95,128 +95,128 @@ def _normal(g: torch.Generator, *shape: int) -> Tensor:
 
 def textures(generators: int, each: int, size: int, g: torch.Generator) -> Tensor:
     """`each` images of every random generator, (generators * each, 3, size, size) in [0, 1]."""
-    width, side = generators * CHANNELS, size // 2 ** (LEVELS - 1)
+    width, side = generators * CHANNELS, size // 2 ** (RESOLUTIONS - 1)
     x = _normal(g, 1, width, side, side) + 0.4 * _normal(g, each, width, side, side)
     style = _normal(g, each, generators, STYLES)
-    painted = torch.zeros(each, 3 * generators, side, side, device=g.device)
-    for level in range(LEVELS):
-        if level:
-            x, painted = _doubled(x), _doubled(painted)
+    images = torch.zeros(each, 3 * generators, side, side, device=g.device)
+    for resolution in range(RESOLUTIONS):
+        if resolution:
+            x, images = _upsample(x), _upsample(images)
         for _ in range(2):
             x = _layer(x, style, g)
-        brush = _normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
-        weight = torch.exp(0.7 * _normal(g, 1, generators, 1, 1, 1))  # coarse or fine, each its own mix
-        stroke = functional.conv2d(x, brush, groups=generators).unflatten(1, (generators, 3))
-        painted = painted + (weight * stroke).flatten(1, 2)
-    images = painted.unflatten(1, (generators, 3)).transpose(0, 1).flatten(0, 1)
-    return _toned(images, g)
+        to_rgb = _normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
+        weight = torch.exp(0.7 * _normal(g, 1, generators, 1, 1, 1))  # how coarse or fine a generator is
+        colours = functional.conv2d(x, to_rgb, groups=generators).unflatten(1, (generators, 3))
+        images = images + (weight * colours).flatten(1, 2)
+    images = images.unflatten(1, (generators, 3)).transpose(0, 1).flatten(0, 1)
+    return _tone(images, g)
 
 
-def _doubled(x: Tensor) -> Tensor:
+def _upsample(x: Tensor) -> Tensor:
     return functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
 
 
 def _layer(x: Tensor, style: Tensor, g: torch.Generator) -> Tensor:
-    """One layer of all generators: style, oriented filters, noise, a bent line, and every map to unit spread."""
+    """One layer of all generators: style, oriented filters, noise, leaky ReLU, and every map to unit deviation."""
     each, generators = style.shape[:2]
     width, side = x.shape[1], x.shape[-1]
-    turn = _normal(g, generators, STYLES, CHANNELS) / math.sqrt(STYLES)
-    strength = torch.exp(0.8 * torch.einsum("egs,gsc->egc", style, turn)).flatten(1)
-    x = functional.pad(x * strength[:, :, None, None], (2, 2, 2, 2), mode="reflect")
-    x = functional.conv2d(x, _oriented(width, CHANNELS, g), groups=generators)
-    amount = 0.8 * _uniform(g, 1, generators, CHANNELS, 1, 1).square()
-    grain = amount * _normal(g, each, generators, 1, side, side)
-    x = x + grain.flatten(1, 2) + 0.3 * _normal(g, 1, width, 1, 1)
+    projection = _normal(g, generators, STYLES, CHANNELS) / math.sqrt(STYLES)
+    scale = torch.exp(0.8 * torch.einsum("egs,gsc->egc", style, projection)).flatten(1)
+    x = functional.pad(x * scale[:, :, None, None], (2, 2, 2, 2), mode="reflect")
+    x = functional.conv2d(x, _oriented_filters(width, CHANNELS, g), groups=generators)
+    amplitude = 0.8 * _uniform(g, 1, generators, CHANNELS, 1, 1).square()
+    noise = amplitude * _normal(g, each, generators, 1, side, side)
+    x = x + noise.flatten(1, 2) + 0.3 * _normal(g, 1, width, 1, 1)
     x = functional.leaky_relu(x, 0.2)
     return x / (x.std(dim=(2, 3), keepdim=True) + 0.05)
 
 
-def _oriented(filters: int, channels: int, g: torch.Generator, side: int = 5) -> Tensor:
-    """Filters that look at a third of their inputs, at each through a stripe of random direction and width."""
+def _oriented_filters(filters: int, channels: int, g: torch.Generator, side: int = 5) -> Tensor:
+    """Filters over a random third of their inputs, each a Gabor stripe of random direction and width."""
     shape = (filters, channels, 1, 1)
     at = torch.arange(side, device=g.device) - (side - 1) / 2
     angle = _uniform(g, *shape, high=2 * math.pi)
     across = torch.cos(angle) * at + torch.sin(angle) * at[:, None]
     along = torch.cos(angle) * at[:, None] - torch.sin(angle) * at
-    reach = _uniform(g, *shape, low=0.45, high=1.55)
+    sigma = _uniform(g, *shape, low=0.45, high=1.55)
     stripe = torch.cos(_uniform(g, *shape, low=0.2, high=1.7) * across + _uniform(g, *shape, high=2 * math.pi))
-    window = torch.exp(-(across.square() + along.square() / 2) / (2 * reach.square()))
-    chosen = _normal(g, *shape) * (_uniform(g, *shape) < 1 / 3)
-    made = stripe * window * chosen
-    return made / (made.square().sum((1, 2, 3), keepdim=True).sqrt() + 1e-6)
+    window = torch.exp(-(across.square() + along.square() / 2) / (2 * sigma.square()))
+    weights = _normal(g, *shape) * (_uniform(g, *shape) < 1 / 3)
+    kernels = stripe * window * weights
+    return kernels / (kernels.square().sum((1, 2, 3), keepdim=True).sqrt() + 1e-6)
 
 
-def _toned(images: Tensor, g: torch.Generator) -> Tensor:
-    """A contrast, a brightness, a tint and a saturation (mostly low) of each image's own."""
+def _tone(images: Tensor, g: torch.Generator) -> Tensor:
+    """Random contrast, brightness, tint and saturation (mostly low) for each image."""
     shape = (len(images), 1, 1, 1)
-    grey, colour = _split(images - images.mean((2, 3), keepdim=True))
+    grey, colour = _grey_and_colour(images - images.mean((2, 3), keepdim=True))
     grey = grey / (grey.std((2, 3), keepdim=True) + 1e-3)
     colour = colour / (colour.std((1, 2, 3), keepdim=True) + 1e-3)
-    tint = _split(_normal(g, len(images), 3, 1, 1))[1]
+    tint = _grey_and_colour(_normal(g, len(images), 3, 1, 1))[1]
     colour = 0.6 * _uniform(g, *shape).square() * colour + 0.6 * _uniform(g, *shape).square() * tint
     contrast = _uniform(g, *shape, low=0.8, high=2.2)
     return torch.sigmoid(contrast * (grey + colour) + 0.6 * _normal(g, *shape))
 
 
-def _split(images: Tensor) -> tuple[Tensor, Tensor]:
-    """The grey part and what colour adds to it."""
+def _grey_and_colour(images: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean over channels, and the deviation of each channel from it."""
     grey = images.mean(1, keepdim=True)
     return grey, images - grey
 
 
-def _all_leaves(bank: Tensor, g: torch.Generator) -> Tensor:
-    """As many images of leaves as `bank` has textures, a few hundred with the same number of leaves at a time."""
-    made = []
-    for some in bank.split(LEAVES_AT_ONCE):
+def _leaves_for(bank: Tensor, g: torch.Generator) -> Tensor:
+    """As many images of leaves as `bank` has textures; a microbatch shares its number of leaves."""
+    images = []
+    for part in bank.split(LEAVES_MICROBATCH):
         number = int(torch.randint(FEWEST, MOST + 1, (1,), generator=g, device=g.device))
-        made.append(leaves(len(some), number, bank, g))
-    return torch.cat(made)
+        images.append(leaves(len(part), number, bank, g))
+    return torch.cat(images)
 
 
 def leaves(rows: int, number: int, bank: Tensor, g: torch.Generator) -> Tensor:
-    """Images (rows, 3, size, size) in [0, 1] of `number` leaves over a textured ground.
+    """Images (rows, 3, size, size) in [0, 1] of `number` leaves over a textured background.
 
-    Each leaf is an |u|^p + |v|^p < 1 in its own turned coordinates. For every point only the leaf on top matters: one
+    Each leaf is |u|^p + |v|^p < 1 in its own rotated coordinates. Only the topmost leaf at each pixel matters: one
     pass finds it, then colour, texture and shade are looked up once.
     """
     size = bank.shape[-1]
-    top, u, v = _on_top(rows, number, FINER * size, g)
+    top, u, v = _topmost(rows, number, SUPERSAMPLING * size, g)
     saturation = 0.8 * _uniform(g, rows, 1, 1)
     colour = _uniform(g, rows, number + 1, 3)
     grey = colour.mean(2, keepdim=True)
     colour = grey + saturation * (colour - grey)
     share = _uniform(g, rows, number + 1).square()
-    share[:, 0] = 1.0  # the ground is all texture
+    share[:, 0] = 1.0  # the background is all texture
     slope = 0.2 * _normal(g, rows, number + 1, 2)
-    picked = torch.randint(len(bank), (rows, number + 1), device=g.device, generator=g)
+    texture = torch.randint(len(bank), (rows, number + 1), device=g.device, generator=g)
     row = torch.arange(rows, device=g.device)[:, None, None]
-    at = torch.arange(FINER * size, device=g.device) // FINER
-    pattern = bank.permute(0, 2, 3, 1)[picked[row, top], at[:, None], at]
+    at = torch.arange(SUPERSAMPLING * size, device=g.device) // SUPERSAMPLING
+    pattern = bank.permute(0, 2, 3, 1)[texture[row, top], at[:, None], at]
     shade = (slope[..., 0][row, top] * u + slope[..., 1][row, top] * v).clamp_(-0.3, 0.3)
-    made = torch.lerp(colour[row, top], pattern, share[row, top].unsqueeze(-1))
-    made = (made + shade.unsqueeze(-1)).clamp_(0, 1)
-    return functional.avg_pool2d(made.permute(0, 3, 1, 2), FINER)
+    images = torch.lerp(colour[row, top], pattern, share[row, top].unsqueeze(-1))
+    images = (images + shade.unsqueeze(-1)).clamp_(0, 1)
+    return functional.avg_pool2d(images.permute(0, 3, 1, 2), SUPERSAMPLING)
 
 
-def _on_top(rows: int, number: int, side: int, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Which leaf is seen at each point (0 is the ground), and where in that leaf the point lies."""
+def _topmost(rows: int, number: int, side: int, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """The topmost leaf at each pixel (0 is the background), and the pixel's coordinates in that leaf."""
     line = torch.linspace(-1, 1, side, device=g.device)
     centre = _uniform(g, 2, number, rows, 1, 1, low=-1.2, high=1.2)
     radius = 0.08 * 12 ** (1 - _uniform(g, number, rows, 1, 1).pow(0.8))
     order = torch.linspace(1.0, 0.4, number, device=g.device)[:, None, None, None]
-    radius = radius * order  # what lies on top is smaller, or it would hide the rest
+    radius = radius * order  # later leaves are smaller, or they would cover the rest
     angle = _uniform(g, number, rows, 1, 1, high=math.pi)
     flat = _uniform(g, number, rows, 1, 1, low=0.35, high=1.0)
     power = torch.exp(_uniform(g, number, rows, 1, 1, low=0.0, high=math.log(10)))
     cos, sin = torch.cos(angle) / radius, torch.sin(angle) / radius
     top = torch.zeros(rows, side, side, dtype=torch.int64, device=g.device)
-    seen_u = torch.zeros(rows, side, side, device=g.device)
-    seen_v = torch.zeros_like(seen_u)
+    top_u = torch.zeros(rows, side, side, device=g.device)
+    top_v = torch.zeros_like(top_u)
     for leaf in range(number):
         dx, dy = line - centre[0, leaf], line[:, None] - centre[1, leaf]
         u = cos[leaf] * dx + sin[leaf] * dy
         v = (cos[leaf] * dy - sin[leaf] * dx) / flat[leaf]
         inside = u.abs().pow(power[leaf]) + v.abs().pow(power[leaf]) < 1
         top.masked_fill_(inside, leaf + 1)
-        seen_u, seen_v = torch.where(inside, u, seen_u), torch.where(inside, v, seen_v)
-    return top, seen_u, seen_v
+        top_u, top_v = torch.where(inside, u, top_u), torch.where(inside, v, top_v)
+    return top, top_u, top_v

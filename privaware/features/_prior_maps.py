@@ -1,4 +1,4 @@
-"""What a wide residual network shows at its depths, without its last linear layer."""
+"""Feature maps of a wide residual network at several depths."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.nn import functional
 
 from privaware.models import build
 
-__all__ = ["channels_at", "maps", "pooled", "prepared", "trunk"]
+__all__ = ["backbone", "channels_at", "feature_maps", "pooled_maps", "preprocess"]
 
 SIDE = 32
-"""Images are brought to this size: the one the network was trained at."""
+"""Images are resized to this side, the one the network was trained at."""
 
 
-def trunk(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.Sequential:
-    """The network up to its global pool; on the device "meta" it has shapes only."""
-    described = {
+def backbone(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.Sequential:
+    """The network up to its global pool, without the output layer; on the device "meta" it has shapes only."""
+    description = {
         "name": "wrn",
         "inputs": (3, SIDE, SIDE),
         "outputs": 1,
@@ -28,39 +28,39 @@ def trunk(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.Seq
         "width": width,
         "pooling": "average",
     }
-    network = build(described, rng, device)
+    network = build(description, rng, device)
     return nn.Sequential(OrderedDict(list(network.named_children())[:-1]))
 
 
 def channels_at(depth: int, width: int) -> tuple[int, ...]:
-    """How many channels the map behind each block has."""
+    """The number of channels behind each block."""
     each = (depth - 4) // 6
     return tuple(16 * width * 2 ** (block // each) for block in range(3 * each))
 
 
-def maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
-    """The maps behind the blocks numbered `depths`, rectified; `normed` ones as the next layer sees them.
+def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:
+    """The rectified outputs of the blocks numbered `depths`; with `normed` behind the next block's group norm.
 
-    The last map always passes the network's own last norm. Blocks behind the deepest one asked for are not run.
+    The last map always passes the network's last norm. Blocks behind the deepest one asked for are not run.
     """
     blocks: Any = network.blocks
     x: Tensor = network.stem(images)  # type: ignore[operator]
-    found = {}
+    outputs = {}
     for at, block in enumerate(blocks):
         x = block(x)
         if at in depths:
             last = at + 1 == len(blocks)
             if last:
-                found[at] = functional.relu(network.norm(x))  # type: ignore[operator]
+                outputs[at] = functional.relu(network.norm(x))  # type: ignore[operator]
             else:
-                found[at] = blocks[at + 1].first(x) if normed else functional.relu(x)
-        if len(found) == len(depths):
+                outputs[at] = blocks[at + 1].first(x) if normed else functional.relu(x)
+        if len(outputs) == len(depths):
             break
-    return [found[depth] for depth in depths]
+    return [outputs[depth] for depth in depths]
 
 
-def prepared(images: Tensor, side: int = SIDE) -> Tensor:
-    """Images in [0, 1] of any size, grey or in colour, as the network takes them: 3 x side x side in [-1, 1]."""
+def preprocess(images: Tensor, side: int = SIDE) -> Tensor:
+    """Images in [0, 1] of any size, grey or in colour, as the network's inputs: 3 x side x side in [-1, 1]."""
     images = torch.nan_to_num(images, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     if images.shape[-2:] != (side, side):
         images = functional.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)
@@ -68,15 +68,15 @@ def prepared(images: Tensor, side: int = SIDE) -> Tensor:
     return images.contiguous(memory_format=torch.channels_last)
 
 
-def pooled(
+def pooled_maps(
     network: nn.Module, images: Tensor, depths: Sequence[int], pools: Sequence[int], *, mirror: bool, normed: bool
 ) -> list[Tensor]:
-    """Each map of prepared images averaged down to pool x pool, with `mirror` also over the image and its mirror."""
-    made = [
+    """Each map averaged to pool x pool; with `mirror` also over the image and its mirror image."""
+    pooled = [
         functional.adaptive_avg_pool2d(m, pool)
-        for m, pool in zip(maps(network, images, depths, normed), pools, strict=True)
+        for m, pool in zip(feature_maps(network, images, depths, normed), pools, strict=True)
     ]
     if not mirror:
-        return made
-    other = pooled(network, images.flip(3), depths, pools, mirror=False, normed=normed)
-    return [(a + b) / 2 for a, b in zip(made, other, strict=True)]
+        return pooled
+    flipped = pooled_maps(network, images.flip(3), depths, pools, mirror=False, normed=normed)
+    return [(a + b) / 2 for a, b in zip(pooled, flipped, strict=True)]

@@ -1,7 +1,7 @@
-"""Scattering coefficients whitened by the covariance of synthetic images, to stand beside the prior's own columns.
+"""Scattering coefficients whitened by the covariance of synthetic images, as further columns of the prior.
 
-The 243 coefficients of a colour image at one place (81 a channel) are whitened together, by the same matrix at every
-place: statistics of synthetic images hardly depend on where one looks. Stored as an upper triangle in half precision.
+The 243 coefficients of a colour image at one position (81 a channel) are whitened together, by the same matrix at
+every position: statistics of synthetic images hardly depend on it. Stored as an upper triangle in half precision.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from privaware.errors import WrongInput
 from privaware.features._prior_maps import SIDE
 from privaware.features._prior_whitening import powers
 
-__all__ = ["COLUMNS", "Scattered", "scatter"]
+__all__ = ["COLUMNS", "ScatteringStatistics", "scattering"]
 
 SETTINGS = {"name": "scatter", "J": 2, "L": 8}
 CHANNELS = 3 * 81
 COLUMNS = CHANNELS * (SIDE // 4) ** 2
-"""Entries of one image's row."""
+"""The number of whitened coefficients of an image."""
 
 
-def scatter(device: Any) -> Callable[[Tensor], Tensor]:
+def scattering(device: Any) -> Callable[[Tensor], Tensor]:
     """From images (rows, 3, 32, 32) in [0, 1] to coefficients (rows, 243, 8, 8), on one device."""
-    made = features.build(dict(SETTINGS))
+    scatter = features.build(dict(SETTINGS))
 
     def run(images: Tensor) -> Tensor:
-        return torch.as_tensor(made(images), device=device).flatten(1, 2)
+        return torch.as_tensor(scatter(images), device=device).flatten(1, 2)
 
     return run
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scattered:
-    """Mean and scale of each coefficient over images and places, and the covariance in those scales."""
+class ScatteringStatistics:
+    """Mean and scale of each coefficient over images and positions, and the covariance of scaled coefficients."""
 
     mean: Tensor
     scale: Tensor
     covariance: Tensor
 
     @classmethod
-    def of(cls, batches: Iterable[Tensor]) -> Scattered:
-        """Of many batches of coefficients."""
+    def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
+        """Statistics over batches of coefficients."""
         count, total, square = 0, torch.zeros(()), torch.zeros(())
         for batch in batches:
             rows = batch.transpose(0, 1).flatten(1).double()
@@ -60,7 +60,7 @@ class Scattered:
         return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is stored. Scales span decades, so they and the means stay in single precision."""
+        """The tensors to store. Scales span decades, so they and the means stay in single precision."""
         at = torch.triu_indices(*self.covariance.shape)
         return {
             "scatter.mean": self.mean,
@@ -69,11 +69,11 @@ class Scattered:
         }
 
     @classmethod
-    def read(cls, tensors: Mapping[str, Tensor]) -> Scattered:
-        """The reverse of `tensors`."""
+    def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:
+        """The statistics behind stored `tensors`."""
         if "scatter.mean" not in tensors:
             raise WrongInput(
-                "prior: these weights bring no statistics of scattering; set scatter to 0 or make the file again"
+                "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"
             )
         size = len(tensors["scatter.mean"])
         block, at = torch.zeros(size, size), torch.triu_indices(size, size)

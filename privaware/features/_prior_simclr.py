@@ -1,9 +1,9 @@
-"""Learning without rows: a network learns to recognise two views of one synthetic image among thousands.
+"""Contrastive pretraining (SimCLR) on synthetic images: recognise two views of one image among thousands.
 
 Paper: Chen et al. 2020, A Simple Framework for Contrastive Learning of Visual Representations, arXiv:2002.05709.
 
-A step depends on the seed, its number and the network before it only, so training that was interrupted goes on exactly
-where it was. `progress` runs from 0 to 1 over the whole schedule and decides the step size.
+A step depends only on the seed, its number and the network before it, so interrupted training resumes exactly.
+`progress` runs from 0 to 1 over the schedule and sets the learning rate.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_maps import SIDE, channels_at, trunk
-from privaware.features._prior_images import Images, generator_for
-from privaware.features._prior_augmentation import DRAWS, view
+from privaware.features._prior_augmentation import DRAWS, augment
+from privaware.features._prior_images import SyntheticImages, generator_for
+from privaware.features._prior_maps import SIDE, backbone, channels_at
 from privaware.models import build
 
-__all__ = ["Pretraining", "Recipe", "contrast"]
+__all__ = ["Pretraining", "Recipe", "contrastive_loss"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything that decides the weights, next to the length of the schedule."""
+    """Everything that determines the weights, apart from the length of the schedule."""
 
     seed: int
     images: int = 800_000
@@ -45,56 +45,58 @@ class Recipe:
     warmup: int = 200
 
     @property
-    def source(self) -> Images:
-        """Where the images come from."""
-        return Images(seed=self.seed, size=self.size, generators=self.generators, each=self.each)
+    def source(self) -> SyntheticImages:
+        """The synthetic images."""
+        return SyntheticImages(seed=self.seed, size=self.size, generators=self.generators, each=self.each)
 
 
-def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """The loss of telling each view's partner from all other views, given projections (rows, numbers) of both."""
+def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The cross-entropy of finding each view's partner among all other views, from projections (rows, numbers)."""
     both = functional.normalize(torch.cat([first, second]).float(), dim=1)
-    likeness = both @ both.T / temperature
-    likeness = likeness.masked_fill(torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4)
+    similarity = both @ both.T / temperature
+    similarity = similarity.masked_fill(torch.eye(len(both), dtype=torch.bool, device=both.device), -1e4)
     partner = torch.arange(len(both), device=both.device).roll(len(first))
-    return functional.cross_entropy(likeness, partner)
+    return functional.cross_entropy(similarity, partner)
 
 
 class Pretraining:
-    """A network in training, on one device; `compiled` is a mode of torch.compile, or nothing for none."""
+    """A network in training on one device; `compiled` is a mode of torch.compile, or empty for none."""
 
     def __init__(self, recipe: Recipe, device: Any = "cpu", compiled: str = "") -> None:
         self.recipe, self.device = recipe, torch.device(device)
         rng = np.random.default_rng([recipe.seed, 0])
         widest = channels_at(recipe.depth, recipe.width)[-1]
-        described = {"name": "fcn", "inputs": widest, "hidden": [512], "outputs": 128}
-        self.network = trunk(recipe.depth, recipe.width, rng).to(self.device)
+        head = {"name": "fcn", "inputs": widest, "hidden": [512], "outputs": 128}
+        self.network = backbone(recipe.depth, recipe.width, rng).to(self.device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.head = build({**described, "activation": "relu", "dropout": 0.0}, rng).to(self.device)
-        self.both = nn.ModuleDict({"network": self.network, "head": self.head})
+        self.head = build({**head, "activation": "relu", "dropout": 0.0}, rng).to(self.device)
+        self.modules = nn.ModuleDict({"network": self.network, "head": self.head})
         fused = self.device.type == "cuda"
-        self.optimiser = torch.optim.AdamW(self.both.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused)
+        self.optimiser = torch.optim.AdamW(
+            self.modules.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused
+        )
         self.step_number, self.progress, self.seconds = 0, 0.0, 0.0
         self.note = ""
         self._loss: Callable[[Tensor, Tensor], Tensor] = (
-            torch.compile(self._eager, mode=compiled) if compiled else self._eager
+            torch.compile(self._eager_loss, mode=compiled) if compiled else self._eager_loss
         )
-        self._pool: Tensor | None = None
+        self._images: Tensor | None = None
 
     def prepare(self) -> None:
-        """Makes the images, the same for the same seed."""
-        self._pool = self.recipe.source.make(self.recipe.images, self.device)
+        """Generates the images, which depend only on the seed."""
+        self._images = self.recipe.source.generate(self.recipe.images, self.device)
 
     def step(self, progress: float) -> Tensor:
-        """One update at this point of the schedule; its loss is returned without waiting for it."""
-        if self._pool is None:
+        """One update at this point of the schedule; its loss is returned without synchronising the device."""
+        if self._images is None:
             self.prepare()
-        assert self._pool is not None
+        assert self._images is not None
         g = generator_for(self.recipe.seed, "step", self.step_number, self.device)
-        rows = torch.randint(len(self._pool), (self.recipe.batch,), device=self.device, generator=g)
+        rows = torch.randint(len(self._images), (self.recipe.batch,), device=self.device, generator=g)
         draws = torch.rand(2 * self.recipe.batch, DRAWS, device=self.device, generator=g)
         for group in self.optimiser.param_groups:
             group["lr"] = self._lr(progress)
-        loss = self._measured(self._pool[rows], draws)
+        loss = self._loss_and_gradients(self._images[rows], draws)
         self.optimiser.step()
         self.step_number, self.progress = self.step_number + 1, progress
         return loss.detach()
@@ -103,16 +105,16 @@ class Pretraining:
         warm = min(1.0, (self.step_number + 1) / self.recipe.warmup)
         return self.recipe.lr * warm * (0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0)))
 
-    def _measured(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Loss and gradients, compiled where that was asked for: if the compiler fails, plainly from then on."""
+    def _loss_and_gradients(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Loss and gradients, compiled if asked for; if the compiler fails, eager from then on."""
         try:
             return self._backward(images, draws)
-        except Exception as problem:  # whatever a compiler raises, training can go on without it
-            if self._loss == self._eager:
+        except Exception as problem:  # whatever the compiler raises, training continues without it
+            if self._loss == self._eager_loss:
                 raise
             reason = " ".join(f"{type(problem).__name__}: {problem}".split())
             self.note = f"not compiled, which is slower: {reason:.300}"
-            self._loss = self._eager
+            self._loss = self._eager_loss
             return self._backward(images, draws)
 
     def _backward(self, images: Tensor, draws: Tensor) -> Tensor:
@@ -121,20 +123,20 @@ class Pretraining:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def _eager(self, images: Tensor, draws: Tensor) -> Tensor:
+    def _eager_loss(self, images: Tensor, draws: Tensor) -> Tensor:
         pixels = images.to(torch.float32) / 255
-        views = view(torch.cat([pixels, pixels]), draws, SIDE)
+        views = augment(torch.cat([pixels, pixels]), draws, SIDE)
         views = views.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             projected = self.head(self.network(views))
         first, second = projected.float().chunk(2)
-        return contrast(first, second, self.recipe.temperature)
+        return contrastive_loss(first, second, self.recipe.temperature)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on."""
+        """All that is needed to resume."""
         return {
             "recipe": asdict(self.recipe),
-            "both": self.both.state_dict(),
+            "both": self.modules.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step_number,
             "progress": self.progress,
@@ -142,10 +144,10 @@ class Pretraining:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Goes back to where `state` was taken; one of another recipe is refused."""
+        """Resumes from `state`; one of another recipe is refused."""
         if state["recipe"] != asdict(self.recipe):
             raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
-        self.both.load_state_dict(state["both"])
+        self.modules.load_state_dict(state["both"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step_number, self.progress = state["step"], state["progress"]
         self.seconds = state["seconds"]

@@ -1,4 +1,4 @@
-"""Whitening of pooled maps by the covariance of synthetic images, in a form small enough to ship.
+"""Whitening of pooled feature maps by the covariance of synthetic images, small enough to ship.
 
 A map pooled to 4 x 4 is written in the sixteen Walsh functions of the square (mean, left against right, ...), one of
 2 x 2 in the first four of them. Different functions are nearly uncorrelated; within one, the channels of all depths are
@@ -6,7 +6,7 @@ whitened together. So a covariance of 5,120 columns becomes sixteen blocks of 70
 and each block is stored as its upper triangle in half precision.
 
 Whitening multiplies by (covariance + ridge) to the power -`power`, the ridge being a share of the mean eigenvalue over
-all blocks. A power of 0.5 would make all directions equal; less keeps some of their order.
+all blocks. A power of 0.5 would give all directions equal variance; a smaller one keeps part of their order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))
 
 
 def walsh(pool: int) -> Tensor:
-    """The orthonormal functions of a pool x pool square, one a line; a smaller square has the first of a larger.
+    """The orthonormal Walsh functions of a pool x pool square, one a row; a smaller square has the first of a larger.
 
     >>> walsh(2)[1]
     tensor([ 0.5000, -0.5000,  0.5000, -0.5000])
@@ -38,15 +38,15 @@ def walsh(pool: int) -> Tensor:
         raise WrongInput(f"expected maps pooled to 1, 2 or 4 for whitening, got {pool!r}")
     line = torch.tensor(SIGNS, dtype=torch.float64)[:pool, :: 4 // pool]
     order = sorted(((a, b) for a in range(pool) for b in range(pool)), key=lambda ab: (max(ab) > 1, ab))
-    made = torch.stack([torch.outer(line[a], line[b]).flatten() for a, b in order])
-    return (made / pool).to(torch.float32)
+    functions = torch.stack([torch.outer(line[a], line[b]).flatten() for a, b in order])
+    return (functions / pool).to(torch.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Statistics:
     """Means, scales and covariances of Walsh coefficients over synthetic images.
 
-    `covariances[mode]` is over the channels of all depths that have that mode, each divided by its channel's scale.
+    `covariances[mode]` is over the channels of all depths with that Walsh mode, each divided by its channel's scale.
     """
 
     depths: tuple[int, ...]
@@ -57,18 +57,18 @@ class Statistics:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Of many batches of pooled maps."""
+        """Statistics over batches of pooled maps."""
         count = 0
         sums: list[Tensor] = []
         squares: list[Tensor] = []
         for batch in batches:
-            found = [coefficients(maps) for maps in batch]
-            modes = [m.double() for m in by_mode(found)]
-            first = [c.sum(0, dtype=torch.float64) for c in found]
+            coefficients = [walsh_coefficients(maps) for maps in batch]
+            modes = [m.double() for m in by_mode(coefficients)]
+            first = [c.sum(0, dtype=torch.float64) for c in coefficients]
             second = [m.T @ m for m in modes]
             sums = [a + b for a, b in zip(sums, first, strict=True)] if count else first
             squares = [a + b for a, b in zip(squares, second, strict=True)] if count else second
-            count += len(found[0])
+            count += len(coefficients[0])
         means = [total / count for total in sums]
         centre = by_mode([mean[None] for mean in means])
         raw = [s / count - m[0, :, None] * m[0] for s, m in zip(squares, centre, strict=True)]
@@ -84,23 +84,23 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is stored: half precision, upper triangles."""
-        made = {}
+        """The tensors to store: half precision, upper triangles."""
+        tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
-            made[f"mean.{depth}"], made[f"scale.{depth}"] = mean.half(), scale.half()
+            tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
         for mode, block in enumerate(self.covariances):
             at = torch.triu_indices(*block.shape)
-            made[f"covariance.{mode}"] = block[at[0], at[1]].half()
-        return made
+            tensors[f"covariance.{mode}"] = block[at[0], at[1]].half()
+        return tensors
 
-    def facts(self) -> dict[str, str]:
-        """What is stored beside the tensors, as text."""
+    def metadata(self) -> dict[str, str]:
+        """The metadata to store, as text."""
         return {"depths": json.dumps(self.depths), "pools": json.dumps(self.pools)}
 
     @classmethod
-    def read(cls, tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> Statistics:
-        """The reverse of `tensors` and `facts`."""
-        depths, pools = (tuple(json.loads(facts[name])) for name in ("depths", "pools"))
+    def read(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Statistics:
+        """The statistics behind stored `tensors` and `metadata`."""
+        depths, pools = (tuple(json.loads(metadata[name])) for name in ("depths", "pools"))
         means = tuple(tensors[f"mean.{depth}"].float() for depth in depths)
         blocks = []
         for mode in range(max(pools) ** 2):
@@ -112,8 +112,8 @@ class Statistics:
         return cls(depths=depths, pools=pools, means=means, scales=scales, covariances=tuple(blocks))
 
     def whitening(self, depths: Sequence[int], pools: Sequence[int], power: float, ridge: float = RIDGE) -> Whitening:
-        """For some of the depths, pooled as here or further."""
-        chosen = [self._place(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
+        """The whitening of some of the depths, pooled as here or further."""
+        chosen = [self._index(depth, pool) for depth, pool in zip(depths, pools, strict=True)]
         means, scales, blocks = [], [], []
         for at, pool in zip(chosen, pools, strict=True):
             # Averaging further halves the coefficients that remain, and the scale with them.
@@ -125,7 +125,7 @@ class Statistics:
             blocks.append(self.covariances[mode][columns][:, columns])
         return Whitening(means=means, scales=scales, matrices=powers(blocks, power, ridge))
 
-    def _place(self, depth: int, pool: int) -> int:
+    def _index(self, depth: int, pool: int) -> int:
         at = self.depths.index(depth) if depth in self.depths else -1
         if at < 0 or pool > self.pools[at]:
             known = ", ".join(f"{d} to {p}" for d, p in zip(self.depths, self.pools, strict=True))
@@ -136,45 +136,44 @@ class Statistics:
         return at
 
     def _columns(self, at: int, mode: int) -> Tensor:
-        """Where the channels of one depth stand in the block of a mode."""
+        """The columns of one depth's channels in the block of a mode."""
         sizes = [len(m) if p * p > mode else 0 for m, p in zip(self.means, self.pools, strict=True)]
         return sum(sizes[:at]) + torch.arange(sizes[at])
 
 
 class Whitening:
-    """Pooled maps to whitened rows."""
+    """A function from pooled maps to whitened rows."""
 
     def __init__(self, *, means: list[Tensor], scales: list[Tensor], matrices: list[Tensor]) -> None:
         self.means, self.scales, self.matrices = means, scales, matrices
 
     def to(self, device: Any) -> Whitening:
         """The same on another device."""
-        parts = ([t.to(device) for t in some] for some in (self.means, self.scales, self.matrices))
-        means, scales, matrices = parts
+        parts = (self.means, self.scales, self.matrices)
+        means, scales, matrices = ([tensor.to(device) for tensor in part] for part in parts)
         return Whitening(means=means, scales=scales, matrices=matrices)
 
     def __call__(self, maps: Sequence[Tensor]) -> Tensor:
-        found = [
-            (coefficients(m) - mean) / scale[:, None]
+        coefficients = [
+            (walsh_coefficients(m) - mean) / scale[:, None]
             for m, mean, scale in zip(maps, self.means, self.scales, strict=True)
         ]
-        modes = by_mode(found)
-        return torch.cat([m @ w for m, w in zip(modes, self.matrices, strict=True)], 1)
+        return torch.cat([m @ w for m, w in zip(by_mode(coefficients), self.matrices, strict=True)], 1)
 
 
-def coefficients(maps: Tensor) -> Tensor:
+def walsh_coefficients(maps: Tensor) -> Tensor:
     """Pooled maps (rows, channels, p, p) in Walsh functions: (rows, channels, p * p)."""
     return maps.flatten(2) @ walsh(maps.shape[-1]).T.to(maps.device, maps.dtype)
 
 
-def by_mode(found: Sequence[Tensor]) -> list[Tensor]:
+def by_mode(coefficients: Sequence[Tensor]) -> list[Tensor]:
     """Coefficients (rows, channels, modes) of several depths as one table (rows, channels of all) for each mode."""
-    most = max(c.shape[2] for c in found)
-    return [torch.cat([c[:, :, m] for c in found if c.shape[2] > m], 1) for m in range(most)]
+    most = max(c.shape[2] for c in coefficients)
+    return [torch.cat([c[:, :, m] for c in coefficients if c.shape[2] > m], 1) for m in range(most)]
 
 
 def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """The root of each channel's mean variance over its modes; a channel that never moves keeps its size."""
+    """The root of each channel's mean variance over its modes; 1 for a constant channel."""
     totals = [torch.zeros(channels, dtype=torch.float64) for channels, _ in shapes]
     for mode, block in enumerate(blocks):
         variance, at = block.diagonal().cpu(), 0
@@ -190,9 +189,9 @@ def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Ten
     """(block + ridge) to the power -`power`, with one ridge for all: a share of the mean eigenvalue."""
     total = sum(float(block.diagonal().sum()) for block in blocks)
     ridge = share * total / sum(len(block) for block in blocks)
-    made = []
+    matrices = []
     for block in blocks:
         values, vectors = torch.linalg.eigh(block.double())
-        strength = (values.clamp(min=0) + ridge).pow(-power)
-        made.append(((vectors * strength) @ vectors.T).float())
-    return made
+        scale = (values.clamp(min=0) + ridge).pow(-power)
+        matrices.append(((vectors * scale) @ vectors.T).float())
+    return matrices

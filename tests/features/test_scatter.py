@@ -20,9 +20,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways of computing the same."""
     if request.param == "fourier":
         monkeypatch.setattr(_scattering, "LARGEST", 0)
-    scatter._way.cache_clear()
+    scatter._layers.cache_clear()
     yield request.param
-    scatter._way.cache_clear()
+    scatter._layers.cache_clear()
 
 
 def distance(got: np.ndarray, wanted: np.ndarray) -> float:
@@ -72,9 +72,9 @@ def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch, J: int, L: int, size: 
     images = np.random.default_rng(size).random((3, 1, size, size), np.float32)
     one = Scatter(J=J, L=L)(images)
     monkeypatch.setattr(_scattering, "LARGEST", 0)
-    scatter._way.cache_clear()
+    scatter._layers.cache_clear()
     other = Scatter(J=J, L=L)(images)
-    scatter._way.cache_clear()
+    scatter._layers.cache_clear()
     assert distance(one, other) < 2e-6
 
 
@@ -104,9 +104,9 @@ def test_a_broken_row_breaks_only_itself(way: str) -> None:
 
 
 def test_the_images_at_work_do_not_grow_with_the_images() -> None:
-    bank = _scattering.Bank(J=2, L=8, height=28, width=28)
-    at_once = Scatter()._at_once(bank, "cpu")
-    large = Scatter()._at_once(_scattering.Bank(J=2, L=8, height=224, width=224), "cpu")
+    bank = _scattering.FilterBank(J=2, L=8, height=28, width=28)
+    at_once = Scatter()._microbatch(bank, "cpu")
+    large = Scatter()._microbatch(_scattering.FilterBank(J=2, L=8, height=224, width=224), "cpu")
     assert 8 <= at_once <= 256  # for any number of images: the features are all that grows
     assert large == 1
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 )
 def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
     monkeypatch.setattr(_scattering, "LARGEST", largest)
-    scatter._way.cache_clear()
+    scatter._layers.cache_clear()
     x = torch.rand(shape, generator=torch.Generator().manual_seed(2))
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # what a caller allows must not change features
@@ -26,7 +26,7 @@ def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
     finally:
         torch.set_float32_matmul_precision(before)
         wanted = Scatter(J=J, L=L)(x)
-        scatter._way.cache_clear()
+        scatter._layers.cache_clear()
     assert got.is_cuda
     assert got.shape == wanted.shape
     assert float((got.cpu() - wanted).norm()) <= 1e-5 * float(wanted.norm())
