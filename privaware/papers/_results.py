@@ -130,21 +130,35 @@ def rows(item: Item, cells: Sequence[Cell]) -> list[dict[str, Any]]:
             for name, value in values
         ]
         return known + [row for shown in tables for row in _table_rows(item, shown)]
-    groups: dict[tuple[Any, ...], list[float]] = {}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
     for cell in cells:
-        value = cell.result.get(item.measured)
-        if value is not None and math.isfinite(value):
-            groups.setdefault(tuple(cell.settings.get(name) for name in item.columns), []).append(value)
+        label = tuple(_word(cell.settings.get(name)) for name in item.columns)
+        groups.setdefault(label, []).append(cell.result if item.measured is None else cell.result.get(item.measured))
     out = []
     for label, values in groups.items():
-        middle, deviation = spread(values)
-        published = item.published.get(" ".join(map(str, label)))
+        middle, deviation = _summary(values)
+        published = item.published.get(" ".join(label))
         named = dict(zip(item.columns, label))
         out.append(
             {"item": item.id, **named, "published": published, "measured": middle, "spread": deviation}
             | {"repeats": len(values)}
         )
     return out
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _summary(values: Sequence[Any]) -> tuple[Any, float | None]:
+    """Mean and spread of repeats; a value that is a pair has its own, and one of several names has no spread."""
+    if isinstance(values[0], Mapping):
+        means = {name: value[0] if isinstance(value, list) else value for name, value in values[0].items()}
+        return {name: value for name, value in means.items() if isinstance(value, (int, float, dict))}, None
+    if isinstance(values[0], list):
+        return values[0][0], values[0][1]
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    return spread(finite) if finite else (None, None)
 
 
 def _table_rows(item: Item, shown: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -3,8 +3,9 @@ machine learning" (2022): simple models win under noise."""
 
 from __future__ import annotations
 
+from privaware.papers._bao_feature_items import FEATURES
 from privaware.papers._bao_items import STUDIES
 
 __all__ = ["ITEMS"]
 
-ITEMS = [*STUDIES]
+ITEMS = [*STUDIES, *FEATURES]

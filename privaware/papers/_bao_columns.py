@@ -1,8 +1,9 @@
-"""Breast Cancer and Adult as Bao et al. use them: tables of columns between 0 and 1, and models on subsets of them."""
+"""Breast Cancer and Adult as Bao et al. use them: columns between 0 and 1, and private models on subsets of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -11,12 +12,30 @@ from privaware.data import Data
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
+from privaware.selectors._merit import best_first
 from privaware.selectors._tables import release, uncertainties
+
+__all__ = [
+    "NUMBERS",
+    "Columns",
+    "accuracies",
+    "adult",
+    "breast",
+    "correct",
+    "exact_uncertainties",
+    "first_columns",
+    "greedy_order",
+    "published_models",
+    "scored",
+    "split",
+    "summary",
+    "with_constant",
+]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
-    """Columns between 0 and 1, the attribute that each belongs to, and class 1 against class 0."""
+class Columns:
+    """Training and test rows: columns between 0 and 1, the attribute that each belongs to, and classes 0 and 1."""
 
     names: tuple[str, ...]
     attribute: np.ndarray
@@ -27,7 +46,7 @@ class Table:
 
     @property
     def constant(self) -> float:
-        """Test accuracy of the training rows' more frequent class."""
+        """Test accuracy of the more frequent class of the training rows."""
         return float((self.y_test == (self.y.mean() > 0.5)).mean())
 
     def data(self) -> Data:
@@ -37,30 +56,31 @@ class Table:
         return Data(schema=schema, x=self.x, y=self.y.astype(np.int64))
 
     def norms(self, masks: np.ndarray) -> np.ndarray:
-        """Public bounds on the length of rows with a constant: at most 1 for each attribute."""
-        touched = np.zeros((len(masks), int(self.attribute.max()) + 1), dtype=bool)
+        """Public bounds on the norm of rows with a constant column: at most 1 for each attribute."""
+        used = np.zeros((len(masks), int(self.attribute.max()) + 1), dtype=bool)
         for at, attribute in enumerate(self.attribute):
-            touched[:, attribute] |= masks[:, at]
-        return np.asarray(np.sqrt(touched.sum(axis=1) + 1.0))
+            used[:, attribute] |= masks[:, at]
+        return np.asarray(np.sqrt(used.sum(axis=1) + 1.0))
 
 
-def breast() -> Table:
+@cache
+def breast() -> Columns:
     """43 columns: the categories that occur among all 286 rows, "?" among them."""
     loaded = datasets.load("breast_cancer")
-    whole = np.concatenate([loaded.train.x, loaded.test.x])
-    found = [
+    everything = np.concatenate([loaded.train.x, loaded.test.x])
+    present = [
         (at, code, f"{column.name}={word}")
         for at, column in enumerate(loaded.train.schema.used)
         for code, word in enumerate(column.categories)
-        if (whole[:, at] == code).any()
+        if (everything[:, at] == code).any()
     ]
     parts = [
-        np.column_stack([part.x[:, at] == code for at, code, _ in found]).astype(float)
+        np.column_stack([part.x[:, at] == code for at, code, _ in present]).astype(float)
         for part in (loaded.train, loaded.test)
     ]
-    return Table(
-        names=tuple(name for _, _, name in found),
-        attribute=np.array([at for at, _, _ in found]),
+    return Columns(
+        names=tuple(name for _, _, name in present),
+        attribute=np.array([at for at, _, _ in present]),
         x=parts[0],
         y=loaded.train.y,
         x_test=parts[1],
@@ -78,7 +98,8 @@ NUMBERS = {
 }
 
 
-def adult() -> Table:
+@cache
+def adult() -> Columns:
     """108 columns: 102 categories that occur in the training file, "?" among them, and six numbers.
 
     22,750 and 9,750 of the training file's rows by a fixed public order, numbers scaled by public bounds.
@@ -110,27 +131,34 @@ def adult() -> Table:
     x, y = np.column_stack(columns), (frame["income"] == ">50K").to_numpy(np.int64)
     at = order("adult", len(x))
     train, test = at[:22_750], at[22_750:32_500]
-    return Table(names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test], y_test=y[test])
+    return Columns(
+        names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test], y_test=y[test]
+    )
 
 
-def split(table: Table, seed: int) -> Table:
-    """The same rows cut elsewhere, into parts of the same sizes."""
+def split(table: Columns, seed: int) -> Columns:
+    """The same rows in another random split of the same sizes."""
     x, y = np.concatenate([table.x, table.x_test]), np.concatenate([table.y, table.y_test])
     at, many = np.random.default_rng(seed).permutation(len(y)), len(table.y)
     return replace(table, x=x[at[:many]], y=y[at[:many]], x_test=x[at[many:]], y_test=y[at[many:]])
 
 
-def shared(table: Table, bins: int = 2) -> np.ndarray:
+def exact_uncertainties(table: Columns, bins: int = 2) -> np.ndarray:
     """Exact symmetrical uncertainties, as the paper's selectors see them."""
     return uncertainties(release(table.data(), bins, 1e-9, Rng(seed=0)))
 
 
-def accuracies(table: Table, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) -> np.ndarray:
-    """Test accuracies of as many private models: the published analysis, one row replaced, ridge 1."""
-    weights = fit_many(
-        with_one(table.x),
+def greedy_order(table: Columns, bins: int = 2) -> list[int]:
+    """The columns in the order of CFS-Greedy, best first."""
+    return best_first(exact_uncertainties(table, bins))[0]
+
+
+def published_models(table: Columns, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) -> np.ndarray:
+    """Weights of as many private models: the published analysis, one row replaced, ridge 1."""
+    return fit_many(
+        with_constant(table.x),
         table.y,
-        masks=with_one(masks).astype(bool),
+        masks=with_constant(masks).astype(bool),
         epsilons=epsilons,
         rng=rng,
         norm=table.norms(masks),
@@ -138,20 +166,30 @@ def accuracies(table: Table, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) 
         relation="replace_one",
         analysis="chaudhuri",
     )
-    return scored(table, weights)
 
 
-def scored(table: Table, weights: np.ndarray) -> np.ndarray:
-    right = (with_one(table.x_test) @ weights.T > 0) == table.y_test[:, None]
-    return np.asarray(right.mean(axis=0))
+def accuracies(table: Columns, masks: np.ndarray, epsilons: np.ndarray, rng: Rng) -> np.ndarray:
+    """Test accuracies of as many private models."""
+    return scored(table, published_models(table, masks, epsilons, rng))
 
 
-def with_one(rows: np.ndarray) -> np.ndarray:
+def scored(table: Columns, weights: np.ndarray) -> np.ndarray:
+    """The test accuracy of each model."""
+    return correct(table, weights).mean(axis=0)
+
+
+def correct(table: Columns, weights: np.ndarray) -> np.ndarray:
+    """Whether each test row is classified correctly by each model: (rows, models)."""
+    return np.asarray((with_constant(table.x_test) @ weights.T > 0) == table.y_test[:, None])
+
+
+def with_constant(rows: np.ndarray) -> np.ndarray:
     return np.hstack([rows.astype(float), np.ones((len(rows), 1))])
 
 
-def prefix(order: list[int], size: int, width: int) -> np.ndarray:
-    return np.isin(np.arange(width), order[:size])
+def first_columns(order: list[int], size: int) -> np.ndarray:
+    """The mask of the `size` best columns."""
+    return np.isin(np.arange(len(order)), order[:size])
 
 
 def summary(values: np.ndarray) -> list[float]:

@@ -1,15 +1,15 @@
-"""Charts of `docs/results/features.md`, and where two lines cross."""
+"""Plots of accuracy against epsilon or columns, and where two curves cross (docs/results/features.md)."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from privaware.report import plot
+__all__ = ["Curves", "crossing", "interval", "last_win", "plot_by_columns", "plot_by_epsilon"]
 
-Lines = dict[str, dict[float, list[float]]]
+Curves = Mapping[str, Mapping[float, Sequence[float]]]
 """By name: epsilon (or size) to mean and spread."""
 
 
@@ -25,14 +25,14 @@ def crossing(gaps: dict[float, tuple[float, float]], level: float = 0.999) -> tu
     """
     at = np.log(np.array(sorted(gaps)))
     mean, error = np.array([gaps[epsilon] for epsilon in sorted(gaps)]).T
-    drawn = mean + error * np.random.default_rng(0).standard_normal((4000, len(mean)))
+    samples = mean + error * np.random.default_rng(0).standard_normal((4000, len(mean)))
     ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile([last_win(at, line) for line in drawn], ends, method="nearest")
+    low, high = np.quantile([last_win(at, line) for line in samples], ends, method="nearest")
     return last_win(at, mean), float(low), float(high)
 
 
 def last_win(at: np.ndarray, gap: np.ndarray) -> float:
-    """Where a gap falls to 0 for good; `at` are logs of epsilon, and so is the way between them."""
+    """The epsilon at which a gap falls to 0 for good; `at` are logarithms of epsilon, between which it is linear."""
     wins = np.flatnonzero(gap > 0)
     if not len(wins):
         return 0.0
@@ -43,13 +43,13 @@ def last_win(at: np.ndarray, gap: np.ndarray) -> float:
     return float(np.exp(at[last] + share * (at[last + 1] - at[last])))
 
 
-def told(found: tuple[float, float, float]) -> str:
+def interval(place: tuple[float, float, float]) -> str:
     """An interval in words."""
-    low, high = (f"{value:.3g}" for value in found[1:])
-    return f"beyond {low}" if np.isinf(found[2]) else f"{low} to {high}"
+    low, high = (f"{value:.3g}" for value in place[1:])
+    return f"beyond {low}" if np.isinf(place[2]) else f"{low} to {high}"
 
 
-def by_size(points: list[tuple[int, str, list[float]]], path: Path, constant: float) -> None:
+def plot_by_columns(points: Sequence[tuple[int, str, Sequence[float]]], constant: float) -> Any:
     """Accuracy against the number of columns, best first, one line an epsilon."""
     import altair as alt
 
@@ -76,10 +76,10 @@ def by_size(points: list[tuple[int, str, list[float]]], path: Path, constant: fl
     y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.05).encode(y=alt.Y("low:Q"), y2="high:Q")
     chart = band + base.mark_line(strokeWidth=2).encode(y=y) + _rule(constant)
-    plot(chart.properties(width=520, height=340), path)
+    return chart.properties(width=520, height=340)
 
 
-def by_epsilon(lines: Lines, path: Path, constant: float | None = None) -> None:
+def plot_by_epsilon(lines: Curves, constant: float) -> Any:
     """Accuracy against epsilon, one line a set of columns, with bands of one spread."""
     import altair as alt
 
@@ -101,10 +101,8 @@ def by_epsilon(lines: Lines, path: Path, constant: float | None = None) -> None:
     )
     y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
     band = base.mark_area(opacity=0.1).encode(y=alt.Y("low:Q"), y2="high:Q")
-    chart: Any = band + base.mark_line(strokeWidth=2, point=True).encode(y=y)
-    if constant is not None:
-        chart = chart + _rule(constant)
-    plot(chart.properties(width=520, height=300), path)
+    chart = band + base.mark_line(strokeWidth=2, point=True).encode(y=y) + _rule(constant)
+    return chart.properties(width=520, height=300)
 
 
 def _rule(constant: float) -> Any:
