@@ -45,7 +45,7 @@ DEEPEST = 60
 
 
 class PricedPlan(Protocol):
-    """What a card says of a plan: public facts and their price."""
+    """What a card says of a plan (`workflow/_plan.py`)."""
 
     @property
     def learner(self) -> str: ...
@@ -124,16 +124,12 @@ class Guarantee:
         return cls(
             epsilon=math.inf if epsilon is None else epsilon,
             delta=delta,
-            unit=_entry(value, "unit", str, where),
             cap=_entry(value, "cap", int, where) if "cap" in value else None,
-            relation=_entry(value, "relation", str, where),
-            sampler=_entry(value, "sampler", str, where),
-            method=_entry(value, "method", str, where),
             accountants={name: _number(accountants, name, "guarantee.accountants.") for name in accountants},
             certified=_entry(value, "certified", bool, where),
             seed=_entry(value, "seed", object, where),
-            sentence=_entry(value, "sentence", str, where),
             assumptions=_entries(value, "assumptions", str, where),
+            **{name: _entry(value, name, str, where) for name in ("unit", "relation", "sampler", "method", "sentence")},
         )
 
 
@@ -305,9 +301,7 @@ class ModelCard:
             raise WrongInput(f"expected format {FORMAT}, got {version!r:.80}; use a matching privaware")
         ledger = _entry(value, "ledger", dict)
         return cls(
-            version=_entry(value, "version", str),
-            created=_entry(value, "created", str),
-            learner=_entry(value, "learner", str),
+            **{name: _entry(value, name, str) for name in ("version", "created", "learner")},
             settings=_entry(value, "settings", dict),
             plan=_entries(value, "plan", str),
             guarantee=Guarantee.from_json(_entry(value, "guarantee", dict)),

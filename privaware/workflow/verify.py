@@ -19,9 +19,9 @@ from privaware.workflow.predict import load
 __all__ = ["Verdict", "verify"]
 
 SLACK = 1e-6
-"""Relative excess that rounding may make of the recomputed epsilon over the claim."""
+"""Relative rounding error by which the recomputed epsilon may exceed the stated one."""
 LOOSE = 0.01
-"""A claim that much above what its events cost was made for other events."""
+"""A stated epsilon that exceeds the recomputed one by this fraction belongs to other events."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def _changed_tensors(folder: Path, card: ModelCard) -> list[str]:
 
 
 def _contradictions(card: ModelCard) -> list[str]:
-    """Where the guarantee says something else than the schema it was made for, or than its own seed."""
+    """Where the guarantee contradicts the schema, or its own seed."""
     stated, declared = card.guarantee.json(), card.schema.json()
     problems = [
         f"the guarantee is for {name} {stated[name]!r:.80}, the schema for {declared[name]!r:.80}"

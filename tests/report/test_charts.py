@@ -60,9 +60,8 @@ def test_drawn_risk_curve_is_the_bound(epsilon: float) -> None:
     entries["guarantee"]["epsilon"] = epsilon
     points = drawn_corners(page(entries).rpartition("<svg")[2])
     across, up = zip(*points)
-    for alarm in np.linspace(0.01, 0.99, 99):
-        drawn = np.interp(alarm, across, up)
-        assert drawn == pytest.approx(report.power(epsilon, 1e-5, alarm), abs=0.003)
+    for fpr in np.linspace(0.01, 0.99, 99):
+        assert np.interp(fpr, across, up) == pytest.approx(report.power(epsilon, 1e-5, fpr), abs=0.003)
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])

@@ -30,10 +30,10 @@ def test_page_fetches_nothing_and_runs_no_script(plain: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "model"
-    made.mkdir()
-    (made / "model.json").write_text(json.dumps(card_entries()))
-    return made
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.json").write_text(json.dumps(card_entries()))
+    return model
 
 
 def test_write_replaces_the_report_of_the_folder(folder: Path) -> None:
