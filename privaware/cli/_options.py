@@ -15,8 +15,8 @@ from privaware.registry import settings
 Verb = TypeVar("Verb", bound=Callable[..., None])
 
 
-def _option(words: str, *names: str) -> object:
-    return typer.Option(*names, help=words)
+def _option(text: str, *names: str) -> object:
+    return typer.Option(*names, help=text)
 
 
 _DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."

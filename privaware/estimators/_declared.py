@@ -59,7 +59,7 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
 
 
 def schema_from_types(X: pd.DataFrame) -> Schema:
-    """Columns by the types of a DataFrame: numbers, truth values, words; values are never read."""
+    """Columns by the types of a DataFrame: numbers, truth values, text; values are never read."""
     return Schema(columns=tuple(_column(str(name), kind) for name, kind in X.dtypes.items()))
 
 
@@ -68,8 +68,8 @@ def _column(name: str, kind: Any) -> Column:
         return Column(name=name, low=0, high=1)
     if pd.api.types.is_numeric_dtype(kind):
         return Column(name=name)
-    words = isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) or kind.kind == "O"
-    if not words:
+    text = isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) or kind.kind == "O"
+    if not text:
         raise WrongInput(
             f"column {name!r}: expected numbers, truth values, text or categories, got {kind}; "
             "convert the column or leave it out"

@@ -1,4 +1,4 @@
-"""Labels as scikit-learn has them, and as a schema spells them."""
+"""Labels as scikit-learn has them, and their names in a schema."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ __all__ = ["declared_labels", "label_set", "spelling"]
 
 
 def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The labels that occur, sorted, and how the schema spells them."""
+    """The labels that occur, sorted, and their names in the schema."""
     classes = np.unique(y)
-    words = tuple(_spelt(label) for label in classes)
+    names = tuple(_spelled(label) for label in classes)
     if len(classes) < 2:
         raise WrongInput(
             "Classifier can't train when only one class is present; give rows of another class, "
             "or declare the classes in a schema"
         )
-    if len(set(words)) < len(words):
+    if len(set(names)) < len(names):
         raise WrongInput("expected labels that differ in more than the spaces around them; rename one")
-    return classes, words
+    return classes, names
 
 
-def declared_labels(words: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Declared classes as labels of the type of y, sorted as scikit-learn wants them."""
+def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Declared classes as labels of the type of y, sorted as scikit-learn wants them, and their names."""
     try:
         if kind.kind == "b":
-            labels = np.array([{"true": True, "false": False}[word.lower()] for word in words])
+            labels = np.array([{"true": True, "false": False}[name.lower()] for name in names])
         elif kind.kind in "iuf":
-            labels = np.array([float(word) for word in words]).astype(kind)
+            labels = np.array([float(name) for name in names]).astype(kind)
         else:
-            labels = np.array(words, dtype=object if kind.kind == "O" else str)
+            labels = np.array(names, dtype=object if kind.kind == "O" else str)
     except (KeyError, ValueError):
         raise WrongInput(
-            f"expected labels among the declared classes {', '.join(words[:6])}, got y of type {kind}; "
+            f"expected labels among the declared classes {', '.join(names[:6])}, got y of type {kind}; "
             "spell the labels as the schema does"
         ) from None
     order = np.argsort(labels)
-    return labels[order], tuple(words[at] for at in order)
+    return labels[order], tuple(names[at] for at in order)
 
 
-def spelling(y: np.ndarray, classes: np.ndarray, words: tuple[str, ...]) -> np.ndarray:
+def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
     """Each label as the schema spells it."""
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = classes[at] != y
@@ -51,12 +51,12 @@ def spelling(y: np.ndarray, classes: np.ndarray, words: tuple[str, ...]) -> np.n
         row = int(np.argmax(wrong))
         raise WrongInput(
             f"y, row {row + 1}: {str(y[row])!r:.60} is not among the declared classes "
-            f"{', '.join(words[:6])}; mend the row or declare the class"
+            f"{', '.join(names[:6])}; correct the row or declare the class"
         )
-    return np.array(words, dtype=object)[at]
+    return np.array(names, dtype=object)[at]
 
 
-def _spelt(label: Any) -> str:
+def _spelled(label: Any) -> str:
     """A label as a person writes it: 1.0 as "1"."""
     integer = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if integer else str(label).strip()

@@ -94,14 +94,14 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         checked, y = validate_data(self, X, y, **input_checks(schema))
         check_classification_targets(y)
         if self.schema is None:
-            classes, words = label_set(y)
-            schema = open_schema(self, schema, checked.shape, classes=words)
+            classes, names = label_set(y)
+            schema = open_schema(self, schema, checked.shape, classes=names)
         else:
             assert schema is not None
-            classes, words = declared_labels(schema.classes, y.dtype)
-            schema = replace(schema, classes=words)
+            classes, names = declared_labels(schema.classes, y.dtype)
+            schema = replace(schema, classes=names)
         frame = named_frame(X, checked, schema)
-        self._release(frame.assign(**{schema.target: spelling(y, classes, words)}), schema)
+        self._release(frame.assign(**{schema.target: spelling(y, classes, names)}), schema)
         self.classes_ = classes
         return self
 

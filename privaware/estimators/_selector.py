@@ -94,11 +94,11 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
             return declared, y.astype(float)
         check_classification_targets(y)
         if self.schema is None:
-            classes, words = label_set(y)
-            return open_schema(self, schema, checked.shape, classes=words), spelling(y, classes, words)
+            classes, names = label_set(y)
+            return open_schema(self, schema, checked.shape, classes=names), spelling(y, classes, names)
         assert schema is not None
-        classes, words = declared_labels(schema.classes, y.dtype)
-        return replace(schema, classes=words), spelling(y, classes, words)
+        classes, names = declared_labels(schema.classes, y.dtype)
+        return replace(schema, classes=names), spelling(y, classes, names)
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self, "support_")

@@ -49,23 +49,26 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
 
 class ChargedRun:
-    """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only."""
+    """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only.
 
-    model: Model | None = None
-    search: Mapping[str, Any] = {}
-    seconds: float = 0.0
-
-    def __init__(self, verb: str, source: Source, options: RunOptions, rng: Rng, resources: ExitStack) -> None:
-        self.verb, self.source, self.options, self.rng = verb, source, options, rng
-        self.internal: dict[str, float | None] = {"test_score": None}
-        self._resources = resources
-        self._rows: Data | None = None
-        self.test_rows: Data | None = None
+    `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores and `test_rows` are for
+    the owner's eyes. `search` is what the model card says of a search.
+    """
 
     plan: Plan
     ledger: Ledger
     entry: Entry
     name: str
+
+    def __init__(self, verb: str, source: Source, options: RunOptions, rng: Rng, resources: ExitStack) -> None:
+        self.verb, self.source, self.options, self.rng = verb, source, options, rng
+        self.model: Model | None = None
+        self.search: Mapping[str, Any] = {}
+        self.internal: dict[str, float | None] = {"test_score": None}
+        self.seconds = 0.0
+        self.test_rows: Data | None = None
+        self._rows: Data | None = None
+        self._resources = resources
 
     @property
     def schema(self) -> Schema:
@@ -88,15 +91,15 @@ class ChargedRun:
         return guarantee_sentence(self.plan, self.options.seed)
 
     def say(self, sentence: str) -> None:
-        """Tells the caller, who may not listen."""
+        """Reports to the caller, if there is a listener."""
         if self.options.say is not None:
             self.options.say(sentence)
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Puts the cost of `plan` on disk and says whether there is something to execute.
 
-        There is not in a dry run, which only says the plan, and where a run of the same command had ended but not
-        got its final name, which it gets now. Nothing is said or charged before the input is known to be good.
+        There is nothing to execute in a dry run, which only says the plan, and where the model of an ended run still
+        lacks its final name, which it gets now. Nothing is said or charged before the input is known to be good.
         """
         self.plan = plan
         if self.options.dry_run:
@@ -116,9 +119,11 @@ class ChargedRun:
         return True
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
-        """What the plan's mechanism releases, once for each charge; `mechanism` is the same one with a listener."""
+        """What the plan's mechanism releases, once for each charge; `mechanism` is an equal one with a listener."""
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
+        if mechanism is not None and mechanism != self.plan.mechanism:
+            raise RuntimeError("expected the mechanism that was charged, got another")
         rows, self._rows = self._rows, None
         began = time.perf_counter()
         released = (mechanism or self.plan.mechanism).run(rows, self.plan.noise, self.rng)

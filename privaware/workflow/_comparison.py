@@ -1,11 +1,10 @@
-"""Two contenders trained at several epsilons, several times each: one mechanism with one price."""
+"""Two contenders trained at several epsilons, several times each: one mechanism with one cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from privaware.data import Data
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
 from privaware.learners import PopulationLearner
 from privaware.mechanism import Mechanism
-from privaware.learners import PopulationLearner
 from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.noise import Rng
@@ -45,9 +43,9 @@ class Comparison:
 
     `noise` scales all noise multipliers, so 1 is as planned. With `held_out` 0 every row trains, nothing is scored
     here, and the models are released. Privacy: the trainings compose. Each row is assigned to one of the two parts
-    independently, so the dearer part counts; where one person may have rows in both, the two compose. Scores are
-    counts over the held-out rows, released with a count of those rows: one row moves each by at most 1, so their L2
-    sensitivity is the square root of their number, and the quotients are post-processing.
+    independently, so the part that costs more counts; where one person may have rows in both, the two compose. Scores
+    are counts over the held-out rows, released with a count of those rows: one row moves each by at most 1, so their
+    L2 sensitivity is the square root of their number, and the quotients are post-processing.
     """
 
     sides: tuple[Side, ...]

@@ -74,7 +74,7 @@ def comparison_plan(
 def _side(contender: Contender, schema: Schema, epsilons: Sequence[float], options: RunOptions) -> Side:
     plans = [
         training_plan(
-            contender.facts(schema),
+            contender.restricted(schema),
             epsilon=epsilon,
             delta=options.delta,
             learner=contender.learner,

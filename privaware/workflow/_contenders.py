@@ -1,4 +1,4 @@
-"""What is compared: a learner with its settings and columns, from a few words or from JSON."""
+"""What is compared: a learner with its settings and columns, from short text or from JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privaware.schema import Schema
 __all__ = ["Contender", "contender"]
 
 NETWORK = "dpsgd"
-"""The learner of a model that is given as an architecture."""
+"""The learner of a model described by its architecture only."""
 WAYS = (
     "expected a learner such as linear or linear:columns=age+town, a published model (models.named()), or JSON such as "
     '{"name": "fcn", "hidden": [16]} or {"learner": "linear", "columns": ["age"], "settings": {"steps": 50}}'
@@ -30,8 +30,8 @@ class Contender:
     settings: Mapping[str, Any]
     columns: tuple[str, ...] | None = None
 
-    def facts(self, schema: Schema) -> Schema:
-        """The schema with its own columns only."""
+    def restricted(self, schema: Schema) -> Schema:
+        """The schema with the columns of this contender only."""
         if self.columns is None:
             return schema
         known = [column.name for column in schema.used]
@@ -50,7 +50,7 @@ class Contender:
 
 
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
-    """The contender that `text` describes; `more` are settings for its learner beside its own.
+    """The contender that `text` describes; `more` are further settings for its learner.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
@@ -66,39 +66,38 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
             raise WrongInput(f"{WAYS}; got {text!r:.80}, which is no JSON: {problem!s:.80}") from None
     name, _, rest = text.partition(":")
     try:
-        own = registry.settings(filter(None, rest.split(",")))
+        described = registry.settings(filter(None, rest.split(",")))
     except ValueError as problem:
         raise WrongInput(f"{WAYS}; got {text!r:.80}, where {problem} is no NAME=VALUE") from None
-    columns = own.pop("columns", None)
+    columns = described.pop("columns", None)
     chosen = None if columns is None else tuple(str(columns).split("+"))
     learner, first = _known(name)
-    settings = {**first, **(more or {}), **own}
+    settings = {**first, **(more or {}), **described}
     return Contender(name=text, learner=learner, settings=settings, columns=chosen)
 
 
 def _known(name: str) -> tuple[str, dict[str, Any]]:
-    """The learner of this name, or the network of a published one made to fit the data."""
+    """The learner of this name, or that of a published network whose inputs and outputs fit the data."""
     published = models.named()
     if name in published:
-        described = published[name].description
-        ends = ("inputs", "outputs")  # those of the data at hand
-        fitted = {key: value for key, value in described.items() if key not in ends}
-        return NETWORK, {"architecture": fitted}
+        description = published[name].description
+        architecture = {key: value for key, value in description.items() if key not in ("inputs", "outputs")}
+        return NETWORK, {"architecture": architecture}
     if name not in registry.names("learners"):
         raise WrongInput(f"{WAYS}; got {name!r:.80}")
     return name, {}
 
 
-def _of_json(given: dict[str, Any], more: dict[str, Any]) -> Contender:
-    name = json.dumps(given)
-    if "learner" not in given:
-        settings = {**more, "architecture": given}
+def _of_json(described: dict[str, Any], more: dict[str, Any]) -> Contender:
+    name = json.dumps(described)
+    if "learner" not in described:
+        settings = {**more, "architecture": described}
         return Contender(name=name, learner=NETWORK, settings=settings)
-    columns, settings = given.get("columns"), given.get("settings", {})
-    named = columns is None or (isinstance(columns, list) and all(isinstance(word, str) for word in columns))
-    if set(given) - {"learner", "columns", "settings"} or not isinstance(settings, dict) or not named:
+    columns, settings = described.get("columns"), described.get("settings", {})
+    valid = columns is None or (isinstance(columns, list) and all(isinstance(word, str) for word in columns))
+    if set(described) - {"learner", "columns", "settings"} or not isinstance(settings, dict) or not valid:
         raise WrongInput(f"{WAYS}; got {name:.120}")
-    learner, first = _known(str(given["learner"]))
+    learner, first = _known(str(described["learner"]))
     return Contender(
         name=name,
         learner=learner,

@@ -38,13 +38,13 @@ class Crossing:
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
+        """The same as a sentence."""
         if self.estimate is None:
-            words = f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried"
+            sentence = f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried"
             if self.low == self.above:
-                return words
+                return sentence
             sure = f"up to {self.low:.4g}" if self.low else "at none of them"
-            return f"{words}; the repeats make sure of it {sure}"
+            return f"{sentence}; the repeats make sure of it {sure}"
         span = (
             f"between {self.low:.4g} and {self.high:.4g}"
             if self.high is not None
@@ -52,8 +52,8 @@ class Crossing:
         )
         span += f" at {self.confidence:.0%} confidence" if self.confidence else " by the epsilons tried"
         if self.never:
-            words = "0: the simple model never wins (the paper's definition would say infinity)"
-            return words if self.high == 0 else f"{words}; {span}"
+            sentence = "0: the simple model never wins (the paper's definition would say infinity)"
+            return sentence if self.high == 0 else f"{sentence}; {span}"
         return f"{self.estimate:.4g}, {span}"
 
     def json(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence
     which a paired t-test says that the simple model wins, `high` the smallest from which on it says, everywhere, that
     the complex one does; each fails with half of 1 - confidence.
 
-    >>> made = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
-    >>> round(made.estimate, 2)  # half-way in log epsilon
+    >>> result = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
+    >>> round(result.estimate, 2)  # half-way in log epsilon
     3.16
     """
     grid = np.asarray(epsilons, dtype=float)
@@ -87,7 +87,7 @@ def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence
     at, lower, upper = _bands(grid, gaps, confidence)
     return Crossing(
         low=_last_above(at, lower),
-        high=_lost_from(at, upper),
+        high=_below_from(at, upper),
         estimate=None if above else estimate,
         above=above,
         confidence=confidence,
@@ -133,12 +133,12 @@ def _last_above(at: np.ndarray, values: np.ndarray) -> float:
     return float(np.exp(at[last] + share * (at[last + 1] - at[last])))
 
 
-def _lost_from(at: np.ndarray, values: np.ndarray) -> float | None:
+def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
     """The epsilon from which on `values` are below zero; None where they are not at the end, 0 where always."""
-    open_ = np.flatnonzero(values >= 0)
-    if not len(open_):
+    not_below = np.flatnonzero(values >= 0)
+    if not len(not_below):
         return 0.0
-    last = open_[-1]
+    last = not_below[-1]
     if last + 1 == len(at):
         return None
     share = values[last] / (values[last] - values[last + 1])

@@ -101,8 +101,8 @@ def lines(
     band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=y, scale=alt.Scale(zero=False)), y2="high:Q")
     line = base.mark_line(strokeWidth=2.5).encode(y="y:Q", strokeDash=dash)
     dots = base.mark_point(size=30, filled=True, opacity=1).encode(y="y:Q")
-    made = (band + line + dots).properties(width=WIDTH, height=HEIGHT)
-    return _styled(made.properties(title=title) if title else made)
+    chart = (band + line + dots).properties(width=WIDTH, height=HEIGHT)
+    return _styled(chart.properties(title=title) if title else chart)
 
 
 def _styled(chart: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What every verb that reads private rows is told beside its own arguments: one value, checked once."""
+"""The options that every verb that reads private rows shares: one value, checked once."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class RunArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How one run is made: its rows and their schema, its ledger, its output, its seed.
+    """How one run is carried out: its rows and their schema, its ledger, its output, its seed.
 
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
     `confirm` is shown a drafted schema. `test` are rows to score on, `public` those of a learner that needs some.
-    `say` is told the plan and the progress, one sentence at a time.
+    `say` receives the plan and the progress, one sentence at a time.
     """
 
     target: str | None = None

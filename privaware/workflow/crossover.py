@@ -43,7 +43,7 @@ FILE = "crossover.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Crossover(Result):
-    """The crossover, both curves and the price of all of it."""
+    """The crossover, both curves and their total cost."""
 
     crossover: Crossing | None
     curves: dict[str, list[Point]]

@@ -210,7 +210,7 @@ def _observed(plan: Plan, search: Search, run: ChargedRun) -> Mechanism[Any]:
 
 
 def _expect_workers(run: ChargedRun, search: Search) -> None:
-    """A cluster that does not answer is found out before anything is charged."""
+    """A cluster that does not answer is noticed before anything is charged."""
     if not run.options.dry_run and search.workers.many < 1:
         raise WrongInput("expected a cluster with at least one processor, got none")
 
@@ -268,8 +268,8 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 def _workers(workers: int, ray: str | None) -> Workers:
     most = max(MOST_WORKERS, os.cpu_count() or 1)
-    whole = isinstance(workers, int) and not isinstance(workers, bool)
-    if not whole or not 1 <= workers <= most:
+    integer = isinstance(workers, int) and not isinstance(workers, bool)
+    if not integer or not 1 <= workers <= most:
         raise WrongInput(f"expected --workers as a whole number from 1 to {most}, got {workers!r:.80}")
     if ray is not None:
         return Ray(ray)

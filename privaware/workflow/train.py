@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware import accounting
-from privaware.descent import Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
+from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.noise import Rng
@@ -42,8 +42,8 @@ def train(
 
     Each of `steps` takes every row with probability `rate`, scales its gradient to at most `norm`, adds Gaussian noise,
     divides by rate x rows and moves by `lr`. `loss(outputs, targets)` gives one value a row. `rows` is the public
-    number of rows; without it the number given counts as public. `more` goes to `Descent`: `update`, `clip`,
-    `average`, `copies`, `physical` and the like.
+    number of rows; without it the number of `targets` counts as public. `more` goes to `Descent`: `update`, `clip`,
+    `average`, `copies`, `microbatch` and the like.
 
     Privacy: (epsilon, delta) for adding or removing one row. A ledger, if given, is charged before a row is used.
 
@@ -63,11 +63,12 @@ def train(
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
     noise = accounting.calibrate(descent.cost, epsilon, delta)
-    run = None if checkpoint is None else _key(checkpoint)
+    run = None if checkpoint is None else _run_name(checkpoint)
     if ledger is not None:
-        _same_promise(ledger)
+        _expect_row_ledger(ledger)
         what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
         ledger.spend(descent.cost(noise), what=what, seed=seed, run=run)
+    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     trained = descent.run(
         module,
         inputs,
@@ -76,21 +77,20 @@ def train(
         rows=count,
         rng=Rng(seed),
         device=device,
-        progress=progress,
-        checkpoint=checkpoint,
+        callbacks=Callbacks(checkpoint=saved, progress=progress),
     )
     if ledger is not None and run is not None:
         ledger.finish(run)
     return trained
 
 
-def _key(checkpoint: Checkpoint | str) -> str:
+def _run_name(checkpoint: Checkpoint | str) -> str:
     """The name of a run in the ledger, so that one resumed from its checkpoint is not charged again."""
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
     return f"train {Path(path).resolve()}"
 
 
-def _same_promise(ledger: Ledger) -> None:
+def _expect_row_ledger(ledger: Ledger) -> None:
     if (ledger.unit, ledger.relation) != ("row", "add_remove"):
         raise WrongInput(
             f"expected a ledger for adding or removing one row, got one for {ledger.unit}, {ledger.relation}; "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from privaware.cli import main
-from tests.cli.people import TOML, Done, Run, write_people
+from tests.cli.people import TOML, CallResult, Run, write_people
 
 
 @pytest.fixture
@@ -15,10 +15,10 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """Calls the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*words: object) -> Done:
+    def call(*words: object) -> CallResult:
         capsys.readouterr()
         code = main([str(word) for word in words])
-        return Done(code, *capsys.readouterr())
+        return CallResult(code, *capsys.readouterr())
 
     return call
 
@@ -28,3 +28,10 @@ def people(tmp_path: Path) -> Path:
     """A CSV file of 300 people, and `people.toml` beside it."""
     (tmp_path / "people.toml").write_text(TOML)
     return write_people(tmp_path / "people.csv")
+
+
+@pytest.fixture
+def model(run: Run, people: Path) -> Path:
+    """A model of `people.csv`, charged to `people.csv.ledger`."""
+    assert run("fit", people, "--schema", "people.toml", "--out", "m").code == 0
+    return Path("m")

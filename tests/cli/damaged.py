@@ -144,19 +144,19 @@ NEEDED = (
 
 def edited(draw: Draw) -> Damage:
     """One entry of `model.json` becomes something else."""
-    way = _pick(draw, NEEDED)
+    keys = _pick(draw, NEEDED)
     value = _pick(draw, ODD)
 
     def spoil(folder: Path) -> None:
         path = folder / "m" / "model.json"
         facts = inner = json.loads(path.read_text())
-        for step in way[:-1]:
+        for step in keys[:-1]:
             inner = inner[step]
-        inner[way[-1]] = value
+        inner[keys[-1]] = value
         path.write_text(json.dumps(facts))
 
     words = (*VERIFY, "--ledger", "book.ledger")
-    kind = f"edited: {'.'.join(map(str, way))} = {value!r:.20}"
+    kind = f"edited: {'.'.join(map(str, keys))} = {value!r:.20}"
     return Damage(kind=kind, spoil=spoil, words=words, codes=(2, 4))
 
 
@@ -198,7 +198,7 @@ def ledger_bytes(draw: Draw) -> Damage:
     def spoil(folder: Path) -> None:
         path = folder / "book.ledger"
         content = path.read_bytes()
-        made = {
+        damaged = {
             "cut": content[: int(share * (len(content) - 1))],
             "head": garbage + content[100:],
             "random": garbage * 50,
@@ -209,7 +209,7 @@ def ledger_bytes(draw: Draw) -> Damage:
             path.unlink()
             path.mkdir()
         else:
-            path.write_bytes(made[kind])
+            path.write_bytes(damaged[kind])
 
     return _ledger_case(draw, kind, spoil)
 

@@ -39,7 +39,7 @@ categories = ["n", "e", "s"]
 
 
 @dataclass(frozen=True)
-class Done:
+class CallResult:
     """What a call left: its exit code and both streams."""
 
     code: int
@@ -53,7 +53,7 @@ class Done:
         return json.loads(self.out)
 
 
-Run = Callable[..., Done]
+Run = Callable[..., CallResult]
 
 
 def write_people(path: Path, rows: int = 300, seed: int = 0, target: str = "y") -> Path:

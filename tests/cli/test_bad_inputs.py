@@ -30,13 +30,13 @@ def refused(run: Run, case: Case, folder: Path) -> str:
     data = case.write(folder)
     (folder / "m").mkdir()  # stands for anything that must not be touched
     (folder / "m" / "thesis.txt").write_text("years of work")
-    book = folder / "book.ledger"
+    ledger = folder / "book.ledger"
     before = contents(folder)
-    done = run("fit", data, *case.arguments(folder), "--ledger", book, "--out", folder / "n")
+    result = run("fit", data, *case.arguments(folder), "--ledger", ledger, "--out", folder / "n")
     after = contents(folder)
-    spent = [e for e in Ledger.open(book).entries() if e.kind == "spend"] if book.exists() else []
+    spent = [e for e in Ledger.open(ledger).entries() if e.kind == "spend"] if ledger.exists() else []
     after.pop("book.ledger", None)
-    return _wrong(done.code, (2,), done.err, done.out) or (
+    return _wrong(result.code, (2,), result.err, result.out) or (
         "a file was touched" if after != before else "budget was spent" if spent else ""
     )
 
@@ -60,8 +60,8 @@ def unheard(run: Run, damage: Damage, good: Path, folder: Path) -> str:
         str(folder / w) if w in ("m", "n", "people.csv", "people.toml", "book.ledger", "p.csv", "page.html") else w
         for w in damage.words
     ]
-    done = run(*words)
-    wrong = _wrong(done.code, damage.codes, done.err, done.out)
+    result = run(*words)
+    wrong = _wrong(result.code, damage.codes, result.err, result.out)
     return wrong or ("a file was touched" if contents(folder) != before else "")
 
 
@@ -90,7 +90,7 @@ def all_heard(run: Run, good: Path, where: Path, seed: int, count: int) -> Count
 
 
 def _guarded(check) -> str:  # type: ignore[no-untyped-def]
-    """A traceback is a failure like any other, told with the case that made it."""
+    """A traceback is a failure like any other, reported with the case that caused it."""
     try:
         return check()
     except (Exception, PrivawareError) as problem:
@@ -106,7 +106,7 @@ def test_bad_data_and_schemas_are_refused(run: Run, tmp_path: Path) -> None:
     assert len(all_refused(run, tmp_path, seed=1, count=160)) == 8
 
 
-def test_damaged_models_and_ledgers_are_found_out(run: Run, good: Path, elsewhere: Path) -> None:
+def test_damaged_models_and_ledgers_are_detected(run: Run, good: Path, elsewhere: Path) -> None:
     assert len(all_heard(run, good, elsewhere, seed=1, count=140)) >= 6
 
 
@@ -118,7 +118,7 @@ def test_twelve_hundred_bad_data_and_schemas_are_refused(run: Run, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 10))
-def test_eight_hundred_damaged_models_and_ledgers_are_found_out(
+def test_eight_hundred_damaged_models_and_ledgers_are_detected(
     run: Run, good: Path, elsewhere: Path, seed: int
 ) -> None:
     assert all_heard(run, good, elsewhere, seed, count=100).total() == 100

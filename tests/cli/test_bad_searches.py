@@ -10,10 +10,11 @@ import pytest
 
 from privaware.errors import PrivawareError
 from privaware.ledger import Ledger
-from tests.cli.hostile_searches import Wrong, describe, wrong
 from tests.cli.people import SPACE, TOML, Run, contents, write_people
+from tests.cli.wrong_calls import describe, wrong_calls
+from tests.cli.wrong_spaces import Wrong
 
-CASES = list(wrong())
+CASES = list(wrong_calls())
 
 
 def refused(run: Run, case: Wrong, folder: Path) -> str:
@@ -25,16 +26,16 @@ def refused(run: Run, case: Wrong, folder: Path) -> str:
     case.fill(folder)
     before = seen(folder)
     try:
-        done = run(*case.call)
+        result = run(*case.call)
     except (Exception, PrivawareError) as problem:
         return f"traceback {type(problem).__name__}: {problem!s:.300}"
-    if done.code not in case.codes:
-        return f"exit {done.code}: {done.err or done.out!s:.300}"
-    if len(done.err.splitlines()) != 1 or not done.err.startswith("privaware: ") or done.out:
-        return f"not one sentence: {done.err!r:.300} {done.out!r:.100}"
-    if len(done.err) > 600:
-        return f"too much was said: {done.err!r:.700}"
-    return "" if seen(folder) == before else f"files were touched, and said was {done.err!r:.200}"
+    if result.code not in case.codes:
+        return f"exit {result.code}: {result.err or result.out!s:.300}"
+    if len(result.err.splitlines()) != 1 or not result.err.startswith("privaware: ") or result.out:
+        return f"not one sentence: {result.err!r:.300} {result.out!r:.100}"
+    if len(result.err) > 600:
+        return f"too much was said: {result.err!r:.700}"
+    return "" if seen(folder) == before else f"files were touched, and said was {result.err!r:.200}"
 
 
 def seen(folder: Path) -> tuple[object, ...]:
@@ -56,13 +57,13 @@ def not_refused(run: Run, tmp_path: Path, cases: list[Wrong]) -> list[str]:
     return bad
 
 
-def test_a_tenth_of_the_wrong_calls(run: Run, tmp_path: Path) -> None:
+def test_first_tenth_of_wrong_calls_is_refused(run: Run, tmp_path: Path) -> None:
     assert not_refused(run, tmp_path, CASES[::10]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tenth", range(1, 10))
-def test_the_other_wrong_calls(run: Run, tmp_path: Path, tenth: int) -> None:
+def test_other_wrong_calls_are_refused(run: Run, tmp_path: Path, tenth: int) -> None:
     assert not_refused(run, tmp_path, CASES[tenth::10]) == []
 
 

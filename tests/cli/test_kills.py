@@ -25,26 +25,26 @@ from tests.cli.people import TOML, watched, write_people
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    with Forks() as made:
-        yield made
+    with Forks() as processes:
+        yield processes
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that other users can enter, which pytest's own is not."""
-    made = Path(tempfile.mkdtemp(prefix="fit "))
-    made.chmod(0o777)
-    write_people(made / "people.csv", rows=300)
-    (made / "people.toml").write_text(TOML)
-    yield made
-    made.chmod(0o777)
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="fit "))
+    path.chmod(0o777)
+    write_people(path / "people.csv", rows=300)
+    (path / "people.toml").write_text(TOML)
+    yield path
+    path.chmod(0o777)
+    shutil.rmtree(path)
 
 
 def command(data: str = "people.csv", *, learner: str = "majority", out: str = "m", **more: Any) -> list[str]:
     extra = [str(word) for name, value in more.items() for word in (f"--{name}", value)]
-    own = [] if data == "wisconsin" else ["--schema", "people.toml"]
-    return ["fit", data, *own, "--learner", learner, "--out", out, "--json", *extra]
+    schema = [] if data == "wisconsin" else ["--schema", "people.toml"]
+    return ["fit", data, *schema, "--learner", learner, "--out", out, "--json", *extra]
 
 
 def charges(path: Path) -> list[Any]:
@@ -54,12 +54,12 @@ def charges(path: Path) -> list[Any]:
 # Killed
 
 
-def killed_then_resumed(forks: Forks, folder: Path, words: list[str], book: str, kill: float) -> tuple[str, float]:
+def killed_then_resumed(forks: Forks, folder: Path, words: list[str], ledger: str, kill: float) -> tuple[str, float]:
     """Kills a run, looks at what it left, runs it again; says how far it had come and how long the second took."""
     run = {"words": words, "cwd": str(folder)}
     dead = forks.run([run | {"kill": kill}])[0]
     assert dead["code"] in (-signal.SIGKILL, 0), dead["err"]
-    path, model = folder / book, folder / "m"
+    path, model = folder / ledger, folder / "m"
     begun = path.exists()
     charged = len(charges(path)) if begun else 0
     published = (model / "model.json").exists()
@@ -69,11 +69,11 @@ def killed_then_resumed(forks: Forks, folder: Path, words: list[str], book: str,
         assert verify(model, ledger=path).valid
     again = forks.run([run])[0]
     assert again["code"] == (2 if published else 0), again["err"]
-    told = verify(model, ledger=path)
-    assert told.valid, told.problems
+    verdict = verify(model, ledger=path)
+    assert verdict.valid, verdict.problems
     ledger = Ledger.open(path)
     assert len(charges(path)) == 1
-    assert ledger.spent() >= told.epsilon["pld"] * (1 - 1e-9)
+    assert ledger.spent() >= verdict.epsilon["pld"] * (1 - 1e-9)
     assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
     left = {item.name for item in model.iterdir()} - {"run.ledger"}
     assert left == {"model.json", "model.safetensors", "report.html"}
@@ -99,26 +99,26 @@ def many_kills(forks: Forks, folder: Path, kills: int, rng: random.Random) -> Co
     The moment is drawn from the whole length of a run, which follows the load of the machine; a kill
     that comes too late is checked like the others but not counted.
     """
-    ways = [
+    commands = [
         (command(), "people.csv.ledger"),
         (command(learner="linear", ledger="own.ledger"), "own.ledger"),
         (command("wisconsin"), "m/run.ledger"),
     ]
     seen: Counter[str] = Counter()
-    length = dict.fromkeys((book for _, book in ways), 1.0)
+    length = dict.fromkeys((ledger for _, ledger in commands), 1.0)
     for at in itertools.count():
-        words, book = ways[at % len(ways)]
+        words, ledger = commands[at % len(commands)]
         here = folder / f"{at}"
         here.mkdir()
         for name in ("people.csv", "people.toml"):
             shutil.copy(folder / name, here)
-        kill = rng.uniform(0, length[book])
-        stage, seconds = killed_then_resumed(forks, here, words, book, kill)
+        kill = rng.uniform(0, length[ledger])
+        stage, seconds = killed_then_resumed(forks, here, words, ledger, kill)
         shutil.rmtree(here)
         if stage in ("nothing", "a ledger", "charged"):  # then the second was a whole run
-            length[book] = (length[book] + seconds) / 2
+            length[ledger] = (length[ledger] + seconds) / 2
         elif stage == "too late":
-            length[book] *= 0.9
+            length[ledger] *= 0.9
         seen[stage] += 1
         if sum(seen.values()) - seen["too late"] == kills:
             return seen
@@ -161,9 +161,9 @@ def test_eight_fits_at_one_ledger_never_overspend(forks: Forks, folder: Path) ->
     assert ledger.spent() <= 3.0
     assert Ledger.verify(folder / "book.ledger") == []
     for at, end in enumerate(ends):
-        made = (folder / f"m{at}").exists()
-        assert made == (end["code"] == 0)
-        assert not made or verify(folder / f"m{at}", ledger=folder / "book.ledger").valid
+        released = (folder / f"m{at}").exists()
+        assert released == (end["code"] == 0)
+        assert not released or verify(folder / f"m{at}", ledger=folder / "book.ledger").valid
 
 
 def test_p13_eight_equal_commands_release_one_model_for_one_charge(forks: Forks, folder: Path) -> None:
@@ -193,15 +193,15 @@ def test_a_read_only_ledger_stops_before_a_row_is_read(forks: Forks, folder: Pat
         pytest.skip("needs the right to become another user")
     place = folder / "books"
     place.mkdir()
-    book = Ledger.create(place / "book.ledger", limit=3.0, delta=1e-5).path
-    before = book.read_bytes()
-    book.chmod(0o444 if locked == "file" else 0o666)
+    ledger = Ledger.create(place / "book.ledger", limit=3.0, delta=1e-5).path
+    before = ledger.read_bytes()
+    ledger.chmod(0o444 if locked == "file" else 0o666)
     place.chmod(0o555 if locked == "folder" else 0o777)
     words = command("pipe.csv", ledger="books/book.ledger")
-    said = stopped_before_a_row(forks, folder, words, uid=65534)
-    assert "make the file and its folder writable" in said
-    assert book.read_bytes() == before
-    assert stat.S_IMODE(book.stat().st_mode) == (0o444 if locked == "file" else 0o666)
+    sentence = stopped_before_a_row(forks, folder, words, uid=65534)
+    assert "make the file and its folder writable" in sentence
+    assert ledger.read_bytes() == before
+    assert stat.S_IMODE(ledger.stat().st_mode) == (0o444 if locked == "file" else 0o666)
 
 
 @pytest.mark.parametrize("there", ["ledger", "no ledger"])
@@ -227,8 +227,8 @@ def test_a_full_disk_stops_before_a_row_is_read(forks: Forks, folder: Path, ther
                         filler.write(b"x" * size)
                 except OSError:
                     continue
-        said = stopped_before_a_row(forks, folder, command("pipe.csv", ledger="small/book.ledger"))
-        assert "disk is full" in said
+        sentence = stopped_before_a_row(forks, folder, command("pipe.csv", ledger="small/book.ledger"))
+        assert "disk is full" in sentence
         if there == "ledger":
             assert len(Ledger.open(small / "book.ledger").entries()) == 1
         else:

@@ -27,20 +27,20 @@ def test_a_verb_that_trains_uses_the_gpu(run: Run, people: Path, tmp_path: Path,
     verb, *words = CALLS[name]
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    given = ("--schema", "people.toml", "--device", "cuda", "--out", "made", "--json")
-    made = run(verb, people, *words, *given)
-    assert made.code == 0, made.err
-    assert made.json["certified"]
+    shared = ("--schema", "people.toml", "--device", "cuda", "--out", "model", "--json")
+    result = run(verb, people, *words, *shared)
+    assert result.code == 0, result.err
+    assert result.json["certified"]
     assert torch.cuda.max_memory_allocated() > before
-    assert run("verify", "made", "--ledger", f"{people}.ledger", "--json").json["valid"]
-    assert run("predict", "made", people, "--out", "p.csv", "--json").json["rows"] == 300
+    assert run("verify", "model", "--ledger", f"{people}.ledger", "--json").json["valid"]
+    assert run("predict", "model", people, "--out", "p.csv", "--json").json["rows"] == 300
 
 
 def test_a_crossover_uses_the_gpu(run: Run, people: Path) -> None:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     words = ("--simple", "majority", "--complex", "dpsgd:steps=5", "--epsilons", "0.3,1")
-    given = ("--repeats", 2, "--schema", "people.toml", "--device", "cuda", "--out", "made")
-    made = run("crossover", people, *words, *given, "--json")
-    assert made.code == 0, made.err
+    shared = ("--repeats", 2, "--schema", "people.toml", "--device", "cuda", "--out", "model")
+    result = run("crossover", people, *words, *shared, "--json")
+    assert result.code == 0, result.err
     assert torch.cuda.max_memory_allocated() > before

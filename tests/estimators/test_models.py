@@ -29,7 +29,7 @@ DELTA = 1e-5
 @parametrize_with_checks(
     [PrivateClassifier(), PrivateRegressor()], expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS
 )
-def test_scikit_learn_finds_no_fault(estimator, check):
+def test_passes_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
@@ -53,7 +53,7 @@ def charged(ledger: Ledger) -> list[object]:
 # What it costs, and what it says about it.
 
 
-def test_bounds_are_paid_for_without_a_schema_and_free_with_one(tmp_path):
+def test_bounds_are_charged_without_a_schema_only(tmp_path):
     X, y = measurements()
     open_book = Ledger.create(tmp_path / "open.ledger", limit=1.0, delta=DELTA)
     known_book = Ledger.create(tmp_path / "known.ledger", limit=1.0, delta=DELTA)
@@ -66,28 +66,28 @@ def test_bounds_are_paid_for_without_a_schema_and_free_with_one(tmp_path):
     assert free.model_.schema.columns == square().columns
 
 
-def test_what_the_caller_declares_by_calling_is_named_among_the_assumptions():
+def test_facts_taken_from_x_and_y_are_listed_as_assumptions():
     X, y = measurements()
-    said = " ".join(PrivateClassifier().fit(X, y).assumptions_)
-    assert "labels that occur in y" in said
-    assert "number of rows" in said
-    assert "number of columns, their names and types" in said
+    assumptions = " ".join(PrivateClassifier().fit(X, y).assumptions_)
+    assert "labels that occur in y" in assumptions
+    assert "number of rows" in assumptions
+    assert "number of columns, their names and types" in assumptions
     declared = " ".join(PrivateClassifier(schema=square()).fit(X, y).assumptions_)
     assert "labels that occur" not in declared
 
 
 def test_a_seed_is_recorded_and_marks_the_model_as_not_for_release(tmp_path):
     X, y = measurements()
-    book = Ledger.create(tmp_path / "book.ledger", limit=9.0, delta=DELTA)
-    seeded = PrivateClassifier(random_state=7, ledger=book).fit(X, y)
-    again = PrivateClassifier(random_state=7, ledger=book).fit(X, y)
-    drawn = PrivateClassifier(random_state=np.random.RandomState(7), ledger=book).fit(X, y)
-    free = PrivateClassifier(ledger=book).fit(X, y)
-    seeds = [entry.seed for entry in book.entries() if entry.event is not None]
+    ledger = Ledger.create(tmp_path / "book.ledger", limit=9.0, delta=DELTA)
+    seeded = PrivateClassifier(random_state=7, ledger=ledger).fit(X, y)
+    again = PrivateClassifier(random_state=7, ledger=ledger).fit(X, y)
+    from_state = PrivateClassifier(random_state=np.random.RandomState(7), ledger=ledger).fit(X, y)
+    free = PrivateClassifier(ledger=ledger).fit(X, y)
+    seeds = [entry.seed for entry in ledger.entries() if entry.event is not None]
     assert seeds[:2] == [7, 7]
     assert seeds[2] not in (None, 7)
     assert seeds[3] is None
-    assert [m.certified_ for m in (seeded, drawn, free)] == [False, False, True]
+    assert [m.certified_ for m in (seeded, from_state, free)] == [False, False, True]
     assert "NOT FOR RELEASE" in seeded.guarantee_
     assert "NOT FOR RELEASE" not in free.guarantee_
     assert np.array_equal(seeded.predict_proba(X), again.predict_proba(X))
@@ -109,8 +109,8 @@ def test_one_ledger_adds_up_the_folds_and_stops_at_its_limit(tmp_path):
 
 def test_a_refused_call_costs_nothing(tmp_path):
     X, y = measurements()
-    book = Ledger.create(tmp_path / "book.ledger", limit=1.0, delta=DELTA)
-    declared = PrivateClassifier(schema=square(classes=("no", "yes")), ledger=book)
+    ledger = Ledger.create(tmp_path / "book.ledger", limit=1.0, delta=DELTA)
+    declared = PrivateClassifier(schema=square(classes=("no", "yes")), ledger=ledger)
     with pytest.raises(WrongInput, match="'perhaps' is not among the declared classes no, yes"):
         declared.fit(X, np.where(y, "yes", "perhaps"))
     with pytest.raises(WrongInput, match="spell the labels as the schema does"):
@@ -118,10 +118,10 @@ def test_a_refused_call_costs_nothing(tmp_path):
     with pytest.raises(WrongInput, match="the 2 columns of the schema, got 3"):
         declared.fit(np.hstack([X, X[:, :1]]), np.where(y, "yes", "no"))
     with pytest.raises(ValueError, match="contains NaN"):
-        PrivateClassifier(ledger=book).fit(np.where(X > 0.9, np.nan, X), y)
+        PrivateClassifier(ledger=ledger).fit(np.where(X > 0.9, np.nan, X), y)
     with pytest.raises(ValueError, match="Seed must be"):
-        PrivateClassifier(ledger=book, random_state=-1).fit(X, y)
-    assert charged(book) == []
+        PrivateClassifier(ledger=ledger, random_state=-1).fit(X, y)
+    assert charged(ledger) == []
 
 
 def test_a_delta_that_would_allow_publishing_a_row_is_refused():
@@ -148,12 +148,12 @@ def people(rows: int = 600) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, np.where(town == "Ulm", "yes", "no")
 
 
-def test_words_of_a_frame_become_categories_that_are_paid_for(tmp_path):
+def test_text_columns_become_categories_with_a_charge(tmp_path):
     frame, y = people()
-    book = Ledger.create(tmp_path / "book.ledger", limit=6.0, delta=DELTA)
-    model = PrivateClassifier(epsilon=6.0, ledger=book, random_state=0).fit(frame, y)
+    ledger = Ledger.create(tmp_path / "book.ledger", limit=6.0, delta=DELTA)
+    model = PrivateClassifier(epsilon=6.0, ledger=ledger, random_state=0).fit(frame, y)
     assert list(model.feature_names_in_) == ["age", "town", "job", "member"]
-    assert Approximate in charged(book)
+    assert Approximate in charged(ledger)
     columns = {column.name: column for column in model.model_.schema.columns}
     assert columns["town"].categories == ("Bonn", "Trier", "Ulm")
     assert columns["job"].categories == ("cook", "smith")
@@ -204,16 +204,16 @@ def test_a_pipeline_and_its_clone_give_the_same_model():
 
 
 @pytest.mark.parametrize("make", [PrivateClassifier, PrivateRegressor])
-def test_what_cannot_be_read_is_refused_in_words(make):
+def test_unsupported_input_is_refused_with_a_sentence(make):
     X, y = measurements()
     y = y.astype(int)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
+    with pytest.raises(TypeError, match="Sparse data was targets"):
         make().fit(csr_array(X), y)
     with pytest.raises(WrongInput, match="'when': expected numbers, truth values, text"):
         make().fit(pd.DataFrame({"when": pd.date_range("2020-01-01", periods=400)}), y)
     facts = {"classes": ("0", "1")}, {"low": 0, "high": 1}
-    own, other = facts if make is PrivateClassifier else facts[::-1]
-    images = make(schema=Schema(form="image", shape=(1, 2, 2), **own))
+    matching, other = facts if make is PrivateClassifier else facts[::-1]
+    images = make(schema=Schema(form="image", shape=(1, 2, 2), **matching))
     with pytest.raises(WrongInput, match=r"use privaware\.fit"):
         images.fit(X, y)
     mistaken = make(schema=Schema(columns=square().columns, **other))
@@ -235,11 +235,11 @@ def test_what_cannot_be_read_is_refused_in_words(make):
 )
 def test_labels_are_spelt_in_the_schema_and_come_back_as_they_were(labels, words):
     X, y = measurements()
-    given = np.array(labels)[y.astype(int)]
-    model = PrivateClassifier(epsilon=4.0, random_state=0).fit(X, given)
+    targets = np.array(labels)[y.astype(int)]
+    model = PrivateClassifier(epsilon=4.0, random_state=0).fit(X, targets)
     assert model.model_.schema.classes == words
-    assert model.predict(X).dtype == given.dtype
-    assert model.score(X, given) > 0.8
+    assert model.predict(X).dtype == targets.dtype
+    assert model.score(X, targets) > 0.8
 
 
 def test_declared_classes_need_not_occur_and_are_sorted_for_scikit_learn():
@@ -277,8 +277,8 @@ def test_a_regression_stays_within_the_range_that_was_released_or_declared():
     free = PrivateRegressor(schema=facts, random_state=0).fit(X, y)
     assert (free.model_.schema.low, free.model_.schema.high) == (-20, 20)
     for model in (paid, free):
-        made = model.predict(100 * X)
-        assert model.model_.schema.low <= made.min() < made.max() <= model.model_.schema.high
+        result = model.predict(100 * X)
+        assert model.model_.schema.low <= result.min() < result.max() <= model.model_.schema.high
 
 
 # What leaves. A mechanism whose release is everything a fitted estimator carries.
@@ -330,7 +330,7 @@ def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monk
 
 
 @pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])
-def test_a_planted_column_mean_is_seen(monkeypatch, bounded):
+def test_leaked_column_mean_is_detected(monkeypatch, bounded):
     data = rows_for(two_columns(bounded=True), 60)
     mechanism = Fitted(WithMeans(schema=two_columns(bounded=bounded), learner="linear"), monkeypatch)
     with pytest.raises(BrokenPromise, match="the release differs on neighbouring rows"):

@@ -22,7 +22,7 @@ DELTA = 1e-5
 
 
 @parametrize_with_checks([PrivateSelector()], expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS)
-def test_scikit_learn_finds_no_fault(estimator, check):
+def test_passes_scikit_learn_checks(estimator, check):
     check(estimator)
 
 

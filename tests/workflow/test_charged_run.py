@@ -15,6 +15,7 @@ import privaware
 from privaware import _files, fit, select
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.ledger import Ledger
 from privaware.workflow._charged_run import charged_run
@@ -85,13 +86,15 @@ def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_me
     assert (tmp_path / "m" / "model.json").exists()
 
 
-def test_each_charge_is_executed_once(people: Path) -> None:
+def test_each_charge_is_executed_once_by_the_mechanism_it_was_for(people: Path) -> None:
     options = RunOptions(target="y", accept_schema=True)
     with charged_run("fit", people, options) as run:
         plan = training_plan(run.schema, epsilon=1.0, delta=1e-5, learner="majority")
         with pytest.raises(RuntimeError, match="after each charge"):
             run.execute()
         assert run.charge(plan)
+        with pytest.raises(RuntimeError, match="the mechanism that was charged"):
+            run.execute(Linear())
         run.execute()
         with pytest.raises(RuntimeError, match="after each charge"):
             run.execute()

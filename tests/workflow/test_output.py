@@ -33,7 +33,7 @@ def _crossover(table: Path, out: Path) -> Any:
 
 @pytest.mark.parametrize(("verb", "name"), [(_select, "selection.json"), (_crossover, "crossover.json")])
 @pytest.mark.parametrize("late", [False, True])
-def test_a_run_killed_as_it_ends_shows_nothing_that_it_would_show_again(
+def test_result_is_not_visible_before_its_run_is_closed(
     verb: Callable[[Path, Path], Any], name: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A result that can be seen before its run is closed is released a second time, with other noise, for nothing."""
@@ -54,9 +54,9 @@ def test_a_run_killed_as_it_ends_shows_nothing_that_it_would_show_again(
             verb(table, out)
     assert not (out / name).exists()
     if late:
-        book = Ledger.open(f"{table}.ledger")
-        book.set_limit(10.0)
+        ledger = Ledger.open(f"{table}.ledger")
+        ledger.set_limit(10.0)
     verb(table, out)
     assert (out / name).exists()
-    book = Ledger.open(f"{table}.ledger")
-    assert sum(entry.kind == "spend" for entry in book.entries()) == 1 + late
+    ledger = Ledger.open(f"{table}.ledger")
+    assert sum(entry.kind == "spend" for entry in ledger.entries()) == 1 + late

@@ -1,4 +1,4 @@
-"""A plan is made of public facts, and its price is right for the unit and the relation."""
+"""A plan comes from public facts only, and its cost fits the unit and the relation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from privaware.workflow._plan import search_plan, training_plan
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
 
 
-def test_a_plan_stays_within_what_was_asked() -> None:
+def test_plan_epsilon_is_within_one_percent_of_the_budget() -> None:
     for epsilon in (0.01, 0.5, 3.0, 50.0):
-        made = training_plan(TABLE, epsilon=epsilon, delta=1e-5)
-        assert 0.99 * epsilon < made.epsilon <= epsilon
+        result = training_plan(TABLE, epsilon=epsilon, delta=1e-5)
+        assert 0.99 * epsilon < result.epsilon <= epsilon
 
 
 @pytest.mark.parametrize(
@@ -36,36 +36,36 @@ def test_a_plan_stays_within_what_was_asked() -> None:
         ("add_remove", "label", 1, 2),
     ],
 )
-def test_units_and_replaced_rows_are_priced_as_groups(relation: str, unit: str, cap: int, size: int) -> None:
+def test_units_and_replace_one_are_priced_as_groups(relation: str, unit: str, cap: int, size: int) -> None:
     schema = replace(TABLE, relation=relation, unit=unit, cap=cap)
-    made = training_plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
-    [(_, event)] = made.parts
+    result = training_plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
+    [(_, event)] = result.parts
     assert isinstance(event, Group)
     assert event.size == size
-    assert made.epsilon <= 1.0
+    assert result.epsilon <= 1.0
     rows = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear")
-    assert made.noise == pytest.approx(size * rows.noise, rel=3e-3)
+    assert result.noise == pytest.approx(size * rows.noise, rel=3e-3)
 
 
-def test_bounds_that_are_not_declared_are_part_of_the_price() -> None:
+def test_undeclared_bounds_are_part_of_the_cost() -> None:
     bare = replace(TABLE, columns=(Column(name="a"),))
-    made = training_plan(bare, epsilon=1.0, delta=1e-5)
-    assert [what for what, _ in made.parts] == ["release bounds", "train linear"]
-    assert made.noise > training_plan(TABLE, epsilon=1.0, delta=1e-5).noise
+    result = training_plan(bare, epsilon=1.0, delta=1e-5)
+    assert [what for what, _ in result.parts] == ["release bounds", "train linear"]
+    assert result.noise > training_plan(TABLE, epsilon=1.0, delta=1e-5).noise
 
 
-def test_auto_takes_the_constant_where_rows_are_too_few() -> None:
+def test_auto_chooses_a_constant_for_few_rows() -> None:
     assert training_plan(replace(TABLE, rows=20), epsilon=1.0, delta=1e-5).learner == "majority"
     number = replace(TABLE, rows=20, classes=(), low=0.0, high=1.0)
     assert training_plan(number, epsilon=1.0, delta=1e-5).learner == "mean"
     assert training_plan(TABLE, epsilon=1.0, delta=1e-5).learner == "linear"
 
 
-def test_a_time_limit_samples_rows_and_is_priced_as_such() -> None:
+def test_time_limit_lowers_the_sampling_rate() -> None:
     wide = replace(TABLE, rows=1_000_000, columns=tuple(Column(name=f"c{i}", low=0, high=1) for i in range(50)))
-    made = training_plan(wide, epsilon=1.0, delta=1e-7, time_limit=5.0)
-    assert "Poisson samples" in made.sampler
-    assert "rate" in made.settings
+    result = training_plan(wide, epsilon=1.0, delta=1e-7, time_limit=5.0)
+    assert "Poisson samples" in result.sampler
+    assert "rate" in result.settings
 
 
 @pytest.mark.parametrize(
@@ -83,34 +83,34 @@ def test_a_time_limit_samples_rows_and_is_priced_as_such() -> None:
         ({"time_limit": 0.0}, "time limit"),
     ],
 )
-def test_wrong_wishes_get_one_sentence(arguments: dict[str, object], words: str) -> None:
+def test_wrong_arguments_are_refused_by_name(arguments: dict[str, object], words: str) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-5, **arguments}
     with pytest.raises(WrongInput, match=words):
         training_plan(TABLE, **asked)  # type: ignore[arg-type]
 
 
-def test_p14_p38_every_release_on_one_data_set_adds_up(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    book = Ledger.create(tmp_path / "x.ledger", limit=2.0, delta=1e-5)
+def test_p14_p38_releases_on_one_data_set_compose(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    ledger = Ledger.create(tmp_path / "x.ledger", limit=2.0, delta=1e-5)
     for epsilon in (0.5, 1.0):
-        book.spend(training_plan(TABLE, epsilon=epsilon, delta=1e-5).event, what=f"sweep at {epsilon}")
-    assert book.spent() > 1.05
+        ledger.spend(training_plan(TABLE, epsilon=epsilon, delta=1e-5).event, what=f"sweep at {epsilon}")
+    assert ledger.spent() > 1.05
     both = training_plan(TABLE, epsilon=0.5, delta=1e-5).event + training_plan(TABLE, epsilon=1.0, delta=1e-5).event
-    assert book.spent() == pytest.approx(accounting.epsilon(both, 1e-5), rel=1e-6)
+    assert ledger.spent() == pytest.approx(accounting.epsilon(both, 1e-5), rel=1e-6)
     with pytest.raises(BudgetExceeded):
-        book.spend(Gaussian(noise=2.0), what="one too many")
+        ledger.spend(Gaussian(noise=2.0), what="one too many")
 
 
-def test_a_constant_pays_for_no_column() -> None:
+def test_constant_is_not_charged_for_columns() -> None:
     bare = replace(TABLE, columns=(Column(name="a"), Column(name="b")))
-    made = training_plan(bare, epsilon=1.0, delta=1e-5, learner="majority")
-    assert [what for what, _ in made.parts] == ["train majority"]
+    result = training_plan(bare, epsilon=1.0, delta=1e-5, learner="majority")
+    assert [what for what, _ in result.parts] == ["train majority"]
     number = replace(bare, classes=())
     [(_, bounds), _] = training_plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
     assert sum(count for _, count in leaves(bounds)) == 2
 
 
 @pytest.mark.parametrize("unit", ["row", "person"])
-def test_a_price_for_labels_is_never_taken_for_one_of_rows(unit: str) -> None:
+def test_label_cost_is_refused_for_other_units(unit: str) -> None:
     schema = replace(TABLE, unit=unit, cap=3 if unit == "person" else 1)
     with pytest.raises(WrongInput, match="labels only"):
         training_plan(schema, epsilon=1.0, delta=1e-5, learner="alibi")

@@ -12,8 +12,8 @@ from privaware.errors import BudgetExceeded, WrongInput
 
 
 def task():
-    made = torch.Generator().manual_seed(0)
-    x = torch.randn(600, 4, generator=made)
+    result = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 4, generator=result)
     return x, (x[:, 0] + x[:, 1] > 0).long()
 
 

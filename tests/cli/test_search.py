@@ -37,58 +37,58 @@ def words(people: Path, tmp_path: Path) -> tuple[object, ...]:
     )
 
 
-def test_a_dry_run_prices_and_reads_no_row(run: Run, words: Any, people: Path) -> None:
+def test_dry_run_shows_cost_and_reads_no_row(run: Run, words: Any, people: Path) -> None:
     people.unlink()
     with watched(people) as opened:
-        done = run(*words, "--epsilon", 4, "--dry-run", "--json")
-    assert done.code == 0
+        result = run(*words, "--epsilon", 4, "--dry-run", "--json")
+    assert result.code == 0
     assert opened == []
-    assert set(done.json) >= FIELDS
-    assert done.json["best"] is None
-    assert done.json["epsilon_model"] < done.json["epsilon_total"] <= 4
+    assert set(result.json) >= FIELDS
+    assert result.json["best"] is None
+    assert result.json["epsilon_model"] < result.json["epsilon_total"] <= 4
     assert not Path(f"{people}.ledger").exists()
 
 
 @pytest.mark.parametrize("strategy", ["rs", "paas", "racing", "grid"])
 def test_a_search_is_charged_once_and_releases_a_model(run: Run, words: Any, people: Path, strategy: str) -> None:
-    made = run(*words, "--strategy", strategy, "--epsilon", 4, "--out", "made", "--json")
-    assert made.code == 0, made.err
-    assert set(made.json) >= FIELDS
-    assert set(made.json["best"]) == {"units", "lr"}
-    assert made.json["certified"]
-    assert made.json["epsilon_model"] < made.json["epsilon_total"] <= 4
-    told = [line for line in made.err.splitlines() if "candidates" in line]
-    assert told
-    assert all(line.startswith("internal, not for release: ") for line in told)
+    result = run(*words, "--strategy", strategy, "--epsilon", 4, "--out", "model", "--json")
+    assert result.code == 0, result.err
+    assert set(result.json) >= FIELDS
+    assert set(result.json["best"]) == {"units", "lr"}
+    assert result.json["certified"]
+    assert result.json["epsilon_model"] < result.json["epsilon_total"] <= 4
+    progress = [line for line in result.err.splitlines() if "candidates" in line]
+    assert progress
+    assert all(line.startswith("internal, not for release: ") for line in progress)
     spent = run("ledger", f"{people}.ledger", "--json").json
-    assert spent["epsilon_spent"] == pytest.approx(made.json["epsilon_total"], rel=1e-6)
-    assert sorted(os.listdir("made")) == ["model.json", "model.safetensors", "report.html"]
-    facts = json.loads(Path("made/model.json").read_text())
-    assert facts["search"]["point"] == made.json["best"]
-    assert run("verify", "made", "--ledger", f"{people}.ledger", "--json").json["valid"]
-    assert run("predict", "made", people, "--out", "p.csv", "--json").json["rows"] == 300
-    assert run(*words, "--epsilon", 4, "--out", "made", "--json").code == 2
+    assert spent["epsilon_spent"] == pytest.approx(result.json["epsilon_total"], rel=1e-6)
+    assert sorted(os.listdir("model")) == ["model.json", "model.safetensors", "report.html"]
+    facts = json.loads(Path("model/model.json").read_text())
+    assert facts["search"]["point"] == result.json["best"]
+    assert run("verify", "model", "--ledger", f"{people}.ledger", "--json").json["valid"]
+    assert run("predict", "model", people, "--out", "p.csv", "--json").json["rows"] == 300
+    assert run(*words, "--epsilon", 4, "--out", "model", "--json").code == 2
     assert run(*words, "--epsilon", 4, "--out", "other", "--json").code == 3
 
 
-def test_the_total_follows_from_one_models_budget(run: Run, words: Any) -> None:
+def test_model_epsilon_determines_the_total(run: Run, words: Any) -> None:
     totals = []
     for strategy in ("rs", "paas"):
-        made = run(*words, "--strategy", strategy, "--model-epsilon", 1, "--dry-run", "--json").json
-        assert made["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
-        totals.append(made["epsilon_total"])
+        result = run(*words, "--strategy", strategy, "--model-epsilon", 1, "--dry-run", "--json").json
+        assert result["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
+        totals.append(result["epsilon_total"])
     assert totals[0] > 1
     assert totals[1] > 1
 
 
-def test_losers_and_their_scores_are_nowhere(run: Run, words: Any) -> None:
-    assert run(*words, "--epsilon", 4, "--out", "made", "--json").code == 0
-    facts = Path("made/model.json").read_text()
+def test_losing_candidates_and_scores_are_not_published(run: Run, words: Any) -> None:
+    assert run(*words, "--epsilon", 4, "--out", "model", "--json").code == 0
+    facts = Path("model/model.json").read_text()
     assert "score" not in json.loads(facts)["search"]
-    assert not Path("made/.search").exists()
+    assert not Path("model/.search").exists()
 
 
-def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
+def test_search_killed_while_publishing_leaves_no_losing_candidate(
     run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish = _output.publish_model
@@ -99,14 +99,14 @@ def test_a_search_killed_as_it_publishes_leaves_no_losers_in_the_model(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_output, "publish_model", dying)
-    assert run(*words, "--epsilon", 4, "--out", "made", "--json").code == 130
-    assert sorted(os.listdir("made")) == ["model.json", "model.safetensors", "report.html"]
+    assert run(*words, "--epsilon", 4, "--out", "model", "--json").code == 130
+    assert sorted(os.listdir("model")) == ["model.json", "model.safetensors", "report.html"]
 
 
 def test_a_killed_search_resumes_with_one_charge(
     run: Run, words: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = (*words, "--strategy", "paas", "--option", "population=2", "--epsilon", 4, "--out", "made", "--json")
+    call = (*words, "--strategy", "paas", "--option", "population=2", "--epsilon", 4, "--out", "model", "--json")
     scored, trained = Trials._scored, []
 
     def dying(self: Trials, models: Any, *more: Any) -> list[float]:
@@ -117,36 +117,36 @@ def test_a_killed_search_resumes_with_one_charge(
 
     with monkeypatch.context() as patch:
         patch.setattr(Trials, "_scored", dying)
-        assert run(*whole).code == 130
-    assert Path("made/.search").exists()
+        assert run(*call).code == 130
+    assert Path("model/.search").exists()
     population = _networks._population
     again: list[int] = []
 
-    def counted(own: Any, *more: Any) -> Any:
-        again.append(len(own))
-        return population(own, *more)
+    def counted(learners: Any, *rest: Any) -> Any:
+        again.append(len(learners))
+        return population(learners, *rest)
 
     monkeypatch.setattr(_networks, "_population", counted)
-    done = run(*whole)
-    assert done.code == 0, done.err
-    assert "resuming" in done.err
+    result = run(*call)
+    assert result.code == 0, result.err
+    assert "resuming" in result.err
     assert sum(again) == 1  # two of three were kept
     spent = run("ledger", f"{people}.ledger", "--json").json
     assert sum(entry["what"].startswith("search") for entry in spent["events"]) == 1
 
 
-def test_a_search_on_public_rows_is_free(run: Run, words: Any, people: Path, tmp_path: Path) -> None:
+def test_search_on_public_rows_has_no_privacy_cost(run: Run, words: Any, people: Path, tmp_path: Path) -> None:
     write_people(tmp_path / "public.csv", rows=200, seed=5)
-    made = run(*words, "--strategy", "paas", "--public", "public.csv", "--epsilon", 1, "--out", "made", "--json")
-    assert made.code == 0, made.err
-    assert made.json["epsilon_total"] == made.json["epsilon_model"] <= 1
+    result = run(*words, "--strategy", "paas", "--public", "public.csv", "--epsilon", 1, "--out", "model", "--json")
+    assert result.code == 0, result.err
+    assert result.json["epsilon_total"] == result.json["epsilon_model"] <= 1
     spent = run("ledger", f"{people}.ledger", "--json").json
-    assert spent["epsilon_spent"] == pytest.approx(made.json["epsilon_total"], rel=1e-6)
+    assert spent["epsilon_spent"] == pytest.approx(result.json["epsilon_total"], rel=1e-6)
 
 
-def test_the_standard_workflow_is_for_benchmarks_and_says_so(run: Run, words: Any) -> None:
+def test_standard_workflow_is_refused_on_private_rows_and_never_certified(run: Run, words: Any) -> None:
     assert run(*words, "--workflow", "standard", "--epsilon", 1, "--json").code == 2
-    made = run(
+    result = run(
         "search",
         "wisconsin",
         "--space",
@@ -160,12 +160,12 @@ def test_the_standard_workflow_is_for_benchmarks_and_says_so(run: Run, words: An
         "--epsilon",
         1,
         "--out",
-        "made",
+        "model",
         "--json",
     )
-    assert made.code == 0, made.err
-    assert not made.json["certified"]
-    facts = json.loads(Path("made/model.json").read_text())
+    assert result.code == 0, result.err
+    assert not result.json["certified"]
+    facts = json.loads(Path("model/model.json").read_text())
     assert facts["guarantee"]["certified"] is False
     assert facts["guarantee"]["sentence"].startswith("NOT PRIVATE")
 
@@ -188,29 +188,21 @@ def test_the_standard_workflow_is_for_benchmarks_and_says_so(run: Run, words: An
 def test_a_wrong_call_is_one_sentence_and_costs_nothing(
     run: Run, words: Any, people: Path, wrong: tuple[object, ...]
 ) -> None:
-    done = run(*words, *wrong, "--json")
-    assert done.code == 2, done.err
-    assert len(done.json["error"]) > 20
-    assert "Traceback" not in done.err
+    result = run(*words, *wrong, "--json")
+    assert result.code == 2, result.err
+    assert len(result.json["error"]) > 20
+    assert "Traceback" not in result.err
     assert not Path(f"{people}.ledger").exists()
 
 
-def test_workers_share_the_work(run: Run, words: Any) -> None:
-    made = run(*words, "--strategy", "grid", "--epsilon", 8, "--workers", 2, "--out", "made", "--json")
-    assert made.code == 0, made.err
-    assert np.isfinite(made.json["seconds"])
+def test_two_workers_finish_a_search(run: Run, words: Any) -> None:
+    result = run(*words, "--strategy", "grid", "--epsilon", 8, "--workers", 2, "--out", "model", "--json")
+    assert result.code == 0, result.err
+    assert np.isfinite(result.json["seconds"])
 
 
-def test_spaces_and_strategies_are_listed(run: Run) -> None:
-    listed = run("list", "--json").json
-    assert {"fcn", "cnn", "dpnas"} <= {each["name"] for each in listed["spaces"]}
-    assert {"paas", "rs", "mgrs", "dpnas", "grid", "optuna", "racing"} == {
-        each["name"] for each in listed["strategies"]
-    }
-
-
-def test_one_models_epsilon_is_that_of_the_unit(run: Run, words: Any, people: Path) -> None:
-    """All rows of a person are dearer than one of them, also in what is said of a single model."""
+def test_epsilon_of_one_model_is_for_the_unit_of_the_schema(run: Run, words: Any, people: Path) -> None:
+    """All rows of a person cost more than one of them, also in the epsilon of a single model."""
     lines = people.read_text().splitlines()
     named = [f"{line},p{at // 2}" for at, line in enumerate(lines[1:])]
     people.write_text("\n".join([f"{lines[0]},who", *named]) + "\n")
@@ -222,6 +214,6 @@ def test_one_models_epsilon_is_that_of_the_unit(run: Run, words: Any, people: Pa
     assert asked["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
 
 
-def test_a_new_ledger_takes_the_epsilon_that_was_asked_for(run: Run, words: Any, people: Path) -> None:
-    assert run(*words, "--epsilon", 2, "--out", "made").code == 0
+def test_new_ledger_takes_requested_epsilon_as_limit(run: Run, words: Any, people: Path) -> None:
+    assert run(*words, "--epsilon", 2, "--out", "model").code == 0
     assert run("ledger", f"{people}.ledger", "--json").json["limit"] == 2

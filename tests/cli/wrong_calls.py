@@ -1,64 +1,22 @@
-"""Wrong calls of `search`, `crossover` and `select`, by the hundred: space files, settings, budgets, data, folders."""
+"""Wrong calls of `search`, `crossover` and `select`, by the hundred: settings, budgets, data, folders."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Wrong", "describe", "wrong"]
+from tests.cli.wrong_spaces import SEARCH, Fill, Wrong, wrong_spaces, wrong_values
 
-CHOICES = "[choices]\nunits = [4, 8]\nlr = [1.0, 4.0]\n"
-BUILD = '[build]\nlr = "$lr"\narchitecture = { name = "fcn", hidden = ["$units"], dropout = 0.0 }\n'
-SEARCH = ("--space", "space.toml", "--set", "steps=4", "--set", "batch=100", "--trials", "3")
-BASE = {
-    "search": (*SEARCH, "--epsilon", "2", "--out", "n"),
-    "select": ("--epsilon", "0.5", "--out", "n"),
-    "crossover": (
-        "--simple",
-        "majority",
-        "--complex",
-        "linear",
-        "--epsilons",
-        "0.1,0.3",
-        "--repeats",
-        "1",
-        "--out",
-        "n",
-    ),
-}
-Fill = Callable[[Path], object]
+__all__ = ["describe", "wrong_calls"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wrong:
-    """`fill` spoils a folder that holds people.csv, people.toml, space.toml and book.ledger; `words` is the call."""
-
-    kind: str
-    verb: str
-    words: tuple[str, ...]
-    fill: Fill = lambda folder: None
-    data: str = "people.csv"
-    schema: tuple[str, ...] = ("--schema", "people.toml")
-    ledger: tuple[str, ...] = ("--ledger", "book.ledger")
-    bare: bool = False
-    codes: tuple[int, ...] = (2,)
-
-    @property
-    def call(self) -> tuple[str, ...]:
-        """The whole command; an option said twice counts the second time."""
-        base = () if self.bare else BASE[self.verb]
-        return (self.verb, self.data, *self.schema, *self.ledger, *base, *self.words)
-
-
-def wrong() -> Iterator[Wrong]:
+def wrong_calls() -> Iterator[Wrong]:
     """All of them, in a fixed order."""
     for family in (
-        _spaces,
-        _values,
+        wrong_spaces,
+        wrong_values,
         _strategies,
         _options,
         _settings,
@@ -71,144 +29,6 @@ def wrong() -> Iterator[Wrong]:
         _selections,
     ):
         yield from family()
-
-
-def _space(name: str, text: str | bytes, *words: str) -> Wrong:
-    raw = text if isinstance(text, bytes) else text.encode()
-    return Wrong(
-        kind=f"space: {name}", verb="search", words=words, fill=lambda folder: (folder / "space.toml").write_bytes(raw)
-    )
-
-
-def _spaces() -> Iterator[Wrong]:
-    good = CHOICES + BUILD
-    texts: dict[str, str | bytes] = {
-        "empty": "",
-        "only what": 'what = "x"\n',
-        "no choices": BUILD,
-        "no build": CHOICES,
-        "empty build": CHOICES + "[build]\n",
-        "empty choices": "[choices]\n" + BUILD,
-        "not TOML": "choices = [",
-        "JSON": '{"choices": {}}',
-        "binary": bytes(range(256)),
-        "not UTF-8": b'what = "\xff\xfe"\n' + good.encode(),
-        "UTF-16": good.encode("utf-16"),
-        "zero bytes": b"\0" * 64,
-        "unknown field": "colour = 1\n" + good,
-        "unknown table": good + "[extra]\na = 1\n",
-        "choices is a number": "choices = 3\n" + BUILD,
-        "choices is a list": "choices = [1, 2]\n" + BUILD,
-        "choices is text": 'choices = "units"\n' + BUILD,
-        "choice is a number": "[choices]\nunits = 4\nlr = [1.0]\n" + BUILD,
-        "choice is text": '[choices]\nunits = "4"\nlr = [1.0]\n' + BUILD,
-        "choice is a table": "[choices]\nlr = [1.0]\n[choices.units]\na = 1\n" + BUILD,
-        "choice is empty": "[choices]\nunits = []\nlr = [1.0]\n" + BUILD,
-        "build is a list": "build = [1]\n" + CHOICES,
-        "build is text": 'build = "$units"\n' + CHOICES,
-        "when is a list": "when = [1]\n" + good,
-        "when of a choice is a list": "when = { lr = [1] }\n" + good,
-        "when of a choice is a number": "when = { lr = 1 }\n" + good,
-        "when gives a number": "when = { lr = { units = 4 } }\n" + good,
-        "when gives text": 'when = { lr = { units = "4" } }\n' + good,
-        "when of an unknown choice": "when = { nothing = { units = [4] } }\n" + good,
-        "when on an unknown choice": "when = { lr = { nothing = [4] } }\n" + good,
-        "when on an unknown value": "when = { lr = { units = [5] } }\n" + good,
-        "when on itself": "when = { lr = { lr = [1.0] } }\n" + good,
-        "when in a circle": "when = { lr = { units = [4] }, units = { lr = [1.0] } }\n" + good,
-        "when on a later choice": "when = { units = { lr = [1.0] } }\n" + good,
-        "when empty value list": "when = { units = { lr = [] } }\n" + good,
-        "unknown $name": CHOICES + '[build]\nlr = "$pace"\n',
-        "unknown nested $name": CHOICES + '[build]\narchitecture = { name = "fcn", hidden = ["$x"] }\n',
-        "bare $": CHOICES + '[build]\nlr = "$"\n',
-        "$one|unknown": CHOICES + '[build]\nlr = "$lr|x"\n',
-        "priced is text": 'priced = "lr"\n' + good,
-        "priced is a number": "priced = 3\n" + good,
-        "priced is a table": "priced = { lr = 1 }\n" + good,
-        "priced has numbers": "priced = [1]\n" + good,
-        "priced has lists": "priced = [[1]]\n" + good,
-        "priced is unknown": 'priced = ["x"]\n' + good,
-        "learner unknown": 'learner = "magic"\n' + good,
-        "learner is a number": "learner = 3\n" + good,
-        "learner is a list": 'learner = ["dpsgd"]\n' + good,
-        "learner is a path": 'learner = "../../fit"\n' + good,
-        "learner takes none of it": 'learner = "majority"\n' + good,
-        "learner setting unknown": CHOICES + '[build]\npace = "$lr"\nwide = "$units"\n',
-        "architecture unknown": CHOICES + '[build]\nlr = "$lr"\narchitecture = { name = "wow" }\n',
-        "architecture is a number": CHOICES + "[build]\narchitecture = 3\n",
-        "architecture without a name": CHOICES + '[build]\narchitecture = { hidden = ["$units"] }\n',
-        "architecture with an unknown field": CHOICES
-        + '[build]\narchitecture = { name = "fcn", hidden = ["$units"], colour = 3 }\n',
-        "hidden is text": CHOICES + '[build]\narchitecture = { name = "fcn", hidden = "$units" }\n',
-        "images from a table": CHOICES + '[build]\narchitecture = { name = "tramer_boneh_cnn" }\n',
-        "dates": "[choices]\nunits = [1979-05-27]\nlr = [1.0]\n" + BUILD,
-        "dates as rate": "[choices]\nunits = [4]\nlr = [1979-05-27T07:32:00Z]\n" + BUILD,
-        "nested far": CHOICES + "[build]\nlr = " + "[" * 600 + "]" * 600 + "\n",
-        "nested further": CHOICES + "[build]\nlr = " + "[" * 60000 + "]" * 60000 + "\n",
-    }
-    for name, text in texts.items():
-        yield _space(name, text)
-    for name in (
-        "nowhere",
-        "nowhere.toml",
-        ".",
-        "people.csv",
-        "",
-        "a\nb",
-        "x" * 5000,
-        "/dev/null",
-        "../..",
-        "fcn.toml",
-    ):
-        yield Wrong(kind="space: named", verb="search", words=("--space", name))
-
-
-VALUES = (
-    "-4",
-    "0",
-    "-1e9",
-    "1e300",
-    "nan",
-    "inf",
-    "-inf",
-    '"many"',
-    '""',
-    "true",
-    "[1, 2]",
-    "{ a = 1 }",
-    "2.5",
-    "99999999999999999999",
-    "1e-300",
-)
-GOOD = {("lr", "2.5"), ("norm", "2.5"), ("batch", "99999999999999999999")}
-
-
-def _values() -> Iterator[Wrong]:
-    """A wrong value among good ones: the candidate that has it may come late, or never."""
-    for value, place in itertools.product(VALUES, (0, 1)):
-        two = ("4", "8")
-        values = ", ".join((*two[:place], value, *two[place:]))
-        yield _space(f"units {value}", f"[choices]\nunits = [{values}]\nlr = [1.0]\n" + BUILD)
-        for setting in ("lr", "batch", "steps", "norm"):
-            if (setting, value) in GOOD:
-                continue
-            text = f'priced = ["size"]\n[choices]\nsize = [{values}]\n[build]\n{setting} = "$size"\n'
-            words = ("--set", "batch=100") if setting == "steps" else ("--set", "steps=4")
-            yield Wrong(
-                kind=f"value: {setting} {value}",
-                verb="search",
-                bare=True,
-                words=("--space", "space.toml", *words, "--trials", "3", "--epsilon", "2", "--out", "n"),
-                fill=lambda folder, text=text: (folder / "space.toml").write_text(text),
-            )
-    unpriced = '[choices]\nsize = [4, 100]\n[build]\nbatch = "$size"\n'
-    yield Wrong(
-        kind="space: a price that is not declared",
-        verb="search",
-        bare=True,
-        words=("--space", "space.toml", "--set", "steps=4", "--trials", "3", "--epsilon", "2", "--out", "n"),
-        fill=lambda folder: (folder / "space.toml").write_text(unpriced),
-    )
 
 
 def _searches(kind: str, *calls: tuple[str, ...], **more: Any) -> Iterator[Wrong]:
@@ -227,7 +47,7 @@ def _strategies() -> Iterator[Wrong]:
 
 
 def _options() -> Iterator[Wrong]:
-    own = {
+    options_of = {
         "rs": ("chance=2", "chance=-1", "chance=x", "chance=true", "chance=NaN", "top=-0.1", "top=2", "top=[1]", "x=1"),
         "racing": ("faster=1", "faster=0", "faster=-2", "faster=2.5", "faster=true", "faster=x", "colour=red"),
         "grid": ("pace=2", "=", "=3", "trials"),
@@ -235,7 +55,7 @@ def _options() -> Iterator[Wrong]:
         "paas": ("population=0", "population=-1", "generations=x", "survivors=-1", "nothing=1"),
         "optuna": ("sampler=nothing", "sampler=3", "nothing=1"),
     }
-    for strategy, options in own.items():
+    for strategy, options in options_of.items():
         yield from _searches("option", *(("--strategy", strategy, "--option", one) for one in options))
     yield from _searches("option", ("--option", "chance=1e999"))
     for value in ("0", "-3", "true", "[1]", "2.5", "x"):

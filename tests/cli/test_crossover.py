@@ -13,31 +13,31 @@ from tests.cli.people import Run, watched
 SHORT = ("--simple", "majority", "--complex", "linear:steps=5", "--epsilons", "0.3,1", "--repeats", 2)
 
 
-def test_a_dry_run_prices_and_reads_no_row(run: Run, people: Path, tmp_path: Path) -> None:
+def test_dry_run_shows_cost_and_reads_no_row(run: Run, people: Path, tmp_path: Path) -> None:
     people.unlink()
     with watched(people) as opened:
-        done = run("crossover", people, *SHORT, "--schema", "people.toml", "--dry-run", "--json")
-    assert done.code == 0
+        result = run("crossover", people, *SHORT, "--schema", "people.toml", "--dry-run", "--json")
+    assert result.code == 0
     assert opened == []
-    assert done.json["epsilon"] > 1.0
-    assert done.json["crossover"] is None
-    assert "this releases many models: 8 trainings" in " ".join(done.json["plan"])
+    assert result.json["epsilon"] > 1.0
+    assert result.json["crossover"] is None
+    assert "this releases many models: 8 trainings" in " ".join(result.json["plan"])
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
 def test_private_rows_are_charged_once_for_everything(run: Run, people: Path) -> None:
-    words = ("crossover", people, *SHORT, "--schema", "people.toml", "--out", "made", "--json")
+    words = ("crossover", people, *SHORT, "--schema", "people.toml", "--out", "model", "--json")
     priced = run(*words, "--dry-run").json["epsilon"]
-    made = run(*words)
-    assert made.code == 0
-    assert {"low", "high"} <= set(made.json["crossover"])
-    assert set(made.json["curves"]) == {"simple", "complex"}
-    assert made.json["epsilon"] == pytest.approx(priced)
-    assert not made.json["evaluation"]
+    result = run(*words)
+    assert result.code == 0
+    assert {"low", "high"} <= set(result.json["crossover"])
+    assert set(result.json["curves"]) == {"simple", "complex"}
+    assert result.json["epsilon"] == pytest.approx(priced)
+    assert not result.json["evaluation"]
     spent = run("ledger", f"{people}.ledger", "--json").json
     assert spent["epsilon_spent"] == pytest.approx(priced, rel=1e-6)
-    assert sorted(os.listdir("made")) == ["crossover.json", "crossover.svg"]
-    facts = json.loads(Path("made/crossover.json").read_text())
+    assert sorted(os.listdir("model")) == ["crossover.json", "crossover.svg"]
+    facts = json.loads(Path("model/crossover.json").read_text())
     assert facts["events"][0]["epsilon"] == pytest.approx(priced)
     assert facts["ledger"] == spent["events"][0]["hash"]
     again = run(*words)
@@ -45,27 +45,27 @@ def test_private_rows_are_charged_once_for_everything(run: Run, people: Path) ->
     assert run(*words[:-2], "other", "--json").code == 3  # and the ledger is spent
 
 
-def test_scores_of_private_rows_are_no_exact_shares(run: Run, people: Path) -> None:
-    made = run("crossover", people, *SHORT, "--schema", "people.toml", "--json").json
-    scores = [s * 75 for own in made["curves"].values() for p in own for s in p["scores"]]
+def test_scores_of_private_rows_are_noisy(run: Run, people: Path) -> None:
+    result = run("crossover", people, *SHORT, "--schema", "people.toml", "--json").json
+    scores = [s * 75 for points in result["curves"].values() for p in points for s in p["scores"]]
     inner = [value for value in scores if 0 < value < 75]
     assert not inner or any(abs(value - round(value)) > 1e-6 for value in inner)
 
 
-def test_undeclared_bounds_are_paid_for(run: Run, people: Path) -> None:
+def test_undeclared_bounds_are_charged(run: Run, people: Path) -> None:
     words = ("crossover", people, *SHORT, "--target", "y")
     with_draft = run(*words, "--accept-schema", "--dry-run", "--json").json
     bought = run(*words, "--private-schema", "--dry-run", "--json").json
     assert bought["epsilon"] > with_draft["epsilon"]
     assert any(line.startswith("release bounds") for line in bought["plan"])
-    done = run(*words, "--private-schema", "--json", "--ledger", "bought.ledger")
-    assert done.code == 0
-    assert done.json["crossover"] is not None
+    result = run(*words, "--private-schema", "--json", "--ledger", "bought.ledger")
+    assert result.code == 0
+    assert result.json["crossover"] is not None
 
 
-def test_a_limit_below_the_price_stops_before_a_row(run: Run, people: Path) -> None:
-    done = run("crossover", people, *SHORT, "--schema", "people.toml", "--limit", 0.5, "--json")
-    assert done.code == 3
+def test_limit_below_cost_is_refused_before_a_row_is_read(run: Run, people: Path) -> None:
+    result = run("crossover", people, *SHORT, "--schema", "people.toml", "--limit", 0.5, "--json")
+    assert result.code == 3
     assert run("ledger", f"{people}.ledger", "--json").json["epsilon_spent"] == 0
 
 
@@ -89,18 +89,18 @@ def test_a_limit_below_the_price_stops_before_a_row(run: Run, people: Path) -> N
     ids=str,
 )
 def test_bad_input_costs_nothing(run: Run, tmp_path: Path, words: tuple[object, ...]) -> None:
-    given = dict(zip(SHORT[::2], SHORT[1::2])) | {words[0]: words[1]}
-    done = run("crossover", "wisconsin", *(x for pair in given.items() for x in pair), "--json")
-    assert done.code == 2
-    assert len(done.err.splitlines()) == 1
+    options = dict(zip(SHORT[::2], SHORT[1::2])) | {words[0]: words[1]}
+    result = run("crossover", "wisconsin", *(x for pair in options.items() for x in pair), "--json")
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 1
     assert os.listdir(tmp_path) == []
 
 
 def test_built_in_rows_are_an_evaluation_with_a_ledger_of_their_own(run: Run) -> None:
-    made = run("crossover", "wisconsin", *SHORT, "--seed", 1, "--out", "made", "--json").json
-    assert made["evaluation"]
-    assert not made["certified"]
-    assert Path("made/run.ledger").exists()
-    assert made["curves"]["simple"][0]["scores"][0] * 114 == pytest.approx(
-        round(made["curves"]["simple"][0]["scores"][0] * 114)
+    result = run("crossover", "wisconsin", *SHORT, "--seed", 1, "--out", "model", "--json").json
+    assert result["evaluation"]
+    assert not result["certified"]
+    assert Path("model/run.ledger").exists()
+    assert result["curves"]["simple"][0]["scores"][0] * 114 == pytest.approx(
+        round(result["curves"]["simple"][0]["scores"][0] * 114)
     )

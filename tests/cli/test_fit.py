@@ -1,0 +1,259 @@
+"""`privaware fit`: its result, kinds of data, schemas and dry runs; the folder gives nothing private away."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware.ledger import Ledger
+from tests.cli.people import Run, contents, watched, write_people
+
+FIELDS = {"epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
+
+
+def spends(path: Path) -> list[Any]:
+    return [entry for entry in Ledger.open(path).entries() if entry.kind == "spend"]
+
+
+def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path) -> None:
+    result = run("fit", people, "--target", "y", "--accept-schema", "--out", "m", "--json")
+    assert result.code == 0
+    fields = result.json
+    assert set(fields) == FIELDS
+    assert fields["epsilon"] <= 1.0
+    assert fields["delta"] == 1e-5
+    assert fields["learner"] == "linear"
+    assert fields["certified"] is True
+    assert fields["internal"] == {"test_score": None}  # every row trained
+    assert fields["out"] == "m"
+    assert fields["seconds"] > 0
+    assert all(words in result.err for words in fields["plan"])
+    assert {item.name for item in Path("m").iterdir()} == {"model.json", "model.safetensors", "report.html"}
+
+
+def test_text_output_states_guarantee_and_paths(run: Run, people: Path) -> None:
+    result = run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    assert result.out.startswith("Whoever sees this model")
+    assert "model folder: m" in result.out
+    assert "report: m/report.html" in result.out
+
+
+def test_p32_scores_are_printed_and_never_written(run: Run, people: Path, tmp_path: Path) -> None:
+    test = write_people(tmp_path / "test.csv", rows=211, seed=5)
+    result = run("fit", people, "--schema", "people.toml", "--test", test, "--out", "m", "--json").json
+    score = result["internal"]["test_score"]
+    assert 0 < score < 1
+    assert result["internal"]["constant_score"] > 0.4
+    forms = {repr(score), f"{score:.4f}", f"{100 * score:.2f}", "test_score", "constant_score"}
+    for name, content in contents(Path("m")).items():
+        assert not [form for form in forms if form.encode() in content], name
+        assert struct.pack("<d", score) not in content, name
+
+
+def test_built_in_data_are_scored_on_their_test_rows_and_have_their_own_ledger(run: Run) -> None:
+    result = run("fit", "wisconsin", "--out", "a/m", "--json").json
+    assert result["internal"]["test_score"] > 0.8
+    assert len(spends(Path("a/m/run.ledger"))) == 1
+    assert run("fit", "wisconsin", "--learner", "majority", "--out", "a/n", "--json").code == 0
+    assert run("verify", "a/m", "--ledger", "a/m/run.ledger").code == 0
+
+
+def test_a_seed_is_recorded_charged_and_marks_the_result(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--seed", 7, "--limit", 9)
+    result = run(*call, "--out", "m", "--json").json
+    assert result["certified"] is False
+    assert "SEEDED, NOT FOR RELEASE" in run(*call, "--out", "n").out
+    facts = json.loads(Path("m/model.json").read_text())["guarantee"]
+    assert (facts["seed"], facts["certified"]) == (7, False)
+    assert "NOT FOR RELEASE" in Path("m/report.html").read_text().upper()
+    assert [entry.seed for entry in spends(Path("people.csv.ledger"))] == [7, 7]
+    same = [Path(name, "model.safetensors").read_bytes() for name in "mn"]
+    assert same[0] == same[1]
+
+
+def test_p26_without_a_seed_two_runs_differ(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--limit", 9, "--out")
+    assert [run(*call, name).code for name in "mn"] == [0, 0]
+    assert Path("m/model.safetensors").read_bytes() != Path("n/model.safetensors").read_bytes()
+
+
+def test_regression_reports_the_error_in_the_targets_unit(run: Run, tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    age, smoker = draw.integers(18, 65, 1500), draw.choice(["no", "yes"], 1500)
+    charges = 250.0 * age + 20000 * (smoker == "yes") + draw.normal(0, 1000, 1500)
+    table = pd.DataFrame({"age": age, "smoker": smoker, "charges": charges})
+    table[:1000].to_csv("train.csv", index=False)
+    table[1000:].to_csv("test.csv", index=False)
+    call = ("--target", "charges", "--task", "regression", "--test", "test.csv", "--epsilon", 8)
+    result = run("fit", "train.csv", *call, "--accept-schema", "--out", "m", "--json").json
+    assert result["internal"]["test_score"] > 0.5
+    assert result["internal"]["mae"] < 6000
+    assert run("predict", "m", "test.csv", "--out", "p.csv", "--json").json["rows"] == 500
+    predicted = pd.read_csv("p.csv")
+    assert list(predicted) == ["prediction"]
+    assert np.corrcoef(predicted["prediction"], charges[1000:])[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("labels", [("<=50K", ">50K"), ("3", "7"), ("-1", "1"), ("é", "no ")])
+def test_labels_are_spelt_as_in_the_data(run: Run, tmp_path: Path, labels: tuple[str, str]) -> None:
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=600)
+    table = pd.DataFrame({"x": x, "label": np.where(x > 0, labels[1], labels[0])})
+    table.to_csv("data.csv", index=False)
+    call = ("--target", "label", "--accept-schema", "--epsilon", 8)
+    assert run("fit", "data.csv", *call, "--out", "m").code == 0
+    table[["x"]].to_parquet("new.parquet")
+    assert run("predict", "m", "new.parquet", "--out", "p.csv").code == 0
+    predicted = pd.read_csv("p.csv", dtype=str)
+    spelt = {label.strip() for label in labels}
+    assert set(predicted["prediction"]) == spelt
+    assert set(predicted) == {"prediction", *(f"probability_{label}" for label in spelt)}
+    assert (predicted["prediction"] == table["label"].str.strip()).mean() > 0.9
+
+
+def test_few_valued_integers_are_classes_unless_task_is_regression(run: Run, tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    pd.DataFrame({"x": draw.normal(size=300), "grade": draw.integers(0, 4, 300)}).to_csv("d.csv", index=False)
+    call = ("fit", "d.csv", "--target", "grade", "--accept-schema", "--epsilon", 0.1, "--dry-run", "--json")
+    assert run(*call).json["learner"] == "majority"
+    assert run(*call, "--task", "regression").json["learner"] == "mean"
+
+
+def test_p34_rows_of_one_person_are_capped_and_charged_as_a_group(run: Run, tmp_path: Path) -> None:
+    draw = np.random.default_rng(4)
+    x = draw.normal(size=900)
+    label = np.where(x > 0, "up", "down")
+    pd.DataFrame({"who": np.arange(900) // 3, "x": x, "label": label}).to_csv("d.csv", index=False)
+    call = ("fit", "d.csv", "--target", "label", "--accept-schema", "--unit", "who", "--epsilon", 2)
+    result = run(*call, "--cap", 2, "--learner", "majority", "--out", "m", "--json").json
+    assert result["epsilon"] <= 2
+    facts = json.loads(Path("m/model.json").read_text())
+    assert facts["guarantee"]["unit"] == "who"
+    assert facts["events"][0]["event"]["kind"] == "Group"
+    assert facts["events"][0]["event"]["size"] == 2
+    assert "all rows of any one who" in facts["guarantee"]["sentence"]
+    assert "who" not in [column["name"] for column in facts["schema"]["columns"]]
+    other = run(*call, "--cap", 3, "--learner", "majority", "--out", "n")
+    assert (other.code, len(spends(Path("d.csv.ledger")))) == (2, 1)  # one ledger, one unit
+
+
+def test_only_labels_are_protected_when_asked_for(run: Run, people: Path) -> None:
+    call = ("fit", people, "--target", "y", "--accept-schema", "--learner", "alibi", "--out", "m")
+    assert run(*call).code == 2  # alibi does not protect rows
+    assert run(*call, "--unit", "label", "--json").json["learner"] == "alibi"
+    facts = json.loads(Path("m/model.json").read_text())["guarantee"]
+    assert "the label of any one row" in facts["sentence"]
+    assert any("only labels are protected" in words for words in facts["assumptions"])
+
+
+def test_pate_requires_public_rows(run: Run, people: Path, tmp_path: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "pate", "--out", "m", "--epsilon", 4)
+    assert "--public" in run(*call).err
+    pool = write_people(tmp_path / "pool.csv", rows=250, seed=9)
+    unlabelled = "\n".join(line.rsplit(",", 1)[0] for line in pool.read_text().splitlines())
+    pool.write_text(unlabelled + "\n")
+    assert run(*call, "--public", pool, "--set", "teachers=10", "--json").json["learner"] == "pate"
+    assert "pool" not in Path("m/model.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["digits", "wisconsin"])
+def test_built_in_data_bring_their_own_public_rows(run: Run, name: str) -> None:
+    result = run("fit", name, "--learner", "pate", "--epsilon", 8, "--out", "m", "--json").json
+    assert result["internal"]["test_score"] is not None
+
+
+@pytest.mark.parametrize("learner", ["linear", "majority"])
+@pytest.mark.parametrize("schema_option", ["--accept-schema", "--private-schema"])
+def test_text_is_learnt_scored_and_predicted(run: Run, learner: str, schema_option: str) -> None:
+    draw = np.random.default_rng(6)
+    words = ["win", "cash", "hello", "friend", "tomorrow", "now", "free", "call", "dinner", "later"]
+    text = [" ".join(draw.choice(words, 6)) for _ in range(400)]
+    label = ["spam" if "win" in words else "ham" for words in text]
+    pd.DataFrame({"text": text, "kind": label}).to_csv("d.csv", index=False)
+    call = ("--target", "kind", schema_option, "--learner", learner, "--test", "d.csv", "--epsilon", 8)
+    result = run("fit", "d.csv", *call, "--out", "m", "--json").json
+    assert result["internal"]["test_score"] > (0.8 if learner == "linear" else 0.2)
+    assert run("predict", "m", "d.csv", "--out", "p.csv", "--json").json["rows"] == 400
+    assert run("verify", "m", "--ledger", "d.csv.ledger").code == 0
+
+
+def test_private_schema_is_charged_and_can_be_scored(run: Run, people: Path, tmp_path: Path) -> None:
+    test = write_people(tmp_path / "test.csv", rows=100, seed=5)
+    call = ("--private-schema", "--epsilon", 4, "--learner", "linear", "--test", test)
+    result = run("fit", people, "--target", "y", *call, "--out", "m", "--json").json
+    assert result["internal"]["test_score"] is not None
+    facts = json.loads(Path("m/model.json").read_text())
+    assert [part["what"] for part in facts["events"]] == ["release bounds", "train linear"]
+    assumed = " ".join(facts["guarantee"]["assumptions"])
+    assert "range of age" not in assumed
+    assert "categories of town" not in assumed
+    assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
+
+
+def test_constant_with_private_schema_is_not_charged_for_bounds(run: Run, people: Path) -> None:
+    call = ("--target", "y", "--private-schema", "--learner", "majority", "--test", people)
+    result = run("fit", people, *call, "--out", "m", "--json").json
+    assert result["internal"]["test_score"] is not None
+    assert len(json.loads(Path("m/model.json").read_text())["events"]) == 1
+    assert run("predict", "m", people, "--out", "p.csv", "--json").json["rows"] == 300
+
+
+def test_refusal_without_schema_names_the_three_options(run: Run, people: Path) -> None:
+    result = run("fit", people, "--target", "y", "--out", "m")
+    assert result.code == 2
+    assert all(schema_option in result.err for schema_option in ("--accept-schema", "--private-schema", "--schema"))
+    assert not Path("people.csv.ledger").exists()
+    assert not Path("m").exists()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [["--accept-schema"], ["--target", "age"], ["--task", "regression"], ["--private-schema", "--accept-schema"]],
+    ids=" ".join,
+)
+def test_a_call_that_contradicts_the_schema_is_refused(run: Run, people: Path, extra: list[str]) -> None:
+    assert run("fit", people, "--schema", "people.toml", *extra, "--out", "m").code == 2
+    assert not Path("people.csv.ledger").exists()
+
+
+def test_a_dry_run_with_a_declared_schema_does_not_open_the_file(run: Run, people: Path, tmp_path: Path) -> None:
+    with watched(tmp_path / "pipe.csv") as seen:
+        result = run("fit", "pipe.csv", "--schema", "people.toml", "--dry-run", "--json")
+    assert seen == []
+    assert result.code == 0
+    assert set(result.json) == FIELDS
+    assert result.json["out"] is None
+    assert not Path("pipe.csv.ledger").exists()
+    assert not Path("pipe.csv-model").exists()
+
+
+def test_watched_pipe_records_a_reader(run: Run, people: Path, tmp_path: Path) -> None:
+    with watched(tmp_path / "pipe.csv") as seen:
+        assert run("fit", "pipe.csv", "--schema", "people.toml", "--out", "m").code == 2
+    assert seen
+
+
+@pytest.mark.parametrize("learner", ["auto", "pate"])
+def test_a_dry_run_needs_no_files_of_built_in_data(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: str
+) -> None:
+    monkeypatch.setenv("PRIVAWARE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result = run("fit", "mnist", "--learner", learner, "--dry-run", "--json").json
+    assert result["epsilon"] <= 1.0
+    assert result["plan"]
+
+
+def test_table_without_features_gets_a_constant(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("y\n" + "yes\nno\n" * 50)
+    words = ("fit", "one.csv", "--target", "y", "--accept-schema", "--epsilon", 2, "--json")
+    assert run(*words, "--out", "model").json["learner"] == "majority"
+    refused = run(*words, "--learner", "linear", "--out", "other")
+    assert refused.code == 2
+    assert "column beside the target" in refused.err

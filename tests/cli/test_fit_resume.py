@@ -1,0 +1,134 @@
+"""`privaware fit` interrupted or called again: one charge, nothing mixed, nothing overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privaware.ledger import Ledger
+from privaware.model import Model
+from privaware.workflow import _output
+from tests.cli.people import Run, contents
+
+
+def spends(path: Path) -> list[Any]:
+    return [entry for entry in Ledger.open(path).entries() if entry.kind == "spend"]
+
+
+def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    with monkeypatch.context() as broken:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        broken.setattr(Model, "save", stop)
+        assert run(*call).code == 130
+    assert len(spends(Path("people.csv.ledger"))) == 1
+    result = run(*call)
+    assert result.code == 0
+    assert "resuming" in result.err
+    assert len(spends(Path("people.csv.ledger"))) == 1
+    assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
+
+
+def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    with monkeypatch.context() as broken:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        broken.setattr(Model, "save", stop)
+        assert run(*call, "--ledger", "m/own.ledger").code == 130
+    assert run(*call, "--ledger", "m/own.ledger").code == 0
+    assert len(spends(Path("m/own.ledger"))) == 1
+
+
+def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    with monkeypatch.context() as broken:
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        broken.setattr("privaware.workflow._output.atomic_write", full)
+        result = run(*call)
+    assert result.code == 2
+    assert result.err.splitlines()[-1].endswith("the same command resumes once there is room")
+    assert run(*call).code == 0
+    assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+def test_a_finished_folder_is_never_overwritten(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9)
+    assert run(*call, "--out", "m").code == 0
+    before = contents(Path.cwd())
+    for extra in ([], ["--epsilon", "2"], ["--seed", "1"]):
+        result = run(*call, *extra, "--out", "m")
+        assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert contents(Path.cwd()) == before
+
+
+def test_a_folder_with_other_files_is_left_alone(run: Run, people: Path) -> None:
+    Path("m").mkdir()
+    Path("m/thesis.txt").write_text("years of work")
+    assert run("fit", people, "--schema", "people.toml", "--out", "m").code == 2
+    assert run("fit", people, "--schema", "people.toml", "--out", "people.toml").code == 2
+    assert contents(Path("m")) == {"thesis.txt": b"years of work"}
+    assert not Path("people.csv.ledger").exists()
+
+
+def test_run_after_folder_was_moved_is_charged_again(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+    for name in ("first", "second"):
+        assert run(*call).code == 0
+        Path("m").rename(name)
+    assert len(spends(Path("people.csv.ledger"))) == 2
+    for name in ("first", "second"):
+        assert run("verify", name, "--ledger", "people.csv.ledger").code == 0
+
+
+def test_p13_card_and_tensors_of_two_runs_never_mix(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run ends in the ledger but is not published; another begins in its folder and is stopped."""
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(_output, "publish_model", stop)
+        assert run(*call, "--epsilon", 1).code == 130
+    with monkeypatch.context() as broken:
+        broken.setattr(_output, "prepare_model", stop)  # its tensors are written, its card is not
+        assert run(*call, "--epsilon", 2).code == 130
+    assert run(*call, "--epsilon", 1).code == 0
+    verdict = run("verify", "m", "--ledger", "people.csv.ledger", "--json").json
+    assert verdict["valid"]
+    assert verdict["epsilon"]["pld"] <= 1.0
+    assert len(spends(Path("people.csv.ledger"))) == 3  # the first model is lost, so it was charged anew
+
+
+def test_run_stopped_before_last_rename_is_published_unchanged(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m", "--json")
+    with monkeypatch.context() as broken:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        broken.setattr(_output, "publish_model", stop)
+        assert run(*call).code == 130
+    tensors = Path("m/model.safetensors").read_bytes()
+    assert run(*call).json["out"] == "m"
+    assert Path("m/model.safetensors").read_bytes() == tensors
+    assert len(spends(Path("people.csv.ledger"))) == 1

@@ -1,0 +1,48 @@
+"""`privaware schema`, and the draft that a person confirms on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.people import Run
+
+MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
+
+
+def test_a_draft_is_written_once_and_says_it_is_unreviewed(run: Run, people: Path) -> None:
+    result = run("schema", people, "--target", "y", "--out", "draft.toml", "--json").json
+    assert result["reviewed"] is False
+    assert [column["name"] for column in result["columns"]] == ["age", "town"]
+    before = Path("draft.toml").read_bytes()
+    assert run("schema", people, "--target", "y", "--out", "draft.toml").code == 2
+    assert Path("draft.toml").read_bytes() == before
+    assert run("fit", people, "--schema", "draft.toml", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_on_a_terminal_the_draft_is_shown_and_confirmed(people: Path, answer: str) -> None:
+    ours, theirs = pty.openpty()
+    words = ["fit", str(people), "--target", "y", "--dry-run", "--json"]
+    with subprocess.Popen([*MAIN, *words], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE) as call:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        shown = b""
+        while call.poll() is None or shown == b"":
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other side has hung up
+                break
+        assert call.stdout is not None
+        result = json.loads(call.stdout.read())
+    os.close(ours)
+    assert b'[columns."age"]' in shown
+    assert b"Accept it?" in shown
+    assert call.returncode == (0 if answer == "y" else 2)
+    assert ("learner" in result) if answer == "y" else ("--accept-schema" in result["error"])

@@ -1,0 +1,57 @@
+"""`privaware select`: columns, cost and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware.cli import main
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=600)
+    frame = pd.DataFrame(
+        {
+            "says": np.where(rng.random(600) < 0.9, y, 1 - y),
+            "hums": rng.integers(3, size=600),
+            "age": rng.integers(18, 90, size=600),
+            "class": np.where(y, "yes", "no"),
+        }
+    )
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_json_has_columns_epsilon_and_seconds(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["select", str(people), "--target", "class", "--accept-schema", "--epsilon", "3"]
+    assert main([*call, "--method", "top", "--columns", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["columns"] == ["says"]
+    assert 0 < result["epsilon"] <= 3
+    assert result["seconds"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--method", "pca"], "does not choose columns"),
+        (["--method", "cfs_gready"], "did you mean cfs_greedy"),
+        (["--method", "all", "--columns", "2"], "no setting 'columns'"),
+        (["--columns", "0"], "columns as a whole number"),
+        (["--method", "cfs_ga", "--population", "1"], "population"),
+    ],
+)
+def test_wrong_calls_are_answered_with_a_sentence_and_cost_nothing(
+    people: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    call = ["select", str(people), "--target", "class", "--accept-schema", *arguments]
+    assert main(call) == 2
+    assert words in capsys.readouterr().err
+    assert not Path(f"{people}.ledger").exists()

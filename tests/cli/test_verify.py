@@ -1,0 +1,147 @@
+"""`privaware verify`: whatever was changed in a model folder or its ledger is detected."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.people import Run
+
+
+def edit(model: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = model / "model.json"
+    facts = json.loads(path.read_text())
+    change(facts)
+    path.write_text(json.dumps(facts))
+
+
+def test_unchanged_model_is_valid_by_both_accountants(run: Run, model: Path) -> None:
+    verdict = run("verify", model, "--ledger", "people.csv.ledger", "--json")
+    assert verdict.code == 0
+    assert verdict.json["valid"] is True
+    assert verdict.json["certified"] is True
+    assert verdict.json["delta"] == 1e-5
+    assert verdict.json["epsilon"]["pld"] == pytest.approx(verdict.json["epsilon"]["cf"], rel=5e-3)
+    assert run("verify", model).out.startswith("valid\n")
+
+
+def more_noise(facts: dict[str, Any]) -> None:
+    facts["events"][0]["event"]["event"]["noise"] *= 2
+
+
+def less_noise(facts: dict[str, Any]) -> None:
+    facts["events"][0]["event"]["event"]["noise"] *= 0.99
+
+
+def fewer_steps(facts: dict[str, Any]) -> None:
+    facts["events"][0]["event"]["count"] -= 10
+
+
+def no_events(facts: dict[str, Any]) -> None:
+    facts["events"] = []
+
+
+def countless_steps(facts: dict[str, Any]) -> None:
+    facts["events"][0]["event"]["count"] = 10**40
+
+
+def smaller_claim(facts: dict[str, Any]) -> None:
+    facts["guarantee"]["epsilon"] /= 2
+
+
+def another_unit(facts: dict[str, Any]) -> None:
+    facts["guarantee"]["unit"] = "person"
+
+
+def unproven(facts: dict[str, Any]) -> None:
+    facts["events"].append({"what": "magic", "event": {"kind": "Unproven", "reason": "none"}})
+
+
+@pytest.mark.parametrize(
+    "change", [more_noise, less_noise, fewer_steps, no_events, countless_steps, smaller_claim, another_unit, unproven]
+)
+def test_a_changed_claim_or_event_is_not_valid(run: Run, model: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    edit(model, change)
+    verdict = run("verify", model, "--json")
+    assert verdict.code == 4
+    assert verdict.json["valid"] is False
+    assert verdict.json["problems"]
+
+
+def test_a_changed_tensor_is_not_valid(run: Run, model: Path) -> None:
+    path = model / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+    assert run("verify", model, "--json").code == 4
+
+
+def test_removed_seed_is_detected_by_the_ledger(run: Run, people: Path) -> None:
+    call = ("--schema", "people.toml", "--learner", "majority", "--seed", 3)
+    assert run("fit", people, *call, "--out", "m").code == 0
+    assert run("verify", "m", "--ledger", "people.csv.ledger", "--json").json["certified"] is False
+    edit(Path("m"), lambda facts: facts["guarantee"].update(seed=None, certified=True))
+    verdict = run("verify", "m", "--ledger", "people.csv.ledger", "--json")
+    assert verdict.code == 4
+    assert "seed" in verdict.json["problems"][0]
+
+
+def rewritten(db: sqlite3.Connection) -> None:
+    db.execute("DROP TRIGGER no_update")
+    db.execute("UPDATE entries SET body = replace(body, 'linear', 'nothing')")
+
+
+def shortened(db: sqlite3.Connection) -> None:
+    db.execute("DROP TRIGGER no_delete")
+    db.execute("DELETE FROM entries WHERE number > 0")
+
+
+def dressed_up(db: sqlite3.Connection) -> None:
+    """The guards are put back after the edit."""
+    guard = db.execute("SELECT sql FROM sqlite_master WHERE name = 'no_update'").fetchone()[0]
+    rewritten(db)
+    db.execute(guard)
+
+
+@pytest.mark.parametrize("tamper", [rewritten, shortened, dressed_up])
+def test_a_tampered_ledger_fails_verify_and_stops_every_other_verb(
+    run: Run, model: Path, people: Path, tamper: Callable[[sqlite3.Connection], None]
+) -> None:
+    with sqlite3.connect("people.csv.ledger") as db:
+        tamper(db)
+    db.close()
+    before = Path("people.csv.ledger").read_bytes()
+    assert run("verify", model, "--ledger", "people.csv.ledger", "--json").code == 4
+    for words in (
+        ["ledger", "people.csv.ledger"],
+        ["ledger", "people.csv.ledger", "--set-limit", 50],
+        ["fit", people, "--schema", "people.toml", "--out", "n"],
+    ):
+        result = run(*words)
+        assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert Path("people.csv.ledger").read_bytes() == before
+
+
+def test_model_is_not_valid_against_another_ledger(run: Run, model: Path, people: Path) -> None:
+    call = ("--schema", "people.toml", "--learner", "majority", "--ledger", "other.ledger")
+    assert run("fit", people, *call, "--out", "n").code == 0
+    assert run("verify", model, "--ledger", "other.ledger").code == 4
+    assert run("verify", model, "--ledger", "none.ledger").code == 2
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_truncated_or_missing_file_is_refused(run: Run, model: Path, people: Path, name: str) -> None:
+    content_before = (model / name).read_bytes()
+    for content in (content_before[: len(content_before) // 2], b"", None):
+        (model / name).unlink(missing_ok=True)
+        if content is not None:
+            (model / name).write_bytes(content)
+        for words in (["verify", model], ["predict", model, people, "--out", "p.csv"]):
+            result = run(*words, "--json")
+            assert (result.code, len(result.err.splitlines())) == (2, 1)
+            assert set(result.json) == {"error"}
