@@ -11,12 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from privaware import models
-from privaware.descent import Descent, FullBatch, flat, sgd
-from privaware.descent._run import Run
+from privaware.descent import Descent, FullBatch, flat, members, sgd
+from privaware.descent._cuda_graph import CapturedStep
+from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
 
 
-def short_mantissas(on: bool) -> None:
+def allow_tf32(on: bool) -> None:
     """Whether matrix products and convolutions on CUDA may round to tf32."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
@@ -73,9 +74,9 @@ def private(
     captured: bool = False,
     sampler: Any = None,
     precision: str = "float32",
-    physical: int | None = None,
+    microbatch: int | None = None,
 ) -> Callable[[], None]:
-    short_mantissas(precision != "float32")
+    allow_tf32(precision != "float32")
     descent = Descent(
         steps=1_000 if captured else 10**9,
         sampler=sampler or FullBatch(),
@@ -83,19 +84,19 @@ def private(
         update=sgd(0.01),
         overflow=1e-10,
         precision=precision,
-        physical=physical,
+        microbatch=microbatch,
     )
-    run = Run(descent, modules, x, y, noise=[1.0] * len(modules), rows=len(x), rng=Rng(), device=device)
+    prepared = prepare(modules, descent.loss, x, y, device)
+    population = members(modules, noise=[1.0] * len(modules))
+    training = Training(descent, population, prepared, rows=len(x), rng=Rng())
     if not captured:
-        return run.one_step
-    from privaware.descent._capture import Captured
-
-    graphs, done = Captured(run), count(1)
+        return training.one_step
+    graphs, done = CapturedStep(training), count(1)
 
     def step() -> None:
         graphs.one_step()
         if next(done) % 900 == 0:  # the tables hold a thousand steps: the first ones are replayed
-            graphs.at.zero_()
+            graphs.step.zero_()
 
     return step
 

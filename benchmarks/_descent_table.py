@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks._descent_steps import short_mantissas
+from benchmarks._descent_steps import allow_tf32
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Bench:
             self.errors.append({"model": model, "batch": batch, "way": way, "mode": mode, "error": words})
             return None
         finally:
-            short_mantissas(False)
+            allow_tf32(False)
             gc.collect()
             if self.clock.device == "cuda":
                 torch.cuda.empty_cache()

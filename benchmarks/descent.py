@@ -5,7 +5,7 @@
 
 Plain SGD runs in the same mode as the private step: eager against eager, captured against captured. Opacus is measured
 where it is installed: hooks, ghost clipping and functorch, one model at a time. A case that fails prints its error and
-the next goes on. Shorter mantissas (tf32) are off unless the line says so.
+the next goes on. TF32 is off unless the line says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks._descent_steps import built, opacus, plain_captured, plain_eager, private, rows_for, short_mantissas
+from benchmarks._descent_steps import built, opacus, plain_captured, plain_eager, private, rows_for, allow_tf32
 from benchmarks._descent_table import Bench, Clock
 from privaware import models
 from privaware.descent import Poisson
@@ -145,7 +145,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    short_mantissas(False)
+    allow_tf32(False)
     seconds = options.seconds or (0.3 if options.quick else 1.0)
     bench = Bench(Clock(options.device, seconds, options.cpu_time))
     parts = options.only.split(",") if options.only else ["single", "population", "bao", "vgg"]

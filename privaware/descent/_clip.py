@@ -1,7 +1,7 @@
-"""Bounds on what one row can add to a sum of gradients. A clip knows its own sensitivity.
+"""Bounds on one example's part of a clipped gradient sum. A clip knows its own sensitivity.
 
-Factors are rounded down: a row's clipped gradient never exceeds the bound by the rounding of its norm. A row whose
-gradient is not finite adds nothing.
+Factors are rounded down: a clipped per-example gradient never exceeds the norm by the rounding error of its measured
+norm. An example whose gradient is not finite adds nothing.
 
 >>> flat(2.0).sensitivity()
 2.0
@@ -22,39 +22,11 @@ from torch import Tensor
 from privaware.errors import WrongInput
 from privaware.kernels import elementwise
 
-__all__ = ["SHORT", "Clip", "automatic", "flat", "parted", "per_layer", "quantile", "shortened"]
-
-SHORT = 2.0**-8
-"""How far below the bound a run with shortened mantissas clips.
-
-Such products cut each factor off (by up to 2^-10 of it) or round it (by up to 2^-11). Rows' gradients that were kept
-are added as they were measured, but for two roundings: (1 + 2^-11)^2 at most. A product of one place alone may have
-been cut off in the norm and rounded up in the sum: (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8). Products of many
-places may cancel, and then their roundings are as large as before they cancelled. So where a weighted sum over places
-is made afresh, norm and sum are made from factors that no product rounds (`shortened`). A convolution's kernel weighs
-each row's product after it is made; elsewhere weighted factors are added in two parts (`parted`), which leaves 2^-20 of
-what was there before it cancelled; the margin covers that where no more than 12 bits cancel. Single precision leaves
-2^-24 for each place.
-"""
-
-
-def shortened(values: Tensor) -> Tensor:
-    """What shortened products see of `values`, whichever way they round: the same for a norm and for a sum."""
-    if not torch.backends.cuda.matmul.allow_tf32 or values.dtype != torch.float32:
-        return values
-    return (values.contiguous().view(torch.int32) & -(2**13)).view(torch.float32)
-
-
-def parted(values: Tensor) -> tuple[Tensor, ...]:
-    """`values`, or two parts with this sum: what shortened products see of them, and the rest."""
-    if not torch.backends.cuda.matmul.allow_tf32 or values.dtype != torch.float32:
-        return (values,)
-    first = shortened(values)
-    return first, values - first
+__all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 
 
 class Clip(Protocol):
-    """How per-row gradients are scaled before they are added up."""
+    """How per-example gradients are scaled before they are summed."""
 
     @property
     def norm(self) -> float: ...
@@ -70,7 +42,7 @@ def _checked(name: str, norm: Any) -> None:
 
 
 def _sensitivity(norm: float, relation: str) -> float:
-    """What one row can change: itself when it comes or goes, twice that when it is replaced."""
+    """What one example can change: its part when it is added or removed, twice that when it is replaced."""
     if relation not in ("add_remove", "replace_one"):
         raise WrongInput(f"expected relation add_remove or replace_one, got {relation!r}")
     return norm * (2 if relation == "replace_one" else 1)
@@ -85,19 +57,19 @@ def _at_most(squares: Tensor, norm: Any) -> Tensor:
     """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
     each = isinstance(norm, float) or norm.shape == squares.shape
     if each and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
-        return elementwise.factors(squares, norm, _slack(squares))
+        return elementwise.clip_factors(squares, norm, _slack(squares))
     sizes = squares.sqrt().mul_(_slack(squares))
     return (norm / sizes).clamp_max_(1).nan_to_num_(0.0)
 
 
-def _whole(squares: Tensor) -> Tensor:
-    """(rows, 1) squared norms over all layers."""
+def _over_layers(squares: Tensor) -> Tensor:
+    """(examples, 1) squared norms over all layers."""
     return squares if squares.shape[1] == 1 else squares.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
 class flat:
-    """The whole gradient of a row is scaled to at most `norm`; without noise `norm` may be infinite.
+    """The gradient of an example, over all layers, is scaled to at most `norm`; without noise `norm` may be infinite.
 
     Paper: Abadi et al. 2016, Deep Learning with Differential Privacy.
     """
@@ -111,16 +83,16 @@ class flat:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(rows, 1) factors from (rows, layers) squared norms."""
-        return _at_most(_whole(squares), norm)
+        """(examples, 1) factors from (examples, layers) squared norms."""
+        return _at_most(_over_layers(squares), norm)
 
 
 @dataclass(frozen=True)
 class per_layer:
-    """Each layer's gradient is scaled on its own; the layers' bounds are equal and together make `norm`.
+    """Each layer's gradient is scaled on its own; the layers' norms are equal and together make `norm`.
 
     Paper: McMahan et al. 2018, Learning Differentially Private Recurrent Language Models.
-    `shares`, if given, are the relative bounds of the layers in the order of the module's parameters.
+    `shares`, if given, are the relative norms of the layers in the order of the module's parameters.
     """
 
     norm: float
@@ -135,23 +107,22 @@ class per_layer:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(rows, layers) factors; a row that is not finite in one layer adds nothing in any."""
-        bounds = norm * self._parts(squares)
-        factors = _at_most(squares, bounds)
+        """(examples, layers) factors; an example that is not finite in one layer adds nothing in any."""
+        factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)
 
-    def _parts(self, squares: Tensor) -> Tensor:
+    def _layer_norms(self, squares: Tensor) -> Tensor:
         shares = self.shares or (1.0,) * squares.shape[1]
         if len(shares) != squares.shape[1]:
             raise WrongInput(f"per_layer: expected {squares.shape[1]} shares, one a layer, got {len(shares)}")
-        return _parts(shares, squares.dtype, squares.device)
+        return _layer_norms(shares, squares.dtype, squares.device)
 
 
 @functools.lru_cache(maxsize=64)
-def _parts(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The layers' parts of the bound: their squares add up to 1. Kept, because a captured graph cannot make it."""
-    whole = math.sqrt(math.fsum(share * share for share in shares)) * (1 + 1e-6)
-    return torch.tensor([share / whole for share in shares], dtype=dtype, device=device)
+def _layer_norms(shares: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The layers' parts of the norm: their squares add up to 1. Cached, because a captured graph cannot make it."""
+    total = math.sqrt(math.fsum(share * share for share in shares)) * (1 + 1e-6)
+    return torch.tensor([share / total for share in shares], dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
@@ -173,17 +144,18 @@ class automatic:
         return _sensitivity(self.norm, relation)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(rows, 1) factors."""
-        sizes = (_whole(squares).sqrt() + self.gamma).mul_(_slack(squares))
+        """(examples, 1) factors."""
+        sizes = (_over_layers(squares).sqrt() + self.gamma).mul_(_slack(squares))
         return (norm / sizes).nan_to_num_(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class quantile:
-    """The bound follows a quantile of the rows' gradient sizes, starting at `norm`.
+    """The clipping norm follows a quantile of the per-example gradient norms, beginning at `norm`.
 
-    Each step releases the sum and the count of rows within the bound as one vector with one Gaussian. A row adds +1/2
-    or -1/2 to the count, which is divided by the public batch size; `count_noise` is the deviation of its noise.
+    Each step releases the sum and the count of examples within the norm as one vector with one Gaussian. An example
+    adds +1/2 or -1/2 to the count, which is divided by the public batch size; `count_noise` is the deviation of its
+    noise.
 
     Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping.
     """
@@ -207,7 +179,7 @@ class quantile:
         return _sensitivity(self.norm, relation)
 
     def gradient_noise(self, noise: float) -> float:
-        """The part of the joint `noise` that is left for the gradient, once the count has had its share."""
+        """The noise multiplier of the gradient alone, from the joint `noise` of gradient and count."""
         if noise >= 2 * self.count_noise:
             raise WrongInput(
                 f"quantile: expected count_noise above half the noise ({noise / 2:g}), got "
@@ -218,14 +190,14 @@ class quantile:
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
-        """(rows, 1) factors."""
-        return _at_most(_whole(squares), norm)
+        """(examples, 1) factors."""
+        return _at_most(_over_layers(squares), norm)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
-        """+1/2 for each row inside the bound, -1/2 for each outside."""
+        """+1/2 for each example within the norm, -1/2 for each beyond."""
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 
-    def moved(self, norm: Tensor, share: Tensor) -> Tensor:
-        """The next bound, from the noisy share of rows within this one."""
-        step = torch.exp(-self.lr * (share.clamp(0, 1) - self.target))
+    def updated(self, norm: Tensor, fraction: Tensor) -> Tensor:
+        """The next norm, from the noisy fraction of examples within this one."""
+        step = torch.exp(-self.lr * (fraction.clamp(0, 1) - self.target))
         return (norm * step).clamp(self.low, self.high)

@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels import elementwise
-from privaware.kernels.convolution import Slide
+from privaware.kernels.convolution import Conv2dGeometry
 
 __all__ = ["Geometry", "convolve"]
 
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
-APART = 2**28
+GROUPED_LIMIT = 2**28
 """Multiply-adds of one model above which models are convolved one after the other: cuDNN's grouped kernels are slower
 by more than launches cost, those of one channel always."""
 
@@ -33,105 +33,105 @@ class Geometry:
         self.stride: tuple[int, ...] = layer.stride
         self.dilation: tuple[int, ...] = layer.dilation
         self.groups: int = layer.groups
-        self.beside: list[int] = list(layer._reversed_padding_repeated_twice)
+        self.both_sides: list[int] = list(layer._reversed_padding_repeated_twice)
         self.mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-        even = self.beside[::2] == self.beside[1::2]
-        self.apart = self.mode != "constant" or not even
-        self.padding = (0,) * len(self.kernel) if self.apart else tuple(reversed(self.beside[::2]))
+        even = self.both_sides[::2] == self.both_sides[1::2]
+        self.pads_separately = self.mode != "constant" or not even
+        none = (0,) * len(self.kernel)
+        self.padding = none if self.pads_separately else tuple(reversed(self.both_sides[::2]))
 
     @classmethod
-    def of(cls, kernel: Any, stride: int, padding: int) -> Geometry:
-        """A plain geometry: the same stride and padding in every direction."""
-        many = len(kernel)
-        facts = {
+    def uniform(cls, kernel: Any, stride: int, padding: int) -> Geometry:
+        """The same stride and padding in every direction, no dilation, no groups."""
+        dimensions = len(kernel)
+        layer = {
             "kernel_size": tuple(kernel),
-            "stride": (stride,) * many,
-            "dilation": (1,) * many,
+            "stride": (stride,) * dimensions,
+            "dilation": (1,) * dimensions,
             "groups": 1,
-            "_reversed_padding_repeated_twice": [padding] * (2 * many),
+            "_reversed_padding_repeated_twice": [padding] * (2 * dimensions),
             "padding_mode": "zeros",
         }
-        return cls(SimpleNamespace(**facts))
+        return cls(SimpleNamespace(**layer))
 
-    def prepared(self, inputs: Tensor) -> Tensor:
-        """The inputs with what padding the convolution itself cannot do."""
-        return F.pad(inputs, self.beside, mode=self.mode) if self.apart else inputs
+    def padded(self, inputs: Tensor) -> Tensor:
+        """The inputs with the padding that the convolution itself cannot do."""
+        return F.pad(inputs, self.both_sides, mode=self.mode) if self.pads_separately else inputs
 
     def apply(self, inputs: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
         convolve = CONVOLVE[len(self.kernel)]
         return convolve(inputs, weight, bias, self.stride, self.padding, self.dilation, groups)
 
     def work(self, inputs: Tensor, weight: Tensor) -> int:
-        """Multiply-adds of one row, not counting what lies beyond the edges."""
+        """Multiply-adds of one example, not counting what lies beyond the edges."""
         return weight[0].numel() * inputs.shape[2:].numel() // math.prod(self.stride)
 
-    def places(self, inputs: Tensor) -> tuple[int, ...]:
-        """The size of what comes out."""
+    def output_size(self, inputs: Tensor) -> tuple[int, ...]:
         facts = (inputs.shape[2:], self.kernel, self.stride, self.padding, self.dilation)
         return tuple(
-            (size + 2 * pad - far * (kernel - 1) - 1) // step + 1
-            for size, kernel, step, pad, far in zip(*facts, strict=True)
+            (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, pad, dilation in zip(*facts, strict=True)
         )
 
     def weight_gradient(self, gradient: Tensor, inputs: Tensor, like: Tensor) -> Tensor:
         """The gradient by the weights, summed over all inputs."""
-        return self._back(gradient, inputs, like, [False, True, False])[1]
+        return self._backward(gradient, inputs, like, [False, True, False])[1]
 
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        """The gradient by the inputs, of which only the shape is looked at."""
-        return self._back(gradient, inputs, weight, [True, False, False])[0]
+        """The gradient by the inputs, of which only the shape is used."""
+        return self._backward(gradient, inputs, weight, [True, False, False])[0]
 
-    def _back(self, gradient: Tensor, inputs: Tensor, weight: Tensor, wanted: list[bool]) -> list[Tensor]:
+    def _backward(self, gradient: Tensor, inputs: Tensor, weight: Tensor, needed: list[bool]) -> list[Tensor]:
         none = (0,) * len(self.kernel)
         how = (self.stride, self.padding, self.dilation, False, none, self.groups)
-        found: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *how, wanted)
-        return found
+        gradients: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *how, needed)
+        return gradients
 
-    def slide(self, inputs: Tensor, gradients: Tensor, copies: int) -> Slide | None:
-        """How the filters slide in two dimensions, where each row's gradient by them is one kernel."""
+    def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
+        """How the filters slide in two dimensions, where one kernel computes per-example gradients by them."""
         flat = self.groups == 1 and len(self.kernel) <= 2
         if not flat or not convolution_kernels.fits(inputs, gradients, copies):
             return None
 
-        def pair(part: tuple[int, ...], fill: int) -> tuple[int, int]:
-            return (part[0] if len(part) == 2 else fill, part[-1])
+        def pair(sizes: tuple[int, ...], fill: int) -> tuple[int, int]:
+            return (sizes[0] if len(sizes) == 2 else fill, sizes[-1])
 
-        sizes, padding = (self.kernel, self.stride, self.dilation), pair(self.padding, 0)
-        kernel, stride, dilation = (pair(part, 1) for part in sizes)
-        return Slide(kernel, stride, padding, dilation)
+        padding = pair(self.padding, 0)
+        kernel, stride, dilation = (pair(sizes, 1) for sizes in (self.kernel, self.stride, self.dilation))
+        return Conv2dGeometry(kernel, stride, padding, dilation)
 
-    def apart_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
+    def depthwise_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
         """(n, channels, kernel): each input's gradient by the weights where every channel is convolved on its own.
 
-        A product and a sum for each place of the kernel: matrix products of such shapes take up to twice as long.
+        A product and a sum for each tap of the kernel: matrix products of such shapes take up to twice as long.
         """
         if len(self.kernel) == 2 and elementwise.fits(inputs, gradients):
-            slide = (self.kernel, self.stride, self.padding, self.dilation)
-            return elementwise.apart_gradients(inputs.contiguous(), gradients.contiguous(), *slide)
+            how = (self.kernel, self.stride, self.padding, self.dilation)
+            return elementwise.depthwise_gradients(inputs.contiguous(), gradients.contiguous(), *how)
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
-        made = gradients.new_empty(*gradients.shape[:2], math.prod(self.kernel))
+        by_taps = gradients.new_empty(*gradients.shape[:2], math.prod(self.kernel))
         sizes = gradients.shape[2:]
-        for at, place in enumerate(itertools.product(*map(range, self.kernel))):
-            starts = [spot * wide for spot, wide in zip(place, self.dilation, strict=True)]
+        for at, tap in enumerate(itertools.product(*map(range, self.kernel))):
+            starts = [index * dilation for index, dilation in zip(tap, self.dilation, strict=True)]
             ends = zip(starts, sizes, self.stride, strict=True)
             seen: list[Any] = [...]
             seen += [slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends]
-            made[:, :, at] = (inputs[tuple(seen)] * gradients).flatten(2).sum(2)
-        return made
+            by_taps[:, :, at] = (inputs[tuple(seen)] * gradients).flatten(2).sum(2)
+        return by_taps
 
-    def columns(self, inputs: Tensor, places: tuple[int, ...], first: bool = False) -> Tensor:
-        """(n, channels x kernel, places): what each place of the output saw; or the places `first`."""
+    def columns(self, inputs: Tensor, output_size: tuple[int, ...], positions_first: bool = False) -> Tensor:
+        """(n, channels x kernel, positions): what each position of the output saw; or with the positions first."""
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
-        row, channel, *space = inputs.stride()
-        steps = [s * d for s, d in zip(space, self.dilation, strict=True)]
-        jumps = [s * d for s, d in zip(space, self.stride, strict=True)]
-        many, count = len(inputs), math.prod(places)
-        inside, beyond = ((inputs.shape[1], *self.kernel), (channel, *steps)), (places, jumps)
-        outer, inner = (beyond, inside) if first else (inside, beyond)
-        seen = inputs.as_strided((many, *outer[0], *inner[0]), (row, *outer[1], *inner[1]))
-        return seen.reshape(many, count, -1) if first else seen.reshape(many, -1, count)
+        example, channel, *space = inputs.stride()
+        taps = [s * d for s, d in zip(space, self.dilation, strict=True)]
+        moves = [s * d for s, d in zip(space, self.stride, strict=True)]
+        count, positions = len(inputs), math.prod(output_size)
+        column, position = ((inputs.shape[1], *self.kernel), (channel, *taps)), (output_size, moves)
+        outer, inner = (position, column) if positions_first else (column, position)
+        seen = inputs.as_strided((count, *outer[0], *inner[0]), (example, *outer[1], *inner[1]))
+        return seen.reshape(count, positions, -1) if positions_first else seen.reshape(count, -1, positions)
 
 
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
@@ -142,14 +142,14 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
     weight = weight.expand(models, *weight.shape[1:])
     bias = None if bias is None else bias.expand(models, -1)
     each = len(inputs) // models
-    most = APART if inputs.shape[1] > 1 else 0
-    if inputs.device.type == "cpu" or each * geometry.work(inputs, weight) > most:
+    limit = GROUPED_LIMIT if inputs.shape[1] > 1 else 0
+    if inputs.device.type == "cpu" or each * geometry.work(inputs, weight) > limit:
         biases = [None] * models if bias is None else bias.unbind()
-        parts = zip(inputs.chunk(models), weight.unbind(), biases, strict=True)
-        return torch.cat([geometry.apply(*part, geometry.groups) for part in parts])
+        by_model = zip(inputs.chunk(models), weight.unbind(), biases, strict=True)
+        return torch.cat([geometry.apply(*one, geometry.groups) for one in by_model])
     wide = inputs.view(models, each, *inputs.shape[1:]).transpose(0, 1).flatten(1, 2)
-    joined = geometry.apply(
+    grouped = geometry.apply(
         wide, weight.flatten(0, 1), None if bias is None else bias.flatten(), models * geometry.groups
     )
-    apart = joined.view(each, models, -1, *joined.shape[2:]).transpose(0, 1)
-    return apart.reshape(len(inputs), *apart.shape[2:])
+    separate = grouped.view(each, models, -1, *grouped.shape[2:]).transpose(0, 1)
+    return separate.reshape(len(inputs), *separate.shape[2:])

@@ -1,4 +1,4 @@
-"""Maxima of 2 x 2 blocks as single kernels on a GPU: PyTorch's keep eight bytes for each and take longer back."""
+"""Max pools of 2 x 2 blocks as single kernels on a GPU: PyTorch's keep eight bytes for each and take longer back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from privaware.kernels import elementwise
 from privaware.kernels import pooling as pooling_kernels
 
-__all__ = ["halves", "pooling"]
+__all__ = ["is_max_pool_2x2", "max_pool_2x2"]
 
 
-def halves(layer: nn.Module) -> bool:
-    """Whether the layer takes the maxima of blocks of 2 x 2, side by side, and nothing else."""
+def is_max_pool_2x2(layer: nn.Module) -> bool:
+    """Whether the layer takes the maxima of adjacent blocks of 2 x 2, and nothing else."""
     return (
         type(layer) is nn.MaxPool2d
         and all(size in (2, (2, 2)) for size in (layer.kernel_size, layer.stride))
@@ -26,26 +26,26 @@ def halves(layer: nn.Module) -> bool:
     )
 
 
-def pooling(inputs: Tensor) -> Tensor:
+def max_pool_2x2(inputs: Tensor) -> Tensor:
     """The maxima of the blocks of (n, channels, height, width)."""
     if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
-        made: Tensor = _Halved.apply(inputs)
-        return made
+        maxima: Tensor = _MaxPool2x2.apply(inputs)
+        return maxima
     return F.max_pool2d(inputs, 2)
 
 
-class _Halved(torch.autograd.Function):
+class _MaxPool2x2(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor) -> Tensor:
-        found, index = pooling_kernels.halved(inputs.contiguous())
+        maxima, argmax = pooling_kernels.max_pool_2x2(inputs.contiguous())
         ctx.shape = inputs.shape
-        ctx.save_for_backward(index)
-        made: Tensor = found
-        return made
+        ctx.save_for_backward(argmax)
+        output: Tensor = maxima
+        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        back = gradient.new_empty(ctx.shape)
-        [index] = ctx.saved_tensors
-        pooling_kernels.halved_back(gradient.contiguous(), index, back)
-        return back
+        by_inputs = gradient.new_empty(ctx.shape)
+        [argmax] = ctx.saved_tensors
+        pooling_kernels.max_pool_2x2_backward(gradient.contiguous(), argmax, by_inputs)
+        return by_inputs

@@ -1,6 +1,6 @@
-"""Which rows take part in a step, and what that is worth.
+"""Which examples take part in a step, and what the sampling is worth.
 
-A sampler draws the rows and wraps the price in one object, so the two cannot disagree:
+A sampler draws the batch and prices a step on it in one object, so the two cannot disagree:
 
 >>> from privaware.events import Gaussian
 >>> Poisson(rate=0.01).event(Gaussian(noise=1.1))
@@ -24,19 +24,19 @@ __all__ = ["FullBatch", "Poisson", "Sampler"]
 
 
 class Sampler(Protocol):
-    """Draws the rows of each step, and prices a step on them."""
+    """Draws the batch of each step, and prices a step on it."""
 
     @property
     def rate(self) -> float: ...
 
     def event(self, inner: Event) -> Event: ...
 
-    def draw(self, rng: Rng, rows: int) -> np.ndarray: ...
+    def draw(self, rng: Rng, examples: int, /) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson:
-    """Each row is in with probability `rate`, on its own and anew at each step; a batch may be empty."""
+    """Each example is in the batch with probability `rate`, independently at each step; a batch may be empty."""
 
     rate: float
 
@@ -47,14 +47,14 @@ class Poisson:
     def event(self, inner: Event) -> Event:
         return inner.sampled(rate=self.rate)
 
-    def draw(self, rng: Rng, rows: int) -> np.ndarray:
-        """The positions of the rows that are in."""
-        return np.flatnonzero(rng.poisson(rows, self.rate))
+    def draw(self, rng: Rng, examples: int) -> np.ndarray:
+        """The indices of the examples in the batch."""
+        return np.flatnonzero(rng.poisson(examples, self.rate))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatch:
-    """Every row at every step: no randomness, and no discount for any."""
+    """Every example at every step: no randomness, no amplification."""
 
     @property
     def rate(self) -> float:
@@ -63,5 +63,5 @@ class FullBatch:
     def event(self, inner: Event) -> Event:
         return inner
 
-    def draw(self, rng: Rng, rows: int) -> np.ndarray:
-        return np.arange(rows)
+    def draw(self, rng: Rng, examples: int) -> np.ndarray:
+        return np.arange(examples)

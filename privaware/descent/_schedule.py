@@ -21,7 +21,7 @@ __all__ = ["Schedule", "constant", "cosine", "exponential", "linear", "piecewise
 
 
 class Schedule(Protocol):
-    """A factor for each step, known before any row is read."""
+    """A factor for each step, public and known before training."""
 
     def at(self, step: int, steps: int) -> float: ...
 
@@ -73,7 +73,7 @@ class exponential:
 
 @dataclass(frozen=True)
 class step_down:
-    """1 until the share `after` of the steps is done, then `factor`."""
+    """1 for the fraction `after` of the steps, then `factor`."""
 
     factor: float
     after: float = 0.5
@@ -95,7 +95,7 @@ class warm_up:
 
 @dataclass(frozen=True)
 class piecewise:
-    """One factor for each of equally long stretches of the run."""
+    """One factor for each of equally long parts of the run."""
 
     factors: tuple[float, ...]
 

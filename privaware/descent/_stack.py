@@ -1,7 +1,7 @@
 """A population of models of one architecture as one set of stacked parameters, stepped together.
 
-The module's own forward code runs unchanged on P * B rows (model-major). Only layers with parameters are told to
-compute, each model with its own, and to record what the rules need; parameters never ask for gradients.
+The module's own forward code runs unchanged on P * B examples (model-major). Only layers with parameters are replaced:
+each model computes with its own, and what the layer rules need is recorded; parameters never ask for gradients.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from privaware.descent._shares import Share, Wash, keep_rows, zero_own_rows
+from privaware.descent._per_example import PerExampleGradient, Zeroing, keep_examples, zero_in_place
 from privaware.errors import Refused, WrongInput
 
-__all__ = ["Recorded", "Slot", "Stack"]
+__all__ = ["Builder", "Slot", "Stack", "Tape"]
 
-Make = Callable[[Tensor], list[tuple[str, Share]]]
+Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
+"""Turns the gradient by a layer's output into per-example gradients, by parameter name."""
 
 
 @dataclass(frozen=True)
@@ -34,29 +35,29 @@ class Slot:
     stop: int
 
 
-class Recorded:
-    """What one forward pass left behind: edges to differentiate by, and how to turn each gradient into shares."""
+class Tape:
+    """What one forward pass recorded: edges to differentiate by, and a builder of per-example gradients for each."""
 
     def __init__(self) -> None:
         self.edges: list[Any] = []
-        self.makes: list[Make] = []
+        self.builders: list[Builder] = []
         self.hidden: list[Tensor] = []
 
-    def shares(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[Share]]:
-        """One backward pass from `end` (by which the loss has the gradient `seeds`); the shares, by parameter."""
-        found: dict[str, list[Share]] = {}
+    def per_example_gradients(self, end: Tensor, seeds: Tensor | None = None) -> dict[str, list[PerExampleGradient]]:
+        """One backward pass from `end` (by which the loss has the gradient `seeds`), by parameter."""
+        by_parameter: dict[str, list[PerExampleGradient]] = {}
         if not self.edges or not end.requires_grad:
-            return found
+            return by_parameter
         gradients = torch.autograd.grad(end, self.edges, seeds, allow_unused=True)
-        for gradient, make in zip(gradients, self.makes, strict=True):
+        for gradient, build in zip(gradients, self.builders, strict=True):
             if gradient is not None:
-                for name, share in make(gradient):
-                    found.setdefault(name, []).append(share)
-        return found
+                for name, use in build(gradient):
+                    by_parameter.setdefault(name, []).append(use)
+        return by_parameter
 
 
 class _Begin(torch.autograd.Function):
-    """Marks a tensor as the place where differentiation ends, without a copy."""
+    """Marks a tensor as the end of differentiation, without a copy."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, token: Tensor) -> Tensor:
@@ -69,50 +70,43 @@ class _Begin(torch.autograd.Function):
 
 
 class Stack:
-    """The parameters of a population, flat: `theta` is (models, trainable numbers)."""
+    """The parameters of a population, flat: `theta` is (models, trainable numbers). Layers get their rules later."""
 
-    def __init__(
-        self, modules: Sequence[nn.Module], *, device: Any = "cpu", whole: bool = False, watch: Sequence[str] = ()
-    ) -> None:
-        from privaware.descent._layers import install
-
-        first = modules[0]
+    def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
         self.models = len(modules)
         self.device = torch.empty(0, device=device).device  # with its number: it names generators
-        self.module = copy.deepcopy(first).to(self.device)
+        self.module = copy.deepcopy(modules[0]).to(self.device)
         self.names = {id(p): n for n, p in self.module.named_parameters()}
         named = dict(self.module.named_parameters())
         self.slots = list(_slots(named))
         self.dtype = _dtype(self.slots, named)
         width = self.slots[-1].stop if self.slots else 0
         self.theta = torch.empty(self.models, width, dtype=self.dtype, device=self.device)
-        self.fixed: dict[str, Tensor] = {}
-        self._load(modules, named)
-        self.tensors = {slot.name: self.view(self.theta, slot) for slot in self.slots} | self.fixed
+        self.frozen: dict[str, Tensor] = {}
+        self.load(modules)
+        self.tensors = {slot.name: self.view(self.theta, slot) for slot in self.slots} | self.frozen
         for name, parameter in named.items():
             parameter.requires_grad_(False)
             if self.models == 1 and name in self.tensors:
                 parameter.data = self.tensors[name][0]
         self.token = torch.zeros((), device=self.device, requires_grad=True)
-        self.tape = Recorded()
-        self.rows = 0
-        self.lenders: set[int] = set()
-        self.finite = False
-        self.groups = _groups(self.slots)
-        self.resting: dict[str, Tensor] = {}
-        self.layers = install(self, whole, watch)
-        for module in self.module.modules():
-            if type(module).__name__ in watch:
-                module.register_forward_pre_hook(self._watched)
+        self.tape = Tape()
+        self.examples = 0
+        self.caller_storages: set[int] = set()
+        self.finite_inputs = False
+        self.layer_numbers = _layer_numbers(self.slots)
+        self.excluded: dict[str, Tensor] = {}
+        self.layers: dict[str, str] = {}
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
         """The (models, *shape) part of a flat (models, trainable) tensor."""
         return flat[:, slot.start : slot.stop].view(self.models, *slot.shape)
 
-    def _load(self, modules: Sequence[nn.Module], named: dict[str, nn.Parameter]) -> None:
+    def load(self, modules: Sequence[nn.Module]) -> None:
+        """Takes the parameters of modules of the same architecture; frozen ones only where they differ."""
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
-        for name, parameter in named.items():
+        for name, parameter in self.module.named_parameters():
             values = []
             for other in others:
                 if name not in other or other[name].shape != parameter.shape:
@@ -127,40 +121,40 @@ class Stack:
             if name in trainable:
                 self.view(self.theta, trainable[name]).copy_(torch.stack(values))
             elif any(not torch.equal(value, values[0]) for value in values[1:]):
-                self.fixed[name] = torch.stack(values)
+                self.frozen[name] = torch.stack(values)
 
-    def rest(self, mask: Tensor) -> None:
+    def exclude_untrained(self, mask: Tensor) -> None:
         """Layers of which a model trains nothing by `mask` (models, trainable) count in none of its norms.
 
-        A layer that is trained in part counts whole: its rows may be clipped more, never less.
+        A layer that is trained in part counts completely: its gradients may be clipped more, never less.
         """
         trained: dict[int, Tensor] = {}
         for slot in self.slots:
             some = self.view(mask, slot).flatten(1).any(1)
-            layer = self.groups[slot.name]
+            layer = self.layer_numbers[slot.name]
             trained[layer] = trained[layer] | some if layer in trained else some
         for slot in self.slots:
-            flags = trained[self.groups[slot.name]]
+            flags = trained[self.layer_numbers[slot.name]]
             if not bool(flags.all()):
-                self.resting[slot.name] = flags[:, None].to(self.dtype)
+                self.excluded[slot.name] = flags[:, None].to(self.dtype)
 
-    def of(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
+    def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
         """The slot's name (None if frozen) and the stacked values of a parameter of `self.module`."""
         if parameter is None:
             return None, None
         name = self.names[id(parameter)]
-        trainable = name in self.tensors and name not in self.fixed
+        trainable = name in self.tensors and name not in self.frozen
         values = self.tensors.get(name)
         return (name if trainable else None), (parameter[None] if values is None else values)
 
-    def wash(self, values: Tensor) -> Wash:
-        """How rows of a recorded tensor are zeroed: never in the caller's memory, and there only if need be."""
-        if values.untyped_storage().data_ptr() not in self.lenders:
-            return zero_own_rows
-        return (lambda rows, good: rows) if self.finite else keep_rows
+    def zeroing(self, values: Tensor) -> Zeroing:
+        """How examples of a recorded tensor are zeroed: never in the caller's memory, and there only if needed."""
+        if values.untyped_storage().data_ptr() not in self.caller_storages:
+            return zero_in_place
+        return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
-    def record(self, output: Tensor, make: Make) -> Tensor:
-        """Remembers a layer's output; `make` turns the gradient by it into shares."""
+    def record(self, output: Tensor, build: Builder) -> Tensor:
+        """Records a layer's output; `build` turns the gradient by it into per-example gradients."""
         if not torch.is_grad_enabled():
             return output
         if output._is_view():  # an in-place operation later on would rewrite a view's history
@@ -168,16 +162,22 @@ class Stack:
         if not output.requires_grad:
             output = _Begin.apply(output, self.token)
         self.tape.edges.append(get_gradient_edge(output))
-        self.tape.makes.append(make)
+        self.tape.builders.append(build)
         return output
 
-    def _watched(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def record_inputs_of(self, kinds: Sequence[str]) -> None:
+        """The inputs of modules of these kinds are recorded too, for a loss that penalises them."""
+        for module in self.module.modules():
+            if type(module).__name__ in kinds:
+                module.register_forward_pre_hook(self._record_input)
+
+    def _record_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         self.tape.hidden.append(inputs[0])
 
-    def forward(self, inputs: tuple[Tensor, ...], rows: int) -> tuple[Any, Recorded]:
-        """The population's outputs on model-major rows, and what was recorded on the way."""
-        self.tape, self.rows = Recorded(), rows
-        self.lenders = {item.untyped_storage().data_ptr() for item in inputs}
+    def forward(self, inputs: tuple[Tensor, ...], examples: int) -> tuple[Any, Tape]:
+        """The population's outputs on model-major examples, and what was recorded."""
+        self.tape, self.examples = Tape(), examples
+        self.caller_storages = {item.untyped_storage().data_ptr() for item in inputs}
         fast = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
@@ -185,21 +185,35 @@ class Stack:
                 outputs = self.module(*inputs)
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)
-        tape, self.tape = self.tape, Recorded()
+        tape, self.tape = self.tape, Tape()
         return outputs, tape
 
-    def released(self, modules: Sequence[nn.Module], theta: Tensor) -> list[nn.Module]:
-        """Copies of the given modules with the trained parameters."""
-        out = []
+    def trained(self, modules: Sequence[nn.Module], theta: Tensor) -> list[nn.Module]:
+        """Copies of the given modules with the parameters `theta`."""
+        copies = []
         for at, module in enumerate(modules):
-            made = copy.deepcopy(module)
-            named = dict(made.named_parameters())
+            trained = copy.deepcopy(module)
+            named = dict(trained.named_parameters())
             with torch.no_grad():
                 for slot in self.slots:
                     values = theta[at, slot.start : slot.stop].view(slot.shape)
                     named[slot.name].copy_(values.to(named[slot.name]))
-            out.append(made)
-        return out
+            copies.append(trained)
+        return copies
+
+    def tensor(self, values: Any) -> Tensor:
+        """A tensor on the stack's device, floating-point values in its precision."""
+        tensor = values if isinstance(values, Tensor) else torch.as_tensor(values)
+        kind = self.dtype if tensor.is_floating_point() else None
+        return tensor.to(device=self.device, dtype=kind)
+
+    def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
+        """What the module is called with: one tensor or a tuple of them."""
+        several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        tensors = tuple(self.tensor(item) for item in several)
+        if not tensors or any(item.ndim == 0 or len(item) != len(tensors[0]) for item in tensors):
+            raise WrongInput("expected inputs with one entry an example, got inputs of different lengths")
+        return tensors
 
 
 def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
@@ -211,7 +225,7 @@ def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
             start = stop
 
 
-def _groups(slots: list[Slot]) -> dict[str, int]:
+def _layer_numbers(slots: list[Slot]) -> dict[str, int]:
     """The number of the layer (the module that owns it) of each parameter."""
     owners: dict[str, int] = {}
     return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}

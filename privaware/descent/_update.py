@@ -1,7 +1,7 @@
-"""What is done with a noisy gradient. All of it is post-processing and costs nothing.
+"""Updates by a noisy gradient, and averages of the parameters: post-processing, no privacy cost.
 
-An update keeps its state in a dictionary of tensors shaped like the parameters, so that one step of a whole population
-is a handful of operations and a checkpoint is a plain file.
+An update keeps its state in a dictionary of tensors shaped like the parameters, so that one step of a population is a
+handful of operations and a checkpoint is a plain file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Update(Protocol):
     @property
     def lr(self) -> float: ...
 
-    def start(self, theta: Tensor) -> State: ...
+    def initial_state(self, theta: Tensor) -> State: ...
 
-    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any) -> None: ...
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any, /) -> None: ...
 
 
 def _checked(name: str, lr: float) -> None:
@@ -45,10 +45,10 @@ class sgd:
     def __post_init__(self) -> None:
         _checked("sgd", self.lr)
 
-    def start(self, theta: Tensor) -> State:
+    def initial_state(self, theta: Tensor) -> State:
         return {}
 
-    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any) -> None:
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any) -> None:
         if self.decay:
             gradient = gradient + self.decay * theta
         _descend(theta, gradient, lr)
@@ -56,7 +56,7 @@ class sgd:
 
 @dataclass(frozen=True)
 class momentum:
-    """Gradients add up in a velocity that keeps the share `beta` of itself."""
+    """Gradients add up in a velocity that decays by `beta`."""
 
     lr: float
     beta: float = 0.9
@@ -67,10 +67,10 @@ class momentum:
         if not 0 <= self.beta < 1:
             raise WrongInput(f"momentum: expected beta in [0, 1), got {self.beta!r}")
 
-    def start(self, theta: Tensor) -> State:
+    def initial_state(self, theta: Tensor) -> State:
         return {"velocity": torch.zeros_like(theta)}
 
-    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any) -> None:
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any) -> None:
         if self.decay:
             gradient = gradient + self.decay * theta
         velocity = state["velocity"].mul_(self.beta).add_(gradient)
@@ -79,10 +79,10 @@ class momentum:
 
 @dataclass(frozen=True)
 class adam:
-    """Adam whose second moment is freed of the variance that the privacy noise put there.
+    """Adam with the noise's variance subtracted from the second moment.
 
-    Paper: Tang, Shpilevskiy, Lecuyer 2024, DP-AdamBC. `spread` is the deviation of the noise in the mean gradient; what
-    is left of the second moment is held above `floor` times the noise's variance, because it is itself noisy.
+    Paper: Tang, Shpilevskiy, Lecuyer 2024, DP-AdamBC. `deviation` is that of the noise in the mean gradient; the
+    corrected second moment is held above `floor` times the noise's variance, because it is itself noisy.
     """
 
     lr: float
@@ -96,7 +96,7 @@ class adam:
         if not all(0 <= beta < 1 for beta in self.betas):
             raise WrongInput(f"adam: expected betas in [0, 1), got {self.betas!r}")
 
-    def start(self, theta: Tensor) -> State:
+    def initial_state(self, theta: Tensor) -> State:
         one = theta[:, :1]
         return {
             "mean": torch.zeros_like(theta),
@@ -105,18 +105,18 @@ class adam:
             "powers": torch.ones(2, dtype=theta.dtype, device=theta.device),
         }
 
-    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, spread: Any) -> None:
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any) -> None:
         first, second = self.betas
         state["powers"][0].mul_(first)
         state["powers"][1].mul_(second)
         mean = state["mean"].lerp_(gradient, 1 - first)
         square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        noise = state["noise"].mul_(second).add_((1 - second) * spread * spread)
-        left = 1 - state["powers"]
-        kept = square / left[1]
+        noise = state["noise"].mul_(second).add_((1 - second) * deviation * deviation)
+        weights = 1 - state["powers"]
+        second_moment = square / weights[1]
         if self.correct:
-            kept = torch.maximum(kept - noise / left[1], self.floor * noise / left[1])
-        _descend(theta, (mean / left[0]) / (kept.sqrt_() + self.eps), lr)
+            second_moment = torch.maximum(second_moment - noise / weights[1], self.floor * noise / weights[1])
+        _descend(theta, (mean / weights[0]) / (second_moment.sqrt_() + self.eps), lr)
 
 
 def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
@@ -127,11 +127,11 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 
 
 class Average(Protocol):
-    """What is released instead of the last parameters: a mean over the way."""
+    """What is released instead of the last parameters: a mean over steps."""
 
-    def start(self, theta: Tensor) -> State: ...
+    def initial_state(self, theta: Tensor) -> State: ...
 
-    def see(self, theta: Tensor, state: State, weight: Any) -> None: ...
+    def update(self, theta: Tensor, state: State, weight: Any) -> None: ...
 
     def weight(self, step: int, steps: int) -> float: ...
 
@@ -139,16 +139,16 @@ class Average(Protocol):
 class _Mean:
     """A running mean: at each step the mean moves towards the parameters by `weight`."""
 
-    def start(self, theta: Tensor) -> State:
+    def initial_state(self, theta: Tensor) -> State:
         return {"average": theta.clone()}
 
-    def see(self, theta: Tensor, state: State, weight: Any) -> None:
+    def update(self, theta: Tensor, state: State, weight: Any) -> None:
         state["average"].add_((theta - state["average"]) * weight)
 
 
 @dataclass(frozen=True)
 class tail(_Mean):
-    """The mean of the parameters over the last `share` of the steps."""
+    """The mean of the parameters over the last fraction `share` of the steps."""
 
     share: float = 0.5
 
@@ -163,7 +163,7 @@ class tail(_Mean):
 
 @dataclass(frozen=True)
 class ema(_Mean):
-    """An exponential mean that keeps the share `decay` of itself, warmed up so that early steps are forgotten."""
+    """An exponential moving average, warmed up so that early steps are forgotten."""
 
     decay: float = 0.99
 

@@ -1,1 +1,1 @@
-"""Triton kernels, one subject a file; each has a twin in plain PyTorch that tests hold it against."""
+"""Triton kernels, one subject a file; tests compare each with the same computation in plain PyTorch."""

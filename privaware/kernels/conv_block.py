@@ -1,9 +1,9 @@
-"""Bias, activation and 2 x 2 maxima after a convolution as one CUDA kernel each way, in both layouts of images at once.
+"""Bias, activation and 2 x 2 max pool after a convolution as one CUDA kernel each way, in both layouts at once.
 
-Tensor cores convolve images whose channels lie side by side; each row's gradient by the filters is fastest from
-channels one after the other. Whoever writes a number has it in a register, so it is written in both orders there,
-instead of being read again to be turned. Maxima are taken before the activation, which keeps order: of values that it
-makes equal the greatest is chosen, where PyTorch takes the first.
+Tensor cores convolve channels-last images; per-example gradients by the filters are fastest from channels-first ones.
+The program that computes a number has it in a register, so it is written in both layouts there, instead of being read
+again to be converted. Maxima are taken before the activation, which keeps order: of values that it makes equal the
+greatest is chosen, where PyTorch takes the first.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -19,16 +19,23 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["Activated", "activated", "activated_back"]
+__all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_backward"]
 
 
-class Activated(NamedTuple):
-    """What comes after a convolution: with the channels one after the other, side by side if asked for, and which
-    value of each block was the greatest."""
+class Images(NamedTuple):
+    """The outputs of a block in channels-first layout, in channels-last layout if asked for, and each pool's argmax."""
 
-    first: Any
-    last: Any
-    index: Any
+    channels_first: Any
+    channels_last: Any
+    argmax: Any
+
+
+class Above(NamedTuple):
+    """What a block's backward pass reads: the gradient by its output, the output in the same layout, the argmax."""
+
+    gradient: Any
+    output: Any
+    argmax: Any
 
 
 if triton is not None:
@@ -171,82 +178,83 @@ if triton is not None:
             tl.store(sums + row * filters + channel, total)
 
 
-def activated(z: Any, bias: Any, kind: str, *, pool: bool, last: bool) -> Activated:
-    """What a convolution gave, `z` (n, filters, height, width) in either layout, on its way on."""
+def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, channels_last: bool) -> Images:
+    """The block's outputs from those of its convolution, `z` (n, filters, height, width) in either layout."""
     import torch
 
-    rows, filters, high, wide = z.shape
+    examples, filters, high, wide = z.shape
     tall, broad = (high // 2, wide // 2) if pool else (high, wide)
-    first = z.new_empty(rows, filters, tall, broad)
-    beside = _beside(first, first.shape) if last else None
-    index = _beside(first, first.shape, torch.int8) if pool else None
-    places = tall * broad
-    grid, tile = _grid(rows, filters, places)
+    first = z.new_empty(examples, filters, tall, broad)
+    last = _channels_last(first, first.shape) if channels_last else None
+    argmax = _channels_last(first, first.shape, torch.int8) if pool else None
+    positions = tall * broad
+    grid, tile = _grid(examples, filters, positions)
     _activated[grid](
         z,
         z if bias is None else bias,
-        first if beside is None else beside,
+        first if last is None else last,
         first,
-        first if index is None else index,
+        first if argmax is None else argmax,
         filters,
         high,
         wide,
-        places,
+        positions,
         broad,
-        KIND=kind,
+        KIND=activation,
         BIAS=bias is not None,
         POOL=pool,
         SIDE=z.is_contiguous(memory_format=torch.channels_last),
-        LAST=last,
+        LAST=channels_last,
         **tile,
     )
-    return Activated(first, beside, index)
+    return Images(first, last, argmax)
 
 
-def activated_back(
-    g: Any, y: Any, index: Any, size: Any, kind: str, *, last: bool, first: bool, sums: bool
+def bias_activation_pool_backward(
+    above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
-    """The gradient by `z` of the `size` (height, width): with the channels side by side, one after the other, and
-    summed over the places, each if asked for. `g` and `y` have the same layout."""
+    """The gradient by `z` of the `size` (height, width): in channels-last layout, in channels-first layout, and
+    summed over the positions, each if asked for."""
     import torch
 
-    (rows, filters, tall, broad), (high, wide) = y.shape, size
-    beside = y.is_contiguous(memory_format=torch.channels_last)
-    made = y.new_empty(rows, filters, high, wide) if first else None
-    turned = _beside(y, (rows, filters, high, wide)) if last else None
-    total = y.new_empty(rows, filters) if sums else None
-    grid, tile = _grid(rows, filters, high * wide)
+    g, y, argmax = above
+    (examples, filters, tall, broad), (high, wide) = y.shape, size
+    side = y.is_contiguous(memory_format=torch.channels_last)
+    first = y.new_empty(examples, filters, high, wide) if channels_first else None
+    last = _channels_last(y, (examples, filters, high, wide)) if channels_last else None
+    total = y.new_empty(examples, filters) if sums else None
+    grid, tile = _grid(examples, filters, high * wide)
     _activated_back[grid](
         g,
         y,
-        y if index is None else index,
-        *(y if part is None else part for part in (turned, made, total)),
+        y if argmax is None else argmax,
+        *(y if part is None else part for part in (last, first, total)),
         filters,
         high,
         wide,
         tall * broad,
         tall,
         broad,
-        KIND=kind,
-        POOL=index is not None,
-        SIDE=beside,
-        LAST=last,
-        FIRST=first,
+        KIND=activation,
+        POOL=argmax is not None,
+        SIDE=side,
+        LAST=channels_last,
+        FIRST=channels_first,
         SUMS=sums,
         **tile,
     )
-    return turned, made, total
+    return last, first, total
 
 
-def _grid(rows: int, filters: int, places: int) -> tuple[tuple[int, int], dict[str, int]]:
-    """A program does some filters of a row at all places, a tile after the other."""
+def _grid(examples: int, filters: int, positions: int) -> tuple[tuple[int, int], dict[str, int]]:
+    """A program does some filters of an example at all positions, a tile after the other."""
     each = 32 if filters % 32 == 0 else 16
-    wide = max(16, min(64, 1 << (places - 1).bit_length()))
-    return (rows, filters // each), {"FILTERS": each, "PLACES": wide}
+    wide = max(16, min(64, 1 << (positions - 1).bit_length()))
+    return (examples, filters // each), {"FILTERS": each, "PLACES": wide}
 
 
-def _beside(like: Any, shape: Any, dtype: Any = None) -> Any:
+def _channels_last(like: Any, shape: Any, dtype: Any = None) -> Any:
     import torch
 
-    given = {"dtype": dtype or like.dtype, "device": like.device}
-    return torch.empty(shape, memory_format=torch.channels_last, **given)
+    kind = {"dtype": dtype or like.dtype, "device": like.device}
+    return torch.empty(shape, memory_format=torch.channels_last, **kind)

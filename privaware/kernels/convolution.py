@@ -1,14 +1,14 @@
-"""Each row's gradient by the filters of a convolution as one CUDA kernel, without columns in memory.
+"""Per-example gradients by the filters of a convolution as one CUDA kernel, without unfolded columns in memory.
 
-One program does a tile of one row's (filters, kernel x channels) matrix: the product of the row's output gradients and
-of what the filters saw, gathered straight from the unpadded input, summed over the places of all copies of the row. It
-adds up what norms need while the tile is in registers, and writes the tile only where it is to be kept. A weighted sum
-of rows is the same product row after row, each multiplied by its weight before it is added: no factor is rounded that
-the norm has not seen.
+One program does a tile of one example's (filters, kernel x channels) matrix: the product of the example's output
+gradients and of what the filters saw, gathered straight from the unpadded input, summed over the positions of all
+copies of the example. It adds up what norms need while the tile is in registers, and writes the tile only where it is
+kept. A weighted sum over examples is the same product example after example, each multiplied by its factor before it is
+added: no number is rounded that the norm has not seen.
 
-Where there are few places norms need no such product: what two places of the output saw overlaps like two places of
-the input, moved by each spot of the kernel, so that products of places of the input alone, nine times fewer for a
-kernel of 3 x 3, say what products of columns would.
+Where there are few positions norms need no such product: what two positions of the output saw overlaps like two
+positions of the input, moved by each tap of the kernel, so that products of positions of the input alone, nine times
+fewer for a kernel of 3 x 3, say what products of columns would.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -26,19 +26,19 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["Slide", "Tile", "fits", "overlaps", "row_gradients", "summed"]
+__all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 
-MOST_PLACES = 2**20
-"""Places are told apart by a division in single precision, exact up to here."""
+MOST_POSITIONS = 2**20
+"""Positions are told apart by a division in float32, exact up to here."""
 
 LARGEST = 2**30
-"""The numbers of a row that an offset of 32 bits reaches."""
+"""The numbers of an example that an offset of 32 bits reaches."""
 
 PROGRAMS = 2048
 """Programs that fill a GPU several times, so that the last ones do not keep it waiting."""
 
 
-class Slide(NamedTuple):
+class Conv2dGeometry(NamedTuple):
     """How filters slide in two dimensions."""
 
     kernel: tuple[int, int]
@@ -48,11 +48,11 @@ class Slide(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """How much one program does: filters x columns, so many places at a time."""
+    """How much one program does: filters x columns, so many positions at a time."""
 
     filters: int
     columns: int
-    places: int
+    positions: int
     warps: int
     stages: int
 
@@ -283,164 +283,172 @@ if triton is not None:
 
 
 def fits(x: Any, g: Any, copies: int) -> bool:
-    """Whether the kernel should take these inputs (n, channels, *places) and output gradients: singles on a GPU.
+    """Whether the kernel should take these inputs (n, channels, *positions) and output gradients: float32 on a GPU.
 
-    With whole mantissas there are no tensor cores to feed, and columns with a library's product are as fast.
+    Without TF32 there are no tensor cores to feed, and columns with a library's product are as fast.
     """
     import torch
 
     largest = copies * max(x[0].numel(), g[0].numel()) if len(x) else LARGEST
-    small = largest < LARGEST and copies * g.shape[2:].numel() < MOST_PLACES
-    fast = torch.backends.cuda.matmul.allow_tf32
-    singles = x.is_cuda and x.dtype == g.dtype == torch.float32
-    return small and fast and singles and elementwise.ready(x.device)
+    small = largest < LARGEST and copies * g.shape[2:].numel() < MOST_POSITIONS
+    tf32 = torch.backends.cuda.matmul.allow_tf32
+    float32 = x.is_cuda and x.dtype == g.dtype == torch.float32
+    return small and tf32 and float32 and elementwise.ready(x.device)
 
 
-def row_gradients(
-    x: Any, g: Any, slide: Slide, rows: int, *, keep: bool, centred: Any = None, tile: Tile | None = None
+def per_example_gradients(
+    x: Any,
+    g: Any,
+    geometry: Conv2dGeometry,
+    examples: int,
+    *,
+    keep: bool,
+    centred: Any = None,
+    tile: Tile | None = None,
 ) -> tuple[Any, Any]:
-    """Each row's gradient (rows, filters, kernel x channels), where it is to be kept, and sums of it.
+    """The per-example gradients (examples, filters, kernel x channels), where they are kept, and sums of them.
 
-    The sums are the (rows,) squares of its norm; or, with `centred` filters (models, filters, kernel x channels), for
-    each filter its square, its product with the filter and its own sum: (3, rows, filters).
+    The sums are the (examples,) squared norms; or, with `centred` filters (models, filters, kernel x channels), for
+    each filter its square, its product with the filter and its own sum: (3, examples, filters).
     """
-    tile = tile or _tile_of(x, g, slide, rows)
-    tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
-    kept = g.new_empty(rows, g.shape[1], _columns(x, slide)) if keep else None
-    sums = g.new_empty((broad, 3, rows, g.shape[1]) if centred is not None else (rows, tiles))
-    each = rows // (1 if centred is None else len(centred))
-    _launched(x, g, slide, rows, tile, kept=kept, sums=sums, centred=centred, each=each)
+    tile = tile or _tile_of(x, g, geometry, examples)
+    tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
+    kept = g.new_empty(examples, g.shape[1], _columns(x, geometry)) if keep else None
+    sums = g.new_empty((broad, 3, examples, g.shape[1]) if centred is not None else (examples, tiles))
+    each = examples // (1 if centred is None else len(centred))
+    _launch(x, g, geometry, tile, _Launch(examples, each, kept=kept, sums=sums, centred=centred))
     return kept, sums.sum(0 if centred is not None else 1)
 
 
-def summed(x: Any, g: Any, weights: Any, slide: Slide, models: int, tile: Tile | None = None) -> Any:
-    """The weighted sum of each model's rows' gradients, (models, filters, kernel x channels), from (rows,) weights.
+def weighted_gradient_sum(
+    x: Any, g: Any, factors: Any, geometry: Conv2dGeometry, models: int, tile: Tile | None = None
+) -> Any:
+    """Each model's sum of per-example gradients times (examples,) factors: (models, filters, kernel x channels).
 
-    Rows of weight zero add nothing, even where they are not finite.
+    Examples of factor zero add nothing, even where they are not finite.
     """
-    rows = len(weights)
-    tile = tile or _tile_of(x, g, slide, rows)
-    tiles, _, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, slide))
-    each = rows // models
+    examples = len(factors)
+    tile = tile or _tile_of(x, g, geometry, examples)
+    tiles, _, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
+    each = examples // models
     many = -(-each // max(1, PROGRAMS // (tiles * models)))
-    many = max(1, min(many, LARGEST // (max(x.numel(), g.numel()) // rows)))
+    many = max(1, min(many, LARGEST // (max(x.numel(), g.numel()) // examples)))
     parts = -(-each // many)
-    kept = g.new_empty(models * parts, g.shape[1], _columns(x, slide))
-    given = {"weights": weights, "each": each, "parts": parts, "many": many}
-    _launched(x, g, slide, rows, tile, kept=kept, **given)
+    kept = g.new_empty(models * parts, g.shape[1], _columns(x, geometry))
+    _launch(x, g, geometry, tile, _Launch(examples, each, parts, many, kept=kept, factors=factors))
     return kept.view(models, parts, *kept.shape[1:]).sum(1)
 
 
-def _launched(
-    x: Any,
-    g: Any,
-    slide: Slide,
-    rows: int,
-    tile: Tile,
-    *,
-    kept: Any = None,
-    sums: Any = None,
-    centred: Any = None,
-    weights: Any = None,
-    each: int,
-    parts: int = 1,
-    many: int = 1,
-) -> None:
+class _Launch(NamedTuple):
+    """The examples of one launch, `each` a model, summed in `parts` of `many`; and what it reads and writes."""
+
+    examples: int
+    each: int
+    parts: int = 1
+    many: int = 1
+    kept: Any = None
+    sums: Any = None
+    centred: Any = None
+    factors: Any = None
+
+
+def _launch(x: Any, g: Any, geometry: Conv2dGeometry, tile: Tile, launch: _Launch) -> None:
     import torch
 
     x, g = x.contiguous(), g.contiguous()
     (channels, height, width), (filters, high, wide) = x.shape[1:], g.shape[1:]
-    columns, places = _columns(x, slide), high * wide
-    tiles, broad, spotted = _tiles(tile, filters, channels, columns)
-    grid = (tiles * (rows if weights is None else len(kept)),)
+    examples, kept, weights = launch.examples, launch.kept, launch.factors
+    columns, positions = _columns(x, geometry), high * wide
+    tiles, broad, one_tap = _tiles(tile, filters, channels, columns)
+    grid = (tiles * (examples if weights is None else len(kept)),)
     absent = g
     _row_gradients[grid](
         x,
         g,
-        absent if centred is None else centred,
+        absent if launch.centred is None else launch.centred,
         absent if weights is None else weights,
         absent if kept is None else kept,
-        absent if sums is None else sums,
-        rows,
-        each,
-        parts,
-        many,
-        places * (len(g) // rows),
-        places,
+        absent if launch.sums is None else launch.sums,
+        examples,
+        launch.each,
+        launch.parts,
+        launch.many,
+        positions * (len(g) // examples),
+        positions,
         wide,
         channels,
         filters,
         height,
         width,
-        slide.kernel[1],
-        *slide.stride,
-        *slide.padding,
-        *slide.dilation,
+        geometry.kernel[1],
+        *geometry.stride,
+        *geometry.padding,
+        *geometry.dilation,
         columns,
         broad,
-        1 / places,
+        1 / positions,
         1 / wide,
-        WHOLE=spotted,
-        EVEN=len(g) == rows and places % tile.places == 0,
+        WHOLE=one_tap,
+        EVEN=len(g) == examples and positions % tile.positions == 0,
         KEEP=kept is not None,
-        ALONG=centred is not None,
+        ALONG=launch.centred is not None,
         SUM=weights is not None,
         PRECISION="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         FILTERS=tile.filters,
         COLUMNS=tile.columns,
-        PLACES=tile.places,
+        PLACES=tile.positions,
         num_warps=tile.warps,
         num_stages=tile.stages,
     )
 
 
-def overlaps(left: Any, right: Any, slide: Slide, seen: Any, sent: Any) -> Any:
-    """(rows, 3): the squared norm of each row's gradient, and the squared norms of what its places saw and sent.
+def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size: Any, output_size: Any) -> Any:
+    """(examples, 3): each example's squared gradient norm, and the squared norms of its columns and output gradients.
 
-    `left` (rows, places, places) are products of places of the input, summed over channels, `right` of places of the
-    output gradient, summed over filters; several copies of a row are further places. `seen` and `sent` are the sizes
+    `left` (examples, positions, positions) are products of positions of the input, summed over channels, `right` of
+    positions of the output gradient, summed over filters; copies of an example are further positions. The sizes are
     (height, width) of both images.
     """
-    rows, places = len(right), right.shape[1]
-    size = 32 if places > 16 else 16
-    blocks = -(-places // size)
-    sums = right.new_empty(rows, blocks, 3)
-    _overlaps[(rows * blocks,)](
+    examples, positions = len(right), right.shape[1]
+    size = 32 if positions > 16 else 16
+    blocks = -(-positions // size)
+    sums = right.new_empty(examples, blocks, 3)
+    _overlaps[(examples * blocks,)](
         left.contiguous(),
         right.contiguous(),
         sums,
-        places,
+        positions,
         left.shape[1],
-        *seen,
-        sent[0] * sent[1],
-        sent[1],
-        *slide.stride,
-        *slide.padding,
-        *slide.dilation,
+        *input_size,
+        output_size[0] * output_size[1],
+        output_size[1],
+        *geometry.stride,
+        *geometry.padding,
+        *geometry.dilation,
         blocks,
-        HIGH=slide.kernel[0],
-        WIDE=slide.kernel[1],
+        HIGH=geometry.kernel[0],
+        WIDE=geometry.kernel[1],
         SIZE=size,
         num_warps=8 if size > 16 else 4,
     )
     return sums.sum(1)
 
 
-def _columns(x: Any, slide: Slide) -> int:
-    return slide.kernel[0] * slide.kernel[1] * int(x.shape[1])
+def _columns(x: Any, geometry: Conv2dGeometry) -> int:
+    return geometry.kernel[0] * geometry.kernel[1] * int(x.shape[1])
 
 
-def _tile_of(x: Any, g: Any, slide: Slide, rows: int) -> Tile:
-    count = g.shape[2:].numel() * (len(g) // rows)
-    return _tile(g.shape[1], x.shape[1], _columns(x, slide), count)
+def _tile_of(x: Any, g: Any, geometry: Conv2dGeometry, examples: int) -> Tile:
+    count = g.shape[2:].numel() * (len(g) // examples)
+    return _tile(g.shape[1], x.shape[1], _columns(x, geometry), count)
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:
-    """How many tiles a row has, how many side by side, and whether each is of one spot of the kernel."""
+    """How many tiles an example has, how many side by side, and whether each is of one tap of the kernel."""
     parts = -(-channels // tile.columns)
-    whole = parts * tile.columns * 3 <= channels * 4
-    broad = columns // channels * parts if whole else -(-columns // tile.columns)
-    return -(-filters // tile.filters) * broad, broad, whole
+    one_tap = parts * tile.columns * 3 <= channels * 4
+    broad = columns // channels * parts if one_tap else -(-columns // tile.columns)
+    return -(-filters // tile.filters) * broad, broad, one_tap
 
 
 def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
@@ -450,6 +458,6 @@ def _tile(filters: int, channels: int, columns: int, count: int) -> Tile:
         return Tile(128, 64, deep, 4, 3)
     tall = min(64, max(16, 1 << (filters - 1).bit_length()))
     broad = 128 if channels > 192 or tall < 64 else 64
-    if tall < 64 and 16 < channels <= 32:  # a tile of one spot of the kernel
+    if tall < 64 and 16 < channels <= 32:  # a tile of one tap of the kernel
         broad = 32
     return Tile(tall, min(broad, max(16, 1 << (columns - 1).bit_length())), deep, 4, 3)

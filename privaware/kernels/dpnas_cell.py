@@ -1,9 +1,9 @@
 """The operations of a cell as single CUDA kernels: 3 x 3 convolutions of each channel with what follows, and pools.
 
-A program takes one row's group of channels, so that rows never meet. A convolution, its group norm and its activation
-read the input once; the way back takes what was normed as it was kept and counts instructions, not bytes. Everything
-adds to what is there already, so that a node's sum is never a pass of its own. What is stored may be bf16, what is
-computed is single precision. Where Triton is not there, or the shapes do not fit, PyTorch's own operations do the same.
+A program takes one example's group of channels, so that examples never mix. A convolution, its group norm and its
+activation read the input once; the backward pass reads the stored normalised values and counts instructions, not bytes.
+Everything adds to what is there already, so that a node's sum is never a pass of its own. What is stored may be bf16,
+what is computed is float32. Without Triton, or where the shapes do not fit, PyTorch's own operations do the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -14,7 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 from privaware.kernels import elementwise
-from privaware.kernels.pooling import averaged, halved, halved_back, maxima, maxima_back
+from privaware.kernels.pooling import (
+    avg_pool_3x3,
+    max_pool_2x2,
+    max_pool_2x2_backward,
+    max_pool_3x3,
+    max_pool_3x3_backward,
+)
 
 try:
     import triton
@@ -24,17 +30,17 @@ except ImportError:
 
 __all__ = [
     "ACTIVATIONS",
-    "averaged",
-    "convolved",
-    "convolved_back",
+    "avg_pool_3x3",
+    "conv_norm_activation",
+    "conv_norm_activation_backward",
     "fits",
     "fits_groups",
-    "halved",
-    "halved_back",
-    "maxima",
-    "maxima_back",
-    "normed",
-    "normed_back",
+    "group_norm",
+    "group_norm_backward",
+    "max_pool_2x2",
+    "max_pool_2x2_backward",
+    "max_pool_3x3",
+    "max_pool_3x3_backward",
 ]
 
 ACTIVATIONS = ("linear", "relu", "selu", "tanh", "hardtanh", "sigmoid")
@@ -218,7 +224,7 @@ if triton is not None:
 
 
 def fits(images: Any) -> bool:
-    """Whether the kernels can take these: single precision or bf16 on a ready device, without gaps in a row."""
+    """Whether the kernels can take these: float32 or bf16 on a ready device, each example without gaps."""
     import torch
 
     kinds = (torch.float32, torch.bfloat16)
@@ -239,13 +245,13 @@ def fits_groups(images: Any, groups: int) -> bool:
     return tile["C"] * tile["S"] <= WIDEST
 
 
-def convolved(
+def conv_norm_activation(
     x: Any, weight: Any, y: Any, groups: int, eps: float, kind: int, add: bool, keep: bool
 ) -> tuple[Any, Any] | None:
     """Writes into `y` (or adds) the activation of the group norm of the convolution.
 
-    `weight` is (models, channels, 1, 3, 3), rows are model-major; `kind` is the activation's number. If `keep`, what
-    was normed and each group's scale come back, as `convolved_back` needs them.
+    `weight` is (models, channels, 1, 3, 3), examples are model-major; `kind` is the activation's number. If `keep`, the
+    normalised values and each group's scale come back, as `conv_norm_activation_backward` needs them.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y
@@ -272,12 +278,12 @@ def convolved(
     return (normed, scales) if keep else None
 
 
-def convolved_back(
+def conv_norm_activation_backward(
     x: Any, weight: Any, g: Any, kept: tuple[Any, Any], base: Any, dx: Any, groups: int, kind: int
 ) -> Any:
-    """Writes `base` plus the gradient by `x` into `dx`; each row's gradient by the weights (rows, channels, 9).
+    """Writes `base` plus the gradient by `x` into `dx`; per-example gradients by the weights (examples, channels, 9).
 
-    On the way `dx` holds something else: it must be apart from `base`.
+    Meanwhile `dx` holds something else: it must not overlap `base`.
     """
     rows, channels = x.shape[:2]
     dw = weight.new_empty(rows, channels, 9)
@@ -306,8 +312,8 @@ def convolved_back(
     return dw
 
 
-def normed(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Dense images with each group of channels normed; each group's scale."""
+def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
+    """Dense images with each group of channels normalised, and each group's scale."""
     y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
     count = x[0].numel() // groups
     size = _power(count)
@@ -315,8 +321,8 @@ def normed(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
     return y, scales
 
 
-def normed_back(g: Any, y: Any, scales: Any) -> Any:
-    """The gradient by what was normed, from that by the result `y`."""
+def group_norm_backward(g: Any, y: Any, scales: Any) -> Any:
+    """The gradient by the inputs of a group norm, from that by its result `y`."""
     dx, count = y.new_empty(y.shape), y[0].numel() // scales.shape[1]
     size = _power(count)
     _normed_back[(scales.numel(),)](g, y, scales, dx, count, size, num_warps=_warps(size))
@@ -339,7 +345,7 @@ def _power(least: int) -> int:
 
 
 def _threads(tile: dict[str, int], back: bool) -> dict[str, int]:
-    """By trial on an H200: on the way back, where every warp adds up for itself, few warps with much to do each.
+    """By trial on an H200: backwards, where every warp adds up for itself, few warps with much to do each.
 
     Forwards, two programs should fit into the registers of one processor.
     """

@@ -1,7 +1,7 @@
-"""Chains of small operations of a private step as single CUDA kernels, where Triton and a compiler are there.
+"""Chains of small operations of a private step as single CUDA kernels, where Triton and a compiler are installed.
 
-A step of a small model is a few dozen launches of about a microsecond each, so each launch counts. Where these kernels
-cannot be had, PyTorch's own operations do the same.
+A step of a small model is a few dozen launches of about a microsecond each, so each launch counts. Elsewhere PyTorch's
+own operations do the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -19,14 +19,14 @@ except ImportError:
     triton = None
 
 __all__ = [
-    "apart_gradients",
-    "factors",
+    "clip_factors",
+    "depthwise_gradients",
     "fits",
     "noisy",
     "product_squares",
     "ready",
     "rows_of_one_scale",
-    "weighted",
+    "scale_rows",
     "zero_rows",
 ]
 
@@ -133,7 +133,7 @@ if triton is not None:
 
 @functools.cache
 def ready(device: Any) -> bool:
-    """Whether kernels can be compiled for this device: one is tried."""
+    """Whether kernels can be compiled for this device; one is compiled to find out."""
     import torch
 
     if triton is None or device.type != "cuda":
@@ -147,7 +147,7 @@ def ready(device: Any) -> bool:
 
 
 def fits(*tensors: Any) -> bool:
-    """Whether the kernels can take these: single precision, on a device where they are ready, without gaps in a row."""
+    """Whether the kernels can take these: float32, on a device where they are ready, rows without gaps."""
     import torch
 
     return all(t.is_cuda and t.dtype == torch.float32 and t.stride(-1) == 1 for t in tensors) and (
@@ -172,7 +172,7 @@ def product_squares(a: Any, g: Any, bias: bool) -> Any:
     return out
 
 
-def factors(squares: Any, norm: Any, slack: float) -> Any:
+def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
     """min(1, norm / root of squares), rounded down by `slack`; 0 where the square is not finite."""
     out = squares.new_empty(squares.shape)
     each = not isinstance(norm, float)
@@ -182,8 +182,8 @@ def factors(squares: Any, norm: Any, slack: float) -> Any:
     return out
 
 
-def weighted(values: Any, weights: Any) -> Any:
-    """Each row times its weight; rows of weight zero are zero even where they are not finite."""
+def scale_rows(values: Any, weights: Any) -> Any:
+    """Each row times its factor; rows of factor zero are zero even where they are not finite."""
     out = values.new_empty(values.shape)
     width = values.shape[1]
     size = _size(width)
@@ -197,7 +197,7 @@ def zero_rows(values: Any, good: Any) -> None:
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
 
 
-def apart_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """(n, channels, kernel): for each plane of `x`, the gradient by the kernel that slides over it alone."""
     area = kernel[0] * kernel[1]
     out = g.new_empty(*g.shape[:2], area)

@@ -1,7 +1,6 @@
 """Pooling of each channel as single CUDA kernels, which add to what is there already.
 
-Which value of a window was the greatest is kept in one byte. Where Triton is not there, PyTorch's own operations do the
-same.
+Which value of a window was the greatest is kept in one byte. Without Triton, PyTorch's own operations do the same.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -17,10 +16,10 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["averaged", "halved", "halved_back", "maxima", "maxima_back"]
+__all__ = ["avg_pool_3x3", "max_pool_2x2", "max_pool_2x2_backward", "max_pool_3x3", "max_pool_3x3_backward"]
 
 SIZE = 512
-"""Values of a row that one program does."""
+"""Values of an example that one program does."""
 
 
 if triton is not None:
@@ -161,8 +160,8 @@ if triton is not None:
         tl.store(y + row * y_row + at, before.to(tl.float32) + total / 9.0, mask=inside)
 
 
-def maxima(x: Any, y: Any, add: bool) -> Any:
-    """Writes into `y` (or adds) the greatest value of each 3 x 3 window; which one that was."""
+def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
+    """Writes into `y` (or adds) the greatest value of each 3 x 3 window; its index in the window."""
     index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
         x, y, index, x.stride(0), y.stride(0), width, int(add), *x.shape[2:], SIZE
@@ -170,8 +169,8 @@ def maxima(x: Any, y: Any, add: bool) -> Any:
     return index
 
 
-def maxima_back(g: Any, index: Any, base: Any, dx: Any) -> None:
-    """Writes into `dx` `base` plus what the windows that chose a place received."""
+def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
+    """Writes into `dx` `base` plus the gradients of the windows that chose a position."""
     width = dx[0].numel()
     under = dx if base is None else base
     _maxima_back[(len(g), triton.cdiv(width, SIZE))](
@@ -189,8 +188,8 @@ def maxima_back(g: Any, index: Any, base: Any, dx: Any) -> None:
     )
 
 
-def halved(x: Any) -> tuple[Any, Any]:
-    """The greatest value of each 2 x 2 block of dense images, in single precision; which one that was."""
+def max_pool_2x2(x: Any) -> tuple[Any, Any]:
+    """The greatest value of each 2 x 2 block of dense images, in float32, and its index in the block."""
     import torch
 
     rows, channels, high, wide = x.shape
@@ -200,14 +199,14 @@ def halved(x: Any) -> tuple[Any, Any]:
     return y, index
 
 
-def halved_back(g: Any, index: Any, dx: Any) -> None:
-    """Writes into `dx` what the blocks received where they chose, and else zero."""
+def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
+    """Writes into `dx` each block's gradient at the position it chose, and zero elsewhere."""
     width = dx[0].numel()
     _halved_back[(len(g), triton.cdiv(width, SIZE))](g, index, dx, width, *dx.shape[2:], *g.shape[2:], SIZE)
 
 
-def averaged(x: Any, base: Any, y: Any) -> None:
-    """Writes into `y` `base` plus the sum of each 3 x 3 window over 9: also its own way back."""
+def avg_pool_3x3(x: Any, base: Any, y: Any) -> None:
+    """Writes into `y` `base` plus the sum of each 3 x 3 window over 9; its backward pass is itself."""
     width = x[0].numel()
     under = y if base is None else base
     _averaged[(len(x), triton.cdiv(width, SIZE))](

@@ -99,7 +99,7 @@ class MaxPool2x2(nn.MaxPool2d):
 class _MaxPool2x2(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y, index = kernels.halved(x)
+        y, index = kernels.max_pool_2x2(x)
         ctx.save_for_backward(index)
         ctx.shape, ctx.dtype = x.shape, x.dtype
         return y
@@ -108,7 +108,7 @@ class _MaxPool2x2(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (index,) = ctx.saved_tensors
         dx = gradient.new_empty(ctx.shape, dtype=ctx.dtype)
-        kernels.halved_back(gradient.contiguous(), index, dx)
+        kernels.max_pool_2x2_backward(gradient.contiguous(), index, dx)
         return dx
 
 
@@ -130,13 +130,13 @@ class PlainGroupNorm(nn.GroupNorm):
 class _PlainGroupNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: int, eps: float) -> Tensor:
-        y, scales = kernels.normed(x, groups, eps)
+        y, scales = kernels.group_norm(x, groups, eps)
         ctx.save_for_backward(y, scales)
         return y  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        return kernels.normed_back(gradient.contiguous(), *ctx.saved_tensors), None, None
+        return kernels.group_norm_backward(gradient.contiguous(), *ctx.saved_tensors), None, None
 
 
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
@@ -245,11 +245,11 @@ def run_kernels(
             x = _node(first, out, call.start)
             if call.kind == "conv":
                 settings = (call.groups, call.eps, call.activation, add, keep)
-                saved += kernels.convolved(x, next(next_weight), y, *settings) or ()
+                saved += kernels.conv_norm_activation(x, next(next_weight), y, *settings) or ()
             elif call.kind == "max":
-                saved.append(kernels.maxima(x, y, add))
+                saved.append(kernels.max_pool_3x3(x, y, add))
             elif call.kind == "average":
-                kernels.averaged(x, y if add else None, y)
+                kernels.avg_pool_3x3(x, y if add else None, y)
             else:
                 y.add_(x) if add else y.copy_(x)
             add = True
@@ -281,11 +281,11 @@ def run_kernels_backward(
             scales, normalised = rest.pop(), rest.pop()
             x, weight = _node(first, out, call.start), left.pop()
             settings = (base, dx, call.groups, call.activation)
-            by_weights.append(kernels.convolved_back(x, weight, g, (normalised, scales), *settings))
+            by_weights.append(kernels.conv_norm_activation_backward(x, weight, g, (normalised, scales), *settings))
         elif call.kind == "max":
-            kernels.maxima_back(g, rest.pop(), base, dx)
+            kernels.max_pool_3x3_backward(g, rest.pop(), base, dx)
         elif call.kind == "average":
-            kernels.averaged(g, base, dx)
+            kernels.avg_pool_3x3(g, base, dx)
         else:
             torch.add(base, g, out=dx)  # type: ignore[arg-type]
         by_node[call.start] = dx

@@ -16,7 +16,7 @@ import numpy as np
 
 from privaware import datasets, models
 from privaware.data import Data
-from privaware.descent import Checkpoint, Descent, Poisson, ema, flat, momentum
+from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
@@ -70,7 +70,7 @@ def cnn(name: str) -> dict[str, Any]:
 
 NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
 SMALL = {"channels": [16, 16, 32], "squeeze": 16}
-SEARCH = {"rate": 0.04, "lr": 2.0, "held_rate": 0.1, "updates": 4, "physical": 2048, "precision": "tf32"}
+SEARCH = {"rate": 0.04, "lr": 2.0, "held_rate": 0.1, "updates": 4, "microbatch": 2048, "precision": "tf32"}
 GREY = Case(NARROW, SMALL, cnn("mnist.26010"), SEARCH, marks=(118, 514, 1157))
 CASES = {
     "mnist": GREY,
@@ -139,21 +139,18 @@ def described(data: str, cell: list[Any], **small: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Marks(Checkpoint):
-    """Keeps no file: at the marks it scores the model with averaged parameters, and that with the last ones."""
+class Marks:
+    """An observer: at the marks it scores the model with averaged parameters, and that with the last ones."""
 
-    test: Any = None
-    at: tuple[int, ...] = ()
+    test: Any
+    at: tuple[int, ...]
     averaged: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
 
-    def load(self, run: Any) -> None:
-        """Runs begin at their beginning."""
-
-    def maybe(self, run: Any) -> None:
-        if run.step in self.at:
-            last = run.stack.released(run.modules, run.stack.theta)
-            self.averaged.append(accuracy(run.released()[0], *self.test))
+    def __call__(self, training: Any) -> None:
+        if training.step in self.at:
+            last = training.stack.trained(training.modules, training.state.theta)
+            self.averaged.append(accuracy(training.released()[0], *self.test))
             self.last.append(accuracy(last[0], *self.test))
 
 
@@ -193,9 +190,9 @@ class Training:
             copies=2 if self.mirrored else 1,
             augment=_networks.mirrored if self.mirrored else None,
             precision="float32" if device == "cpu" else "tf32",
-            physical=None if device == "cpu" else 2208,  # a whole sample at once, almost always
+            microbatch=None if device == "cpu" else 2208,  # a whole sample at once, almost always
         )
-        scored = Marks("", 1, tensors(test, self.data, device), marks)
+        scored = Marks(tensors(test, self.data, device), marks)
         descent.run(
             models.build(self.network, np.random.default_rng(self.seed)),
             *tensors(fits, self.data, device),
@@ -203,7 +200,7 @@ class Training:
             rows=len(fits),
             rng=Rng(seed=self.seed),
             device=device,
-            checkpoint=scored,
+            callbacks=Callbacks(on_step=[scored]),
         )
         size, cell = models.count(self.network), self.network.get("cell")
         known = {"accuracy": scored.averaged, "last": scored.last, "lr": self.lr, "parameters": size, "cell": cell}

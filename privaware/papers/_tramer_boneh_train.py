@@ -105,7 +105,7 @@ class Shuffled:
 
 def train(settings: Sequence[Setting], device: str) -> list[Result]:
     """Models that differ in learning rate and noise alone, as one population; the scores of each."""
-    from privaware.descent import Descent, Poisson, flat, momentum, sgd
+    from privaware.descent import Callbacks, Descent, Poisson, flat, members, momentum, sgd
     from privaware.studies._watch import Watch, scorer
 
     first, rng = settings[0], Rng(seed=settings[0].seed)
@@ -121,17 +121,19 @@ def train(settings: Sequence[Setting], device: str) -> list[Result]:
         update=sgd(first.lr) if first.length else momentum(first.lr, 0.9),
         precision=first.precision,
     )
-    watch = Watch("", first.every * epoch or steps, scorer(examples.test, examples.truth))
+    watch = Watch(first.every * epoch or steps, scorer(examples.test, examples.truth))
     descent.run_population(
-        [_network(first, examples.x)] * len(settings),
+        members(
+            [_network(first, examples.x)] * len(settings),
+            noise=[setting.noise for setting in settings],
+            lr=[setting.lr for setting in settings],
+        ),
         examples.x,
         examples.y,
-        noise=[setting.noise for setting in settings],
-        lr=[setting.lr for setting in settings],
         rows=count,
         rng=rng,
         device=device,
-        checkpoint=watch,
+        callbacks=Callbacks(on_step=[watch]),
     )
     return [_result([(step / epoch, score) for step, score in curve], first.every) for curve in watch.columns()]
 

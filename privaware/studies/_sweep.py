@@ -152,6 +152,7 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     """One population, trained and scored."""
     from torch import cuda
 
+    from privaware.descent import Callbacks, members
     from privaware.studies._watch import Reached, Watch, scorer
 
     began, device = time.monotonic(), scoring.device
@@ -161,18 +162,16 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     inputs, targets, x_test, y_test = (
         on_device(values, device) for values in (rows.x, rows.y, rows.x_test, rows.y_test)
     )
-    watch = Watch("", scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
+    watch = Watch(scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
     with contextlib.suppress(Reached):
         descent.run_population(
-            [module(trial) for trial in trials],
+            members([module(trial) for trial in trials], **each),
             inputs,
             targets,
             rows=len(rows.x),
             rng=rng,
             device=device,
-            checkpoint=watch,
-            progress=clock.listen(work),
-            **each,
+            callbacks=Callbacks(progress=clock.listen(work), on_step=[watch]),
         )
     if device != "cpu":
         gc.collect()  # a stack and its layers refer to each other

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.descent import Checkpoint
+from privaware.descent._precision import matmul_precision
+from privaware.descent._training import Training
 
 __all__ = ["Reached", "Watch", "scorer"]
 
@@ -23,19 +24,19 @@ class Reached(Exception):
 
 
 @dataclass(frozen=True)
-class Watch(Checkpoint):
-    """In the place of a checkpoint: keeps no file, but `measure`s the run, one number a model, and remembers."""
+class Watch:
+    """An observer that `measure`s the training every so many steps and after the last, one number a model."""
 
-    measure: Callable[[Any], list[Any]] = list
+    every: int
+    measure: Callable[[Training], list[Any]]
     reach: float | None = None
     seen: list[tuple[int, list[Any]]] = field(default_factory=list)
 
-    def load(self, run: Any) -> None:
-        """Runs begin at their beginning."""
-
     @torch.no_grad()
-    def save(self, run: Any) -> None:
-        self.seen.append((run.step, self.measure(run)))
+    def __call__(self, training: Training) -> None:
+        if training.step % self.every and training.step != training.recipe.steps:
+            return
+        self.seen.append((training.step, self.measure(training)))
         if self.reach is None:
             return
         best = np.max([values for _, values in self.seen], axis=0)
@@ -47,12 +48,12 @@ class Watch(Checkpoint):
         return [[(step, them[at]) for step, them in self.seen] for at in range(len(self.seen[0][1]))]
 
 
-def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Any], list[float]]:
+def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Training], list[float]]:
     """Each model's accuracy on the rows to score on, or 1 - mean absolute error of numbers in [0, 1]."""
     classes = not y_test.is_floating_point()
 
-    def score(run: Any) -> list[float]:
-        outputs = _outputs(run, x_test).nan_to_num(0.0)
+    def score(training: Training) -> list[float]:
+        outputs = _outputs(training, x_test).nan_to_num(0.0)
         if classes:
             return (outputs.argmax(2) == y_test).double().mean(1).tolist()  # type: ignore[no-any-return]
         error = outputs[:, :, 0].clamp(0, 1).double() - y_test.double().clamp(0, 1)
@@ -61,31 +62,30 @@ def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Any], list[float]]:
     return score
 
 
-def _outputs(run: Any, x_test: Tensor) -> Tensor:
+def _outputs(training: Training, x_test: Tensor) -> Tensor:
     """(models, rows, outputs): what each model says of every row, as many rows at once as a batch may have."""
-    models, parts = run.models, []
-    with _as_released(run):
-        for part in x_test.split(max(1, min(EXAMPLES, run.physical))):
+    models, parts = training.models, []
+    with _as_released(training):
+        for part in x_test.split(max(1, min(EXAMPLES, training.microbatch))):
             many = part.expand(models, *part.shape).flatten(0, 1)
-            outputs, _ = run.stack.forward((many,), len(many))
+            outputs, _ = training.stack.forward((many,), len(many))
             parts.append(outputs.detach().view(models, len(part), -1))
     return torch.cat(parts, 1)
 
 
 @contextmanager
-def _as_released(run: Any) -> Iterator[None]:
-    """The parameters that would be released, without dropout and with whole mantissas."""
-    from privaware.descent._probe import mantissas
-
-    theta, training = run.stack.theta, run.stack.module.training
-    kept = theta.clone() if run.averages else None
+def _as_released(training: Training) -> Iterator[None]:
+    """The parameters that would be released, without dropout and in float32."""
+    theta, module = training.state.theta, training.stack.module
+    was_training = module.training
+    kept = theta.clone() if training.state.averages else None
     if kept is not None:
-        theta.copy_(run.averages["average"])
-    run.stack.module.eval()
+        theta.copy_(training.state.averages["average"])
+    module.eval()
     try:
-        with mantissas("float32"):
+        with matmul_precision("float32"):
             yield
     finally:
-        run.stack.module.train(training)
+        module.train(was_training)
         if kept is not None:
             theta.copy_(kept)

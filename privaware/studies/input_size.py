@@ -108,7 +108,7 @@ def _coefficients_by_epoch(
     x, y = data
     description = {"name": "linear", "inputs": x.shape[1], "outputs": 1}
     modules = [models.build(description, np.random.default_rng(seed)) for seed in range(repeats)]
-    watch = Watch("", math.ceil(len(x) / setting.batch), _coefficients)
+    watch = Watch(math.ceil(len(x) / setting.batch), _coefficients)
     logistic_descent = descent.Descent(
         steps=setting.steps,
         sampler=descent.Poisson(rate=setting.batch / len(x)),
@@ -118,14 +118,13 @@ def _coefficients_by_epoch(
         overflow=1e-10 if device != "cpu" else 0.0,
     )
     logistic_descent.run_population(
-        modules,
+        descent.members(modules, noise=[setting.noise] * repeats),
         torch.from_numpy(x),
         torch.from_numpy(y),
-        noise=[setting.noise] * repeats,
         rows=len(x),
         rng=Rng(seed=len(x[0])),
         device=device,
-        checkpoint=watch,
+        callbacks=descent.Callbacks(on_step=[watch]),
     )
     return [values for _, values in watch.seen]
 
@@ -137,9 +136,9 @@ def logistic(outputs: Any, targets: Any) -> Any:
     return functional.softplus((1 - 2 * targets) * outputs[:, 0])
 
 
-def _coefficients(run: Any) -> list[np.ndarray]:
+def _coefficients(training: Any) -> list[np.ndarray]:
     """One vector a model: the stacked parameters of a linear network hold one row a model."""
-    return list(run.stack.theta.cpu().numpy().copy())
+    return list(training.state.theta.cpu().numpy().copy())
 
 
 def _accuracy(coefficients: np.ndarray, data: tuple[np.ndarray, np.ndarray]) -> float:

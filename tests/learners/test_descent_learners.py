@@ -198,9 +198,9 @@ def _replay_with_dropout(learner: DpSgd) -> None:
 def test_with_the_same_dropout_masks_one_row_moves_a_step_by_its_own_gradient_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("privaware.descent._run.ROUND", 64)
+    monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 64)
     network = {"name": "fcn", "hidden": [8], "dropout": 0.5, "activation": "tanh"}
     _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))
-    monkeypatch.setattr("privaware.descent._run.ROUND", 1)  # other shapes, other masks: seen at once
+    monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 1)  # other shapes, other masks: seen at once
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from privaware.descent import clipped_sum, cross_entropy, flat
-from privaware.descent._gradient import accumulate
-from privaware.descent._stack import Stack
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._rules import stacked
 from privaware.models import build
 from privaware.models._description import seeded
 from privaware.models._dpnas_supernet import Supernet
@@ -90,11 +90,10 @@ def test_what_is_not_in_the_cell_has_no_gradient_and_takes_no_part_in_the_norm(
     supernet: Supernet, rows: tuple[Tensor, Tensor]
 ) -> None:
     cell = drawn(2)
-    stack = Stack([supernet])
+    stack = stacked([supernet])
     stack.module.cell = cell
     total = torch.zeros_like(stack.theta)
-    given = {"rows": 7, "clip": flat(0.5), "norm": 0.5, "total": total}
-    squares = accumulate(stack, cross_entropy, (rows[0],), rows[1], **given)
+    squares = accumulate(stack, cross_entropy, Batch((rows[0],), rows[1], 7), flat(0.5), 0.5, total)
     sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
     found = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}

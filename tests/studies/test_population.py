@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privaware.descent._widths import together
+from privaware.descent._padded_population import stackable_groups
 from privaware.errors import WrongInput
 from privaware.studies._population import descent_for, module, populations
 from privaware.studies._sweep import sweep
@@ -40,7 +40,7 @@ def test_populations_fit_one_stack(device: str) -> None:
     assert sorted(key for group in groups for key in group) == sorted(todo)
     for group in groups:
         assert len({todo[key].setting.recipe for key in group}) == 1
-        assert len(together([module(todo[key]) for key in group], device)) == 1
+        assert len(stackable_groups([module(todo[key]) for key in group], device)) == 1
 
 
 def test_precision_separates_populations_and_keys() -> None:

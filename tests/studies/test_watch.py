@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from privaware.descent import Callbacks, members
 from privaware.noise import Rng
 from privaware.studies import _watch
 from privaware.studies._population import descent_for, module
@@ -51,15 +52,14 @@ def alone(network: Any, rows: Rows) -> float:
 
 
 def stepped(setting: Setting, rows: Rows, every: int) -> tuple[Watch, list[Any]]:
-    watch = Watch("", every, scorer(torch.from_numpy(rows.x_test), torch.from_numpy(rows.y_test)))
+    watch = Watch(every, scorer(torch.from_numpy(rows.x_test), torch.from_numpy(rows.y_test)))
     trained = descent_for(setting, rows, "cpu").run_population(
-        [module(trial) for trial in trials(3, setting)],
+        members([module(trial) for trial in trials(3, setting)], noise=[0.5] * 3),
         torch.from_numpy(rows.x),
         torch.from_numpy(rows.y),
-        noise=[0.5] * 3,
         rows=len(rows.x),
         rng=Rng(seed=1),
-        checkpoint=watch,
+        callbacks=Callbacks(on_step=[watch]),
     )
     return watch, trained
 

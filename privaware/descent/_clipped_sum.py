@@ -1,0 +1,123 @@
+"""Clipped gradient sums for a training loop of one's own; what was set up for a module is kept between calls."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware.descent._accumulate import Batch, Loss, accumulate
+from privaware.descent._clip import flat
+from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
+from privaware.descent._precision import tf32_allowed
+from privaware.descent._stack import Stack
+from privaware.descent._training import Prepared, on_device, prepare
+from privaware.errors import WrongInput
+
+__all__ = ["clipped_sum"]
+
+
+def clipped_sum(
+    module: nn.Module, loss: Loss, inputs: Any, targets: Any, norm: float
+) -> tuple[dict[str, Tensor], Tensor]:
+    """The sum of per-example gradients, each clipped to at most `norm`, by parameter name; and their norms before.
+
+    `loss(outputs, targets)` gives one value an example. The module is not changed. A first call probes the module and
+    keeps a copy with its layer rules, so that later calls only compute; whatever changes in the module but the values
+    of its trainable parameters makes the next call probe it anew.
+
+    >>> net = nn.Linear(2, 1, bias=False)
+    >>> _ = nn.init.zeros_(net.weight)
+    >>> half_square = lambda outputs, targets: (outputs[:, 0] - targets).square() / 2
+    >>> sums, norms = clipped_sum(net, half_square, torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.ones(2), norm=1.0)
+    >>> norms
+    tensor([5.0000, 0.5000])
+    >>> sums["weight"]
+    tensor([[-0.9000, -1.2000]])
+    """
+    clip = flat(norm)
+    setup, prepared = _set_up(module, loss, inputs, targets)
+    stack, examples = prepared.stack, len(prepared.targets)
+    total = torch.zeros_like(stack.theta)
+    norms = total.new_zeros(0)
+    if examples:
+        batch = Batch(prepared.inputs, prepared.targets, examples)
+        norms = accumulate(stack, loss, batch, clip, float(norm), total)[:, 0].sqrt()
+    _SETUPS.put(module, setup)
+    return {slot.name: stack.view(total, slot)[0] for slot in stack.slots}, norms
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """A probed stack, and the fingerprints of all that it was built from; None if it cannot be used again."""
+
+    stack: Stack
+    fingerprint: Any
+
+
+def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_Setup | None, Prepared]:
+    """The setup that was kept for the module, with its present parameters; a new one if anything else has changed."""
+    parameter = next((p for p in module.parameters() if p.requires_grad), None)
+    if parameter is None:
+        raise WrongInput("expected a module with trainable parameters, got none")
+    try:
+        settings = (module_fingerprint(module), loss_fingerprint(loss), _context(parameter.device))
+    except NoFingerprint:
+        return None, prepare([module], loss, inputs, targets, parameter.device)
+    setup = _SETUPS.take(module)
+    if setup is not None and setup.fingerprint[:-1] == settings:
+        prepared = on_device(setup.stack, inputs, targets)
+        if setup.fingerprint[-1] == _shapes(prepared) and _same_frozen_values(setup.stack.module, module):
+            setup.stack.load([module])
+            return setup, prepared
+    prepared = prepare([module], loss, inputs, targets, parameter.device)
+    return _Setup(prepared.stack, (*settings, _shapes(prepared))), prepared
+
+
+def _context(device: torch.device) -> tuple[Any, ...]:
+    """Torch's own settings that the probe depends on."""
+    autocast = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
+    return tf32_allowed(), torch.backends.cudnn.allow_tf32, autocast, torch.get_default_dtype()
+
+
+def _shapes(prepared: Prepared) -> list[Any]:
+    """Shapes and types of the examples: the probe looks at nothing else of them."""
+    return [(item.shape[1:], item.dtype) for item in (*prepared.inputs, prepared.targets)]
+
+
+def _same_frozen_values(copied: nn.Module, module: nn.Module) -> bool:
+    """Whether buffers and frozen parameters still have the values that were probed."""
+    pairs = zip(copied.named_buffers(), module.named_buffers(), strict=True)
+    if not all(torch.equal(before, now.to(before.device)) for (_, before), (_, now) in pairs):
+        return False
+    values = dict(copied.named_parameters())
+    frozen = [(values[name], p.detach()) for name, p in module.named_parameters() if not p.requires_grad]
+    return all(torch.equal(before, now.to(before.device)) for before, now in frozen)
+
+
+class _Setups:
+    """The setups of the modules used last. One that is in use is not in here, so no two calls share it."""
+
+    SIZE = 8
+
+    def __init__(self) -> None:
+        self.by_module: weakref.WeakKeyDictionary[nn.Module, _Setup] = weakref.WeakKeyDictionary()
+        self.lock = threading.Lock()
+
+    def take(self, module: nn.Module) -> _Setup | None:
+        with self.lock:
+            return self.by_module.pop(module, None)
+
+    def put(self, module: nn.Module, setup: _Setup | None) -> None:
+        with self.lock:
+            if setup is not None:
+                self.by_module[module] = setup
+            while len(self.by_module) > self.SIZE:
+                del self.by_module[next(iter(self.by_module))]
+
+
+_SETUPS = _Setups()

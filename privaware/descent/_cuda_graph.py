@@ -1,0 +1,259 @@
+"""A step as one CUDA graph: no launch waits for the host, not even for sampling.
+
+Public numbers that change from step to step lie in tables on the device. Poisson samples are drawn as geometric
+gaps between sampled examples, which is the same distribution, into batches of fixed shape. What does not fit would be
+lost, so the shape is chosen such that this practically never happens, and `Descent.overflow` pays for the chance.
+Without an overflow allowed, the host draws the samples, takes the narrower of two shapes if that holds them, and
+replays the graph of a microbatch as often as needed: nothing is lost, and less is padded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.descent._microbatches import MULTIPLE, Selection
+from privaware.descent._population import StepSettings
+from privaware.descent._sampling import FullBatch, Poisson
+from privaware.descent._training import Training
+from privaware.errors import Refused
+
+__all__ = ["CapturedStep", "capacity", "gaps_to_indices"]
+
+WARM_UP = 3
+OVERFLOW_SAFETY = 1e-9
+"""Truncation costs (1 + e^epsilon) times its chance: the chance is kept below `overflow` times this."""
+
+FIT_CHANCES = (0.8, 0.999)
+"""How often the samples of all models fit each of the shapes that the host chooses from."""
+
+
+class CapturedStep:
+    """A training's step in graphs; `one_step` stands in for the training's own."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        sampler = training.recipe.sampler
+        self.full_batch = isinstance(sampler, FullBatch)
+        self.samples_on_device = isinstance(sampler, Poisson) and training.recipe.overflow > 0
+        self.step = torch.tensor([training.step], device=training.stack.device)
+        self._make_table()
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+        self.shapes: list[_FixedShape] = []
+        bodies = [self._complete_step]
+        if self.full_batch or self.samples_on_device:
+            self.width = self._width()
+        else:
+            self.shapes = [_FixedShape(training, width) for width in self._widths()]
+            bodies = [*(partial(self._accumulate, shape) for shape in self.shapes), self._release_and_update]
+        self._capture(bodies)
+
+    def _make_table(self) -> None:
+        recipe, population = self.training.recipe, self.training.population
+        rows = [population.row(recipe, step) for step in range(recipe.steps)]
+        self.table = self.training.total.new_tensor(
+            [[*row.noise, *row.gradient_noise, *row.lr, row.average_weight, row.progress] for row in rows]
+        )
+
+    def _width(self) -> int:
+        training, recipe = self.training, self.training.recipe
+        if self.full_batch:
+            return training.examples
+        chance = recipe.overflow * OVERFLOW_SAFETY / (recipe.steps * training.models)
+        return capacity(training.examples, recipe.sampler.rate, chance)
+
+    def _widths(self) -> list[int]:
+        """The shapes that the host chooses from, the narrowest first."""
+        training = self.training
+        available, rate = training.examples, training.recipe.sampler.rate
+        mean, deviation = rate * available, math.sqrt(rate * (1 - rate) * available)
+        quantiles = (NormalDist().inv_cdf(chance ** (1 / training.models)) for chance in FIT_CHANCES)
+        widths = (math.ceil((mean + z * deviation) / MULTIPLE) * MULTIPLE for z in quantiles)
+        return sorted({max(1, min(available, training.microbatch, width)) for width in widths})
+
+    def settings(self) -> StepSettings:
+        """The public numbers of the step that the device's own counter points at."""
+        row = self.table.index_select(0, self.step)[0]
+        noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
+        return StepSettings(noise, gradient_noise, lr, row[-2], row[-1])
+
+    def _complete_step(self) -> None:
+        self.training.step_on(self.settings(), self._selections(), capturing=True)
+        self.step += 1
+
+    def _accumulate(self, shape: _FixedShape) -> None:
+        selection = Selection(shape.index.flatten(), shape.valid.flatten())
+        self.training.accumulate(self.settings(), [selection], capturing=True)
+
+    def _release_and_update(self) -> None:
+        settings = self.settings()
+        self.training.update(settings, *self.training.noisy_sum(settings))
+        self.training.total.zero_()
+        self.step += 1
+
+    def _selections(self) -> list[Selection]:
+        """Microbatches of fixed shape."""
+        training = self.training
+        stack = training.stack
+        if self.full_batch:
+            if training.models == 1 and training.microbatch >= self.width:
+                return [Selection(slice(None), None)]
+            index = torch.arange(self.width, device=stack.device).expand(training.models, -1)
+            valid = torch.ones_like(index, dtype=stack.dtype)
+        else:
+            generator = training.rng.torch("sampling", str(stack.device))
+            shape = (training.models, self.width)
+            draws = torch.rand(shape, generator=generator, device=stack.device, dtype=torch.float64)
+            index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
+            valid = inside.to(stack.dtype)
+        each = min(training.microbatch, self.width)
+        parts = zip(index.split(each, 1), valid.split(each, 1), strict=True)
+        return [Selection(part.flatten(), mask.flatten()) for part, mask in parts]
+
+    def _capture(self, bodies: list[Callable[[], None]]) -> None:
+        """Warms up on a side stream, restores everything, and records."""
+        training, device = self.training, self.training.stack.device
+        streams = ("noise", "sampling", "initial")
+        generators = [training.rng.torch(stream, str(device)) for stream in streams]
+        generator_states = [(generator, generator.get_state()) for generator in generators]
+        changed = [self.step, *training.state.tensors().values()]
+        saved = [tensor.clone() for tensor in changed]
+        torch_state = torch.cuda.get_rng_state(device)
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                for body in bodies:
+                    body()
+                self.step.fill_(training.step)
+        torch.cuda.current_stream(device).wait_stream(side)
+        for generator, state in generator_states:
+            generator.set_state(state)
+        torch.cuda.set_rng_state(torch_state, device)
+        pool = torch.cuda.graph_pool_handle()  # what a graph computes with is of no use to the next
+        for body in bodies:
+            graph = torch.cuda.CUDAGraph()
+            for generator in generators:
+                graph.register_generator_state(generator)
+            with torch.cuda.graph(graph, pool=pool):
+                body()
+            self.graphs.append(graph)
+        for tensor, value in zip(changed, saved, strict=True):
+            tensor.copy_(value)
+        training.total.zero_()
+
+    def one_step(self) -> None:
+        """Replays the step."""
+        if len(self.graphs) == 1:
+            self.graphs[0].replay()
+        else:
+            self._with_host_samples()
+        self.training.state.step += 1
+
+    def _with_host_samples(self) -> None:
+        """Draws on the host and replays a microbatch's graph until all examples are in: nothing is lost."""
+        index, valid = self._samples()
+        start, longest = 0, index.shape[1]
+        while start < longest:
+            wide_enough = (at for at, shape in enumerate(self.shapes) if shape.width >= longest - start)
+            at = next(wide_enough, len(self.shapes) - 1)
+            stop = start + self.shapes[at].width
+            self.shapes[at].send(index[:, start:stop], valid[:, start:stop])
+            self.graphs[at].replay()
+            start = stop
+        self.graphs[-1].replay()
+
+    def _samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """(models, longest) indices of examples, and which of them are valid."""
+        training = self.training
+        sampler = training.recipe.sampler
+        if isinstance(sampler, Poisson) and sampler.rate < 1:
+            return training.rng.poisson_places(training.examples, sampler.rate, training.models)
+        samples = [sampler.draw(training.rng, training.examples) for _ in range(training.models)]
+        longest = max(map(len, samples))
+        index, valid = np.zeros((2, training.models, longest), dtype=np.int64)
+        for at, sample in enumerate(samples):
+            index[at, : len(sample)], valid[at, : len(sample)] = sample, 1
+        return index, valid
+
+
+class _FixedShape:
+    """A microbatch of one shape on the device, filled while earlier steps still run: two pinned buffers alternate."""
+
+    def __init__(self, training: Training, width: int) -> None:
+        device, shape, self.width = training.stack.device, (training.models, width), width
+        self.index = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.valid = torch.zeros(shape, dtype=training.stack.dtype, device=device)
+        self.pinned = [_Pinned(self.index, self.valid) for _ in range(2)]
+
+    def send(self, index: np.ndarray, valid: np.ndarray) -> None:
+        self.pinned.reverse()
+        self.pinned[0].send(index, valid, self.index, self.valid)
+
+
+class _Pinned:
+    """Memory that the device reads by itself; not written again before it has."""
+
+    def __init__(self, index: Tensor, valid: Tensor) -> None:
+        self.index, self.valid = (torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (index, valid))
+        self.read = torch.cuda.Event()
+
+    def send(self, index: np.ndarray, valid: np.ndarray, to_index: Tensor, to_valid: Tensor) -> None:
+        self.read.synchronize()
+        self.index.zero_()
+        self.valid.zero_()
+        self.index[:, : index.shape[1]] = torch.from_numpy(index)
+        self.valid[:, : index.shape[1]] = torch.from_numpy(valid)
+        to_index.copy_(self.index, non_blocking=True)
+        to_valid.copy_(self.valid, non_blocking=True)
+        self.read.record()
+
+
+def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:
+    """A Poisson sample from uniform draws: gaps between sampled examples are independent and geometric.
+
+    >>> index, inside = gaps_to_indices(torch.tensor([[0.1, 0.6, 0.9]]), rate=0.5, examples=4)
+    >>> index.tolist(), inside.tolist()
+    ([[0, 2, 0]], [[True, True, False]])
+    """
+    if rate == 1:
+        gaps = torch.ones_like(draws, dtype=torch.int64)
+    else:
+        gaps = 1 + (torch.log1p(-draws) / math.log1p(-rate)).clamp_max(2.0 * examples).long()
+    index = gaps.cumsum(1) - 1
+    inside = index < examples
+    return torch.where(inside, index, 0), inside
+
+
+def capacity(examples: int, rate: float, chance: float) -> int:
+    """The least multiple of 16 that a Poisson sample exceeds with at most this chance (a Chernoff bound).
+
+    >>> capacity(60_000, 256 / 60_000, 1e-22)
+    432
+    """
+    if not 0 < chance < 1:
+        raise Refused(f"expected an overflow chance in (0, 1), got {chance!r}")
+    low, high = max(1, math.floor(rate * examples)), examples
+    while low < high:
+        middle = (low + high) // 2
+        if _log_tail(examples, rate, middle) <= math.log(chance):
+            high = middle
+        else:
+            low = middle + 1
+    return min(examples, -(-low // MULTIPLE) * MULTIPLE)
+
+
+def _log_tail(examples: int, rate: float, size: int) -> float:
+    """A bound on log Pr[Binomial(examples, rate) > size]."""
+    fraction = (size + 1) / examples
+    if fraction >= 1:
+        return -math.inf
+    if fraction <= rate:
+        return 0.0
+    return -examples * (fraction * math.log(fraction / rate) + (1 - fraction) * math.log((1 - fraction) / (1 - rate)))

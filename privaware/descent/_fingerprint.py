@@ -1,0 +1,163 @@
+"""Fingerprints of modules and losses: equal fingerprints mean that nothing a setup was built from has changed.
+
+Everything a module holds is looked at: types, `forward`, attributes, hooks, training and `requires_grad` flags, which
+parameters are shared, shapes, types and devices. An object that may change without notice has no fingerprint, and
+neither has what holds it. The code itself (globals, class attributes) is taken to be fixed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["NoFingerprint", "loss_fingerprint", "module_fingerprint"]
+
+PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    enum.Enum,
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    torch.layout,
+    torch.memory_format,
+)
+"""Values that cannot change, compared by value."""
+
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.MethodDescriptorType)
+"""Copies of a module share these, so that what they do is never out of date."""
+
+
+GLOBAL_HOOKS = (
+    nn.modules.module._global_forward_hooks,
+    nn.modules.module._global_forward_pre_hooks,
+    nn.modules.module._global_backward_hooks,
+    nn.modules.module._global_backward_pre_hooks,
+)
+
+
+class NoFingerprint(Exception):
+    """Something is held that may change without notice."""
+
+
+def module_fingerprint(module: nn.Module) -> tuple[Any, ...]:
+    """The module's structure and settings, without the values of parameters and buffers.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
+    >>> before = module_fingerprint(net)
+    >>> net[1].p = 0.5
+    >>> module_fingerprint(net) == before
+    False
+    """
+    walk = _Walk(module)
+    return walk.module(module), tuple(map(walk.value, GLOBAL_HOOKS))
+
+
+def loss_fingerprint(loss: Any) -> Any:
+    """The loss function's code and what it closes over, or the fields of a loss object."""
+    return _Walk(loss).loss(loss)
+
+
+class _Walk:
+    """One pass; objects that are met twice are told apart from equal ones."""
+
+    def __init__(self, root: Any) -> None:
+        self.numbers: dict[int, int] = {}
+        registered = (*root.parameters(), *root.buffers()) if isinstance(root, nn.Module) else ()
+        self.registered = {id(tensor) for tensor in registered}
+
+    def _number(self, value: Any) -> tuple[int, bool]:
+        """The number of an object in order of appearance, and whether it appears for the first time."""
+        new = id(value) not in self.numbers
+        return self.numbers.setdefault(id(value), len(self.numbers)), new
+
+    def module(self, module: nn.Module) -> tuple[Any, ...]:
+        number, new = self._number(module)
+        if not new:
+            return ("again", number)
+        kind = type(module)
+        state = tuple((name, self.value(value)) for name, value in vars(module).items())
+        return kind, kind.forward, number, state
+
+    def value(self, value: Any) -> Any:
+        """What is compared for one attribute."""
+        kind = type(value)
+        if isinstance(value, PLAIN):
+            return kind, value
+        if isinstance(value, Tensor):
+            if id(value) not in self.registered:  # its values are neither compared nor taken over
+                raise NoFingerprint("a tensor that is neither a parameter nor a buffer may change without notice")
+            return self._tensor(value)
+        if isinstance(value, nn.Module):
+            return self.module(value)
+        if isinstance(value, dict):
+            return kind, tuple((self.value(key), self.value(item)) for key, item in value.items())
+        if kind in (tuple, list):
+            return kind, tuple(map(self.value, value))
+        if kind in (set, frozenset) and all(isinstance(item, PLAIN) for item in value):
+            return kind, frozenset(value)
+        if isinstance(value, FUNCTIONS):
+            return value
+        if isinstance(value, weakref.ref):
+            return weakref.ref, self.value(value())
+        raise NoFingerprint(f"{kind.__name__} may change without notice")
+
+    def _tensor(self, value: Tensor) -> Any:
+        """Parameters and buffers by shape; their values are compared or taken over by who holds the setup."""
+        number, _ = self._number(value)
+        layout = (value.shape, value.dtype, value.device, value.layout, value.requires_grad, value.is_leaf)
+        hooks = self.value(dict(value._backward_hooks or {}))
+        return type(value), number, layout, hooks
+
+    def loss(self, loss: Any) -> Any:
+        if isinstance(loss, types.FunctionType):
+            cells = [cell.cell_contents for cell in loss.__closure__ or ()]
+            held = [*cells, *(loss.__defaults__ or ()), *(loss.__kwdefaults__ or {}).values()]
+            return loss.__code__, tuple(map(self._held_by_loss, held)), self.value(vars(loss))
+        if isinstance(loss, FUNCTIONS):
+            return loss
+        if type(loss) is functools.partial:
+            held = [*loss.args, *loss.keywords.values()]
+            return self.loss(loss.func), tuple(loss.keywords), tuple(map(self._held_by_loss, held))
+        if isinstance(loss, nn.Module):
+            tensors = (*loss.parameters(), *loss.buffers())
+            return module_fingerprint(loss), tuple(map(self._version, tensors))
+        if dataclasses.is_dataclass(loss) and getattr(type(loss), "__dataclass_params__").frozen:  # noqa: B009
+            return type(loss), tuple(self._held_by_loss(value) for value in vars(loss).values())
+        raise NoFingerprint(f"{type(loss).__name__} may change without notice")
+
+    def _held_by_loss(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._version(value)
+        if callable(value) and not isinstance(value, type):
+            return self.loss(value)
+        return self.value(value)
+
+    def _version(self, value: Tensor) -> Any:
+        return self._tensor(value), _Same(value), value._version
+
+
+class _Same:
+    """Equal only to one that holds the same object; it keeps the object, so that its id names no other."""
+
+    def __init__(self, value: Any) -> None:
+        self.held = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    __hash__: Callable[..., int] | None = None  # type: ignore[assignment]

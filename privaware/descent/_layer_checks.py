@@ -1,0 +1,56 @@
+"""Layers that cannot be trained privately, and batch norm replaced by group norm."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from privaware.errors import Refused
+
+__all__ = ["check_layers", "replace_batch_norm"]
+
+
+def check_layers(module: nn.Module) -> None:
+    """Refuses layers that are known to mix or remember examples, or are not initialised."""
+    for name, layer in module.named_modules():
+        where = f"layer {name!r}" if name else "the module"
+        if isinstance(layer, _InstanceNorm):
+            if layer.track_running_stats:
+                raise Refused(f"{where} keeps statistics of the examples; use track_running_stats=False")
+        elif isinstance(layer, _BatchNorm) and (layer.training or not layer.track_running_stats):
+            raise Refused(
+                f"{where} is batch norm, which mixes examples, so no per-example gradient can be bounded; "
+                "use privaware.descent.replace_batch_norm(module)"
+            )
+        if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
+            raise Refused(f"{where} is an embedding whose entries interact; leave max_norm and scale_grad_by_freq off")
+        if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
+            raise Refused(f"{where} is not initialised yet; call the module once on synthetic examples first")
+
+
+def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
+    """A copy of `module` with group norm where batch norm was: the same parameters, no example sees another.
+
+    >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
+    8
+    """
+    replaced = copy.deepcopy(module)
+    if isinstance(replaced, _BatchNorm):
+        return _group_norm(replaced, groups)
+    for parent in list(replaced.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, _BatchNorm):
+                setattr(parent, name, _group_norm(child, groups))
+    return replaced
+
+
+def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
+    count = max(n for n in range(1, groups + 1) if layer.num_features % n == 0)
+    norm = nn.GroupNorm(count, layer.num_features, eps=layer.eps, affine=layer.affine)
+    if layer.affine:
+        norm.weight, norm.bias = layer.weight, layer.bias
+    return norm.train(layer.training)

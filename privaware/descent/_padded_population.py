@@ -1,0 +1,257 @@
+"""Fully connected models of different widths, activations and frozen layers, padded to one stack.
+
+Narrow models get units that stay zero: a padded unit has zero weights in and out and outputs zero, so it changes no
+output and its gradients are zero in every norm and sum. Where activations differ, each model picks its own for every
+unit (`PerUnitActivation`). Padding, and what is frozen in one model though others train it, is masked: no noise and no
+update reaches it, and a frozen layer counts in no norm of its model. So each model is trained as if alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware.descent._stack import Stack
+
+__all__ = ["PaddedPopulation", "PerUnitActivation", "per_unit_activation", "stackable_groups"]
+
+PADDING_LIMIT = {"cpu": 1.5, "cuda": 2.0}
+"""The ratio of padded to real parameters up to which one stack beats several."""
+PADDING_ALLOWED = 4_000_000
+"""So many padded parameters always pay on a GPU: small models wait for launches, not for arithmetic."""
+
+ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid)
+"""Layers that change each number by itself, whatever the example or unit."""
+SHAPE_LAYERS = (nn.Dropout, nn.Flatten, nn.Identity)
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class PerUnitActivation(nn.Module):
+    """One of several activations for each unit; units without one are padding and output zero.
+
+    `selected` (kinds, units) is a frozen parameter, so that a stack holds each model's own.
+    """
+
+    def __init__(self, kinds: Sequence[nn.Module], kind: int, real: int, units: int) -> None:
+        super().__init__()
+        self.kinds = nn.ModuleList(kinds)
+        selected = torch.zeros(len(kinds), units)
+        selected[kind, :real] = 1
+        self.selected = nn.Parameter(selected, requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return _activate(self.kinds, inputs, self.selected[None])
+
+
+def per_unit_activation(stack: Stack, layer: PerUnitActivation) -> Callable[[Tensor], Tensor]:
+    """The rule: each model's own activations; nothing here is trained."""
+    _, selected = stack.parameter(layer.selected)
+    assert selected is not None
+    return lambda inputs: _activate(layer.kinds, inputs, selected)
+
+
+def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
+    """Model-major inputs (models x examples, units) after the activations that `selected` (models, kinds, units) names.
+
+    What was not selected is left out by `where`, so that an infinity there spoils nothing.
+    """
+    by_model = inputs.view(len(selected), -1, inputs.shape[-1])
+    outputs = torch.zeros_like(by_model)
+    for at, kind in enumerate(kinds):
+        outputs = torch.where(selected[:, at, None] != 0, kind(by_model), outputs)
+    return outputs.view(inputs.shape)
+
+
+class PaddedPopulation:
+    """Modules padded to one shape, with the mask of what each trains; modules of one shape stay as they are."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        self.originals = list(modules)
+        self.modules = self.originals
+        self.mask: Tensor | None = None
+        alike = len({(_structure(module), _shapes(module)) for module in self.originals}) == 1
+        if not alike and len({_chain(module) for module in self.originals} | {None}) == 2:
+            pairs = [_padded(module, self.originals) for module in self.originals]
+            self.modules = [wide for wide, _ in pairs]
+            self.mask = torch.stack([mask for _, mask in pairs])
+
+    def unpadded(self, trained: Sequence[nn.Module]) -> list[nn.Module]:
+        """The trained modules in their own widths."""
+        if self.mask is None:
+            return list(trained)
+        modules = []
+        for module, wide in zip(self.originals, trained, strict=True):
+            narrow, values = copy.deepcopy(module), dict(wide.named_parameters())
+            with torch.no_grad():
+                for name, parameter in narrow.named_parameters():
+                    if parameter.requires_grad:
+                        parameter.copy_(values[name][_corner(parameter)])
+            modules.append(narrow)
+        return modules
+
+
+def stackable_groups(modules: Sequence[nn.Module], device: str, per_layer: bool = False) -> list[list[int]]:
+    """Which modules are stepped in one stack: alike but for what may be padded, if the padding pays.
+
+    On a CPU activations and frozen layers have to agree: computing what a model did not select would cost as much as
+    a stack saves. So they have where clipping is `per_layer`: a layer's norm depends on how many are trained.
+    """
+    cpu = str(device).startswith("cpu")
+    strict = cpu or per_layer
+    structures = [_structure(module) for module in modules]
+    chains = [_chain(module) for module in modules]
+    kinds = [structure if strict or not chain else chain for structure, chain in zip(structures, chains)]
+    groups = []
+    for kind in dict.fromkeys(kinds):
+        same = [at for at, other in enumerate(kinds) if other == kind]
+        shapes = {at: _shapes(modules[at]) for at in same}
+        groups += _by_size(shapes, cpu) if chains[same[0]] else _by_shape(shapes)
+    return groups
+
+
+def _by_shape(shapes: dict[int, Shapes]) -> list[list[int]]:
+    return [[at for at, other in shapes.items() if other == shape] for shape in dict.fromkeys(shapes.values())]
+
+
+def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
+    """From the largest down, each into the stack before it unless too much of that would be padding."""
+    groups: list[list[int]] = []
+    for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
+        if groups and _pays([shapes[other] for other in (*groups[-1], at)], cpu):
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    return [sorted(group) for group in groups]
+
+
+def _pays(shapes: list[Shapes], cpu: bool) -> bool:
+    real = sum(map(_count, shapes))
+    padded = len(shapes) * _count(_widest(shapes))
+    limit = PADDING_LIMIT["cpu"] * real if cpu else max(PADDING_LIMIT["cuda"] * real, real + PADDING_ALLOWED)
+    return padded <= limit
+
+
+def _widest(shapes: Sequence[Shapes]) -> Shapes:
+    return tuple(tuple(max(sizes) for sizes in zip(*same, strict=True)) for same in zip(*shapes, strict=True))
+
+
+def _count(shapes: Shapes) -> int:
+    return sum(map(math.prod, shapes))
+
+
+def _shapes(module: nn.Module) -> Shapes:
+    return tuple(tuple(parameter.shape) for parameter in module.parameters())
+
+
+def _structure(module: nn.Module) -> tuple[Any, ...]:
+    """What a stack takes from its first module, so all have to agree: types, settings, buffers, what is frozen."""
+    parts = [(type(part), _settings(part)) for part in module.modules()]
+    buffers = [(name, _bytes(value)) for name, value in module.named_buffers()]
+    return tuple(parts), tuple(buffers), tuple(p.requires_grad for p in module.parameters())
+
+
+def _bytes(values: Tensor) -> bytes:
+    return values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _settings(part: nn.Module) -> tuple[tuple[str, Any], ...]:
+    sizes = ("in_features", "out_features") if isinstance(part, nn.Linear) else ()
+    plain = {
+        name: value
+        for name, value in vars(part).items()
+        if isinstance(value, (bool, int, float, str, tuple)) and name not in sizes
+    }
+    return tuple(sorted(plain.items(), key=lambda item: item[0]))
+
+
+def _chain(module: nn.Module) -> tuple[Any, ...] | None:
+    """What may not differ in a padded stack: the order of layers, and the widths of inputs and outputs.
+
+    None where padding would not stay separate: a shared object, or positions flattened between two layers.
+    """
+    parts = [part for part in module.modules() if list(part.children())]
+    if not parts or any(type(part) is not nn.Sequential for part in parts) or _shares_objects(module):
+        return None
+    chain: list[Any] = []
+    widths: list[int] = []
+    for name, leaf in _leaves(module):
+        if type(leaf) is nn.Linear:
+            if widths and leaf.in_features != widths[-1]:
+                return None
+            chain.append((name, "linear", leaf.bias is None, _frozen_in_part(leaf)))
+            widths += [leaf.in_features, leaf.out_features]
+        elif type(leaf) in ACTIVATIONS and widths:
+            chain.append((name, "activation", leaf.training))
+        elif type(leaf) in (*ACTIVATIONS, *SHAPE_LAYERS):
+            chain.append((name, type(leaf), _settings(leaf)))
+        else:
+            return None
+    return (*chain, widths[0], widths[-1]) if widths else None
+
+
+def _shares_objects(module: nn.Module) -> bool:
+    """Whether a module or parameter is used twice, so that copies would no longer be one."""
+    modules = [id(part) for _, part in module.named_modules(remove_duplicate=False)]
+    values = [id(value) for _, value in module.named_parameters(remove_duplicate=False)]
+    return any(len(set(all_of)) < len(all_of) for all_of in (modules, values))
+
+
+def _frozen_in_part(layer: nn.Linear) -> tuple[bool, ...] | None:
+    """What is trained of a layer that is frozen in part: a norm counts layers, not parts."""
+    flags = tuple(parameter.requires_grad for parameter in layer.parameters())
+    return flags if len(set(flags)) > 1 else None
+
+
+def _leaves(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    return [(name, part) for name, part in module.named_modules() if not list(part.children())]
+
+
+def _padded(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Tensor]:
+    """A copy of `module` as wide as the widest at every layer, and the flat mask of what it trains."""
+    wide = copy.deepcopy(module)
+    everyone = [dict(other.named_modules()) for other in modules]
+    masks: list[Tensor] = []
+    real = units = narrowest = 0
+    for name, leaf in _leaves(module):
+        same = [other[name] for other in everyone]
+        if isinstance(leaf, nn.Linear):
+            padded, layer_masks = _padded_linear(leaf, same)
+            wide.set_submodule(name, padded)
+            masks += layer_masks
+            real, units = leaf.out_features, padded.out_features
+            narrowest = min(other.out_features for other in same)
+        elif isinstance(leaf, ACTIVATIONS):
+            kinds = {(type(other), _settings(other)): other for other in same}
+            nonzero = any(float(other(torch.zeros(()))) != 0 for other in same)
+            if units and (len(kinds) > 1 or (units > narrowest and nonzero)):
+                kind = list(kinds).index((type(leaf), _settings(leaf)))
+                copies = [copy.deepcopy(other) for other in kinds.values()]
+                wide.set_submodule(name, PerUnitActivation(copies, kind, real, units))
+    return wide, torch.cat(masks)
+
+
+def _padded_linear(layer: nn.Linear, same: Sequence[Any]) -> tuple[nn.Linear, list[Tensor]]:
+    """A linear layer of the widest shape, and the masks of its parameters that some model trains."""
+    padded, masks = copy.deepcopy(layer), []
+    for name, parameter in layer.named_parameters():
+        others = [getattr(other, name) for other in same]
+        shape = _widest([(tuple(other.shape),) for other in others])[0]
+        values, mask = parameter.new_zeros(shape), parameter.new_zeros(shape)
+        values[_corner(parameter)] = parameter.detach()
+        mask[_corner(parameter)] = float(parameter.requires_grad)
+        trained = any(other.requires_grad for other in others)
+        setattr(padded, name, nn.Parameter(values, requires_grad=trained))
+        if trained:
+            masks.append(mask.flatten())
+    padded.out_features, padded.in_features = padded.weight.shape
+    return padded, masks
+
+
+def _corner(values: Tensor) -> tuple[slice, ...]:
+    return tuple(slice(0, size) for size in values.shape)

@@ -1,0 +1,314 @@
+"""Per-example gradients of one parameter, in forms from which norms and weighted sums are cheap.
+
+Each is built after the backward pass from a layer's recorded input and the gradient by its output. Examples are
+model-major: a population of P models with B examples each is P * B examples.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from privaware.descent._precision import tf32_parts, truncated_to_tf32
+from privaware.errors import Refused
+from privaware.kernels import elementwise
+
+__all__ = ["EmbeddingGradient", "Materialised", "OuterProduct", "OuterProductBias", "PerExampleGradient", "combined"]
+
+
+Zeroing = Callable[[Tensor, Tensor], Tensor]
+"""Sets examples of a tensor to zero: (values, which to keep) -> values."""
+
+
+@functools.cache
+def materialised_limit(device: torch.device) -> int:
+    """How many numbers of a layer's per-example gradients may be kept between norm and sum: 1/64 of a GPU's memory."""
+    if device.type != "cuda":
+        return 2**26
+    return int(torch.cuda.get_device_properties(device).total_memory) // 256
+
+
+class PerExampleGradient(Protocol):
+    """The per-example gradients of one parameter (or of the slice `part` of its first dimension)."""
+
+    part: slice | None
+
+    def squared_norms(self) -> Tensor | None: ...
+
+    def materialise(self) -> Tensor: ...
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None: ...
+
+    def zero_others(self, keep: Tensor) -> None: ...
+
+
+class Materialised:
+    """The per-example gradients themselves: (examples, *shape)."""
+
+    def __init__(self, gradients: Tensor, squares: Tensor | None = None, part: slice | None = None) -> None:
+        self.gradients, self.part = gradients, part
+        self._squares = squares
+
+    def squared_norms(self) -> Tensor:
+        return square_sums(self.gradients) if self._squares is None else self._squares
+
+    def materialise(self) -> Tensor:
+        return self.gradients
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        add_weighted(factors, self.gradients, out if self.part is None else out[:, self.part])
+
+    def zero_others(self, keep: Tensor) -> None:
+        self.gradients = keep_examples(self.gradients, keep)
+
+
+class OuterProduct:
+    """The gradient of a matrix: sums over positions t of (output gradient at t) times (input at t), transposed.
+
+    `inputs` is (examples, positions, in) or (examples, in), `gradients` alike with out. `zeroing` sets examples of the
+    inputs to zero where they are not finite. The squared norm of one position is the product of two squared norms; of
+    several, it is the cheaper of the ghost norm (Gram matrices of the positions) and the materialised product.
+    """
+
+    def __init__(
+        self, inputs: Tensor, gradients: Tensor, part: slice | None = None, zeroing: Zeroing | None = None
+    ) -> None:
+        self.inputs, self.gradients, self.part = inputs, gradients, part
+        self.zeroing = zeroing or keep_examples
+        self.materialised: Tensor | None = None
+        self.with_bias = False
+        self._scaled: Tensor | None = None
+
+    @property
+    def single(self) -> bool:
+        return self.inputs.ndim == 2
+
+    def squared_norms(self) -> Tensor:
+        """With one position the bias is counted here: it is the weight of an input of 1."""
+        if self.single:
+            a, g = self.inputs, self.gradients
+            if a.shape[1] <= elementwise.WIDEST and elementwise.fits(a, g):
+                return elementwise.product_squares(a, g, self.with_bias)
+            return (square_sums(a) + self.with_bias) * square_sums(g)
+        examples, positions, width = self.inputs.shape
+        height = self.gradients.shape[2]
+        ghost = positions * (width + height) < width * height
+        if not ghost and examples * width * height <= materialised_limit(self.inputs.device):
+            self.materialised = self.materialise()
+            return square_sums(self.materialised)
+        self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
+        if ghost:
+            return self._ghost_norms()
+        each = max(1, materialised_limit(self.inputs.device) // (width * height))
+        pairs = zip(self.inputs.split(each), self.gradients.split(each), strict=True)
+        return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
+
+    def _ghost_norms(self) -> Tensor:
+        out = []
+        each = max(1, materialised_limit(self.inputs.device) // self.inputs.shape[1] ** 2)
+        for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
+            left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
+            out.append(ghost_norms(left, right, a.shape[2] + g.shape[2]))
+        return torch.cat(out)
+
+    def materialise(self) -> Tensor:
+        if self.materialised is not None:
+            return self.materialised
+        if self.single:
+            return self.gradients[:, :, None] * self.inputs[:, None, :]
+        return torch.bmm(self.gradients.transpose(1, 2), self.inputs)
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        out = out if self.part is None else out[:, self.part]
+        if self.materialised is not None:
+            add_weighted(factors, self.materialised, out)
+            return
+        models = len(out)
+        inputs = self.inputs.reshape(models, -1, self.inputs.shape[-1])
+        scaled = self.scaled(factors, models)
+        for part in (scaled,) if self.single else tf32_parts(scaled):
+            add_product(part.transpose(1, 2), inputs, out)
+
+    def scaled(self, factors: Tensor, models: int) -> Tensor:
+        """(models, examples, out) scaled output gradients, computed once for the matrix and its bias."""
+        if self._scaled is None:
+            self._scaled = scale_examples(self.gradients, factors)
+        return self._scaled.reshape(models, -1, self.gradients.shape[-1])
+
+    def separate_bias(self) -> None:
+        """The bias is counted in its own norm."""
+        self.with_bias = False
+
+    def zero_others(self, keep: Tensor) -> None:
+        if self.materialised is not None:
+            self.materialised = zero_in_place(self.materialised, keep)
+            return
+        self.inputs = self.zeroing(self.inputs, keep)
+        if not (self.single and elementwise.fits(self.gradients)):  # `scale_examples` zeroes them itself
+            self.gradients = keep_examples(self.gradients, keep)
+
+
+class OuterProductBias:
+    """The gradient of the bias beside an `OuterProduct` of one position: the output gradients."""
+
+    def __init__(self, outer: OuterProduct, part: slice | None = None) -> None:
+        self.outer, self.part = outer, part
+        outer.with_bias = True
+
+    def squared_norms(self) -> Tensor | None:
+        return None if self.outer.with_bias else square_sums(self.outer.gradients)
+
+    def materialise(self) -> Tensor:
+        return self.outer.gradients
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        out = out if self.part is None else out[:, self.part]
+        out.add_(self.outer.scaled(factors, len(out)).sum(1))
+
+    def separate_bias(self) -> None:
+        self.outer.with_bias = False
+
+    def zero_others(self, keep: Tensor) -> None:
+        if not self.outer.with_bias:  # else the outer product zeroes what both read
+            self.outer.gradients = keep_examples(self.outer.gradients, keep)
+
+
+class EmbeddingGradient:
+    """The gradient of an embedding table: the gradient at each position goes to that position's entry."""
+
+    part: slice | None = None
+
+    def __init__(self, codes: Tensor, gradients: Tensor, shape: Sequence[int]) -> None:
+        self.codes, self.gradients, self.shape = codes, gradients, shape
+
+    def squared_norms(self) -> Tensor:
+        """Positions with the same entry are added before they are squared: sort, then add up each run."""
+        examples, positions, width = self.gradients.shape
+        if positions == 1:
+            return square_sums(self.gradients)
+        codes, order = self.codes.sort(1)
+        fresh = torch.zeros_like(codes)
+        fresh[:, 1:] = codes[:, 1:] != codes[:, :-1]
+        target = torch.empty_like(codes).scatter_(1, order, fresh.cumsum(1))
+        target = target + positions * torch.arange(examples, device=codes.device)[:, None]
+        runs = self.gradients.new_zeros(examples * positions, width)
+        runs.index_add_(0, target.flatten(), self.gradients.reshape(-1, width))
+        return square_sums(runs.view(examples, -1))
+
+    def materialise(self) -> Tensor:
+        examples, _, width = self.gradients.shape
+        out = self.gradients.new_zeros(examples, self.shape[0], width)
+        return out.scatter_add_(1, self.codes[:, :, None].expand_as(self.gradients), self.gradients)
+
+    def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        models, entries, width = out.shape
+        each = len(self.codes) // models
+        model = torch.arange(len(self.codes), device=out.device) // max(each, 1)
+        entry = self.codes + entries * model[:, None]
+        scaled = (self.gradients * factors[:, None, None]).reshape(-1, width)
+        flat = out.new_zeros(models * entries, width).index_add_(0, entry.flatten(), scaled)
+        out.add_(flat.view(models, entries, width))
+
+    def zero_others(self, keep: Tensor) -> None:
+        self.gradients = keep_examples(self.gradients, keep)
+
+
+def square_sums(values: Tensor) -> Tensor:
+    """The sum of squares of each example, in one pass."""
+    return torch.linalg.vector_norm(values.reshape(len(values), -1), dim=1).square_()
+
+
+def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
+    """Squared norms from Gram matrices of positions, (n, positions, positions), that are sums of `terms` in all."""
+    of_inputs, of_gradients = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
+    return rounded_up((left * right).sum((1, 2)), of_inputs, of_gradients, terms)
+
+
+def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int) -> Tensor:
+    """Ghost norms raised by the rounding error of the products they come from: none is underestimated.
+
+    A matrix product adds about eight terms at a time and rounds or truncates each sum, by at most eps of the product of
+    two positions' norms. All positions together are wrong by at most so many eps of the squared norms of all inputs
+    and all output gradients. Sixteen more are for the sums over pairs of positions.
+    """
+    slack = torch.finfo(squares.dtype).eps * (terms / 8 + 16)
+    return (squares + slack * of_inputs * of_gradients).clamp_min_(0)
+
+
+def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
+    """`values` with all other examples set to zero, even where they are not finite."""
+    return torch.where(keep.view(-1, *[1] * (values.ndim - 1)), values, 0)
+
+
+def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
+    """The same for a tensor that nothing else reads: examples that are kept need not be copied."""
+    if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
+        elementwise.zero_rows(values, keep)
+        return values
+    return keep_examples(values, keep)
+
+
+def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
+    """Each example times its factor."""
+    if values.ndim == 2 and elementwise.fits(values):
+        return elementwise.scale_rows(values, factors)
+    return values * factors.view(-1, *[1] * (values.ndim - 1))
+
+
+def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
+    """Adds each model's weighted sum of its examples to `out` (models, *shape)."""
+    models = len(out)
+    width = math.prod(out.shape[1:])
+    if models == 1:
+        out.view(-1).addmv_(gradients.reshape(-1, width).T, factors)
+        return
+    summed = torch.bmm(factors.view(models, 1, -1), gradients.reshape(models, -1, width))
+    out.add_(summed.view(out.shape))
+
+
+def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """out += left @ right, for each model."""
+    if len(out) == 1:
+        out[0].addmm_(left[0], right[0])
+    else:
+        out.baddbmm_(left, right)
+
+
+def sum_copies(values: Tensor, examples: int) -> Tensor:
+    """(n, ...) summed over the augmented copies of each example."""
+    return values if len(values) == examples else values.view(examples, -1, *values.shape[1:]).sum(1)
+
+
+def combined(uses: Sequence[PerExampleGradient]) -> list[PerExampleGradient]:
+    """The uses of one parameter that overlap, as one: a shared parameter is clipped by the sum over its uses.
+
+    Disjoint slices stay separate, because their squared norms add up. Outer products of the same slice join their
+    positions; anything else is materialised and added.
+    """
+    if len(uses) == 1:
+        return list(uses)
+    by_part: dict[Any, list[PerExampleGradient]] = {}
+    for use in uses:
+        by_part.setdefault(use.part and (use.part.start, use.part.stop), []).append(use)
+    if None in by_part and len(by_part) > 1:
+        raise Refused("a parameter is used as a whole and in slices; use one way throughout")
+    return [_summed(group) for group in by_part.values()]
+
+
+def _summed(uses: list[PerExampleGradient]) -> PerExampleGradient:
+    if len(uses) == 1:
+        return uses[0]
+    for use in uses:
+        if isinstance(use, (OuterProduct, OuterProductBias)):
+            use.separate_bias()
+    outer = [use for use in uses if isinstance(use, OuterProduct)]
+    if len(outer) < len(uses):
+        return Materialised(torch.stack([use.materialise() for use in uses]).sum(0), part=uses[0].part)
+    inputs = [use.inputs.reshape(len(use.inputs), -1, use.inputs.shape[-1]) for use in outer]
+    gradients = [use.gradients.reshape(len(use.inputs), -1, use.gradients.shape[-1]) for use in outer]
+    return OuterProduct(torch.cat(inputs, 1), torch.cat(gradients, 1), uses[0].part)

@@ -1,0 +1,121 @@
+"""The models of a population, with what each has of its own; and their public numbers step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from privaware.descent._recipe import Recipe
+from privaware.errors import WrongInput
+
+__all__ = ["Member", "Population", "ScheduleRow", "StepSettings", "members"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of a population with its noise multiplier, and a learning rate and clipping norm if not the recipe's.
+
+    A function in the place of the module is called when training begins, with seeded generators.
+    """
+
+    module: nn.Module | Callable[[], nn.Module]
+    noise: float
+    lr: float | None = None
+    norm: float | None = None
+
+
+def members(
+    modules: Sequence[nn.Module | Callable[[], nn.Module]],
+    noise: Sequence[float],
+    lr: Sequence[float] | None = None,
+    norm: Sequence[float] | None = None,
+) -> list[Member]:
+    """The members of a population from lists of their modules and settings.
+
+    >>> [member.lr for member in members([nn.Linear(1, 1)] * 2, noise=[1.0, 1.0], lr=[0.1, 0.2])]
+    [0.1, 0.2]
+    """
+    none = [None] * len(modules)
+    return [Member(*settings) for settings in zip(modules, noise, lr or none, norm or none, strict=True)]
+
+
+@dataclass(frozen=True)
+class ScheduleRow:
+    """The public numbers of one step; the first three hold one for each model."""
+
+    noise: list[float]
+    gradient_noise: list[float]
+    lr: list[float]
+    average_weight: float
+    progress: float
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """The same for the arithmetic of a step: numbers for one model, (models, 1) tensors for several or in a graph."""
+
+    noise: Any
+    gradient_noise: Any
+    lr: Any
+    average_weight: Any
+    progress: Any
+
+
+@dataclass(frozen=True)
+class Population:
+    """Noise multiplier, learning rate and clipping norm of each model; noise is 0 for all or for none."""
+
+    noise: tuple[float, ...]
+    lr: tuple[float, ...]
+    norm: tuple[float, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[Member], recipe: Recipe) -> Population:
+        """>>> from privaware.descent import Descent, FullBatch, flat, sgd
+        >>> recipe = Descent(steps=1, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))
+        >>> Population.of([Member(nn.Linear(1, 1), noise=2.0), Member(nn.Linear(1, 1), noise=3.0, lr=0.5)], recipe)
+        Population(noise=(2.0, 3.0), lr=(0.1, 0.5), norm=(1.0, 1.0))
+        """
+        return cls(
+            noise=_checked("noise", [member.noise for member in members]),
+            lr=_checked("lr", [recipe.update.lr if member.lr is None else member.lr for member in members]),
+            norm=_checked("norm", [recipe.clip.norm if member.norm is None else member.norm for member in members]),
+        )
+
+    def __post_init__(self) -> None:
+        noiseless = [value == 0 for value in self.noise]
+        if any(noiseless) and not all(noiseless):
+            raise WrongInput("expected noise > 0 for every model, or 0 for all; some are 0")
+        if not all(noiseless) and not all(map(math.isfinite, self.norm)):
+            raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
+
+    def row(self, recipe: Recipe, step: int) -> ScheduleRow:
+        """The public numbers of a step."""
+        noise = [recipe.noise_at(value, step) for value in self.noise]
+        average = recipe.average
+        return ScheduleRow(
+            noise=noise,
+            gradient_noise=[recipe.gradient_noise(value) for value in noise],
+            lr=[value * recipe.lr_schedule.at(step, recipe.steps) for value in self.lr],
+            average_weight=0.0 if average is None else average.weight(step, recipe.steps),
+            progress=step / recipe.steps,
+        )
+
+    def settings(self, recipe: Recipe, step: int, like: Tensor) -> StepSettings:
+        """The public numbers of a step for its arithmetic, on the device of `like`."""
+        row = self.row(recipe, step)
+        if len(self.noise) == 1:
+            return StepSettings(row.noise[0], row.gradient_noise[0], row.lr[0], row.average_weight, row.progress)
+        table = like.new_tensor([row.noise, row.gradient_noise, row.lr])[:, :, None]
+        return StepSettings(table[0], table[1], table[2], row.average_weight, row.progress)
+
+
+def _checked(name: str, values: list[float]) -> tuple[float, ...]:
+    numbers = tuple(float(value) for value in values)
+    if not all(number >= 0 for number in numbers):
+        raise WrongInput(f"expected {name} >= 0 for each of {len(values)} models, got {values!r}")
+    return numbers

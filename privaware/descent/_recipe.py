@@ -1,0 +1,70 @@
+"""The recipe of private training: its public settings and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privaware._validate import expect, expect_count, expect_in, expect_one_of
+from privaware.descent._accumulate import Loss
+from privaware.descent._clip import Clip, quantile
+from privaware.descent._losses import cross_entropy
+from privaware.descent._sampling import Sampler
+from privaware.descent._schedule import Schedule, constant
+from privaware.descent._update import Average, Update
+from privaware.events import NOTHING, Approximate, Event, Gaussian
+
+__all__ = ["Recipe"]
+
+PRECISIONS = ("float32", "tf32", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The fields of `Descent` and their cost; see there."""
+
+    steps: int
+    sampler: Sampler
+    clip: Clip
+    update: Update
+    average: Average | None = None
+    loss: Loss = cross_entropy
+    lr_schedule: Schedule = constant()  # noqa: RUF009  (frozen)
+    noise_schedule: Schedule = constant()  # noqa: RUF009  (frozen)
+    microbatch: int | None = None
+    copies: int = 1
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    precision: str = "float32"
+    overflow: float = 0.0
+
+    def __post_init__(self) -> None:
+        expect(type(self.steps) is int and self.steps >= 0, "Descent", "steps as a whole number >= 0", self.steps)
+        expect_count("Descent", optional=True, microbatch=self.microbatch)
+        expect_count("Descent", copies=self.copies)
+        expect_one_of("Descent", PRECISIONS, precision=self.precision)
+        expect_in("Descent", "[0, 1)", overflow=self.overflow)
+
+    def noise_at(self, noise: float, step: int) -> float:
+        """The noise multiplier of one step: the knob times the schedule, for the price and for the run alike."""
+        return noise * self.noise_schedule.at(step, self.steps)
+
+    def gradient_noise(self, noise: float) -> float:
+        """The noise multiplier of the gradient sum alone, from that which prices a step."""
+        return self.clip.gradient_noise(noise) if isinstance(self.clip, quantile) else noise
+
+    def cost(self, noise: float) -> Event:
+        """What `run` with this noise multiplier reveals."""
+        if isinstance(self.clip, quantile):
+            for step in range(self.steps):
+                self.clip.gradient_noise(self.noise_at(noise, step))
+        multipliers = Counter(self.noise_at(noise, step) for step in range(self.steps))
+        event = NOTHING
+        for multiplier, count in multipliers.items():
+            event = event + count * self.sampler.event(Gaussian(noise=multiplier))
+        if self.overflow and self.sampler.rate < 1:
+            event = event + Approximate(epsilon=0.0, delta=self.overflow)
+        return event

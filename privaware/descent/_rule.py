@@ -1,0 +1,45 @@
+"""What every layer rule shares: its type, and the checks of what it records.
+
+A rule takes the stack and one layer and returns the function that stands in for the layer's forward: it computes each
+model's outputs with its own parameters and records how per-example gradients follow from the output's gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+
+from privaware.descent._stack import Builder, Stack
+from privaware.errors import Refused
+
+__all__ = ["Rule", "check_batch_first", "check_unmodified", "record_leaf"]
+
+Rule = Callable[[Stack, Any], Callable[..., Any]]
+
+
+def check_batch_first(values: Tensor, examples: int) -> None:
+    """Refuses a tensor whose first dimension cannot be the examples."""
+    if examples == 0 or len(values) % examples:
+        raise Refused(
+            f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
+            "examples; keep the batch dimension in front"
+        )
+
+
+def check_unmodified(values: Tensor, version: int) -> None:
+    """Refuses if a recorded tensor was written over."""
+    if values._version != version:
+        raise Refused(
+            "the input of a layer is modified in place by the module's forward; use the out-of-place operation"
+        )
+
+
+def record_leaf(stack: Stack, leaf: Tensor, build: Builder) -> None:
+    """Records a leaf whose gradient `build` turns into per-example gradients."""
+    if torch.is_grad_enabled():
+        stack.tape.edges.append(get_gradient_edge(leaf))
+        stack.tape.builders.append(build)

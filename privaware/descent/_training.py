@@ -1,0 +1,198 @@
+"""The training of one stack of models: what it needs, and its step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privaware._validate import expect_count
+from privaware.descent._accumulate import Batch, Loss, accumulate
+from privaware.descent._checkpoint import TrainingState
+from privaware.descent._clip import quantile
+from privaware.descent._layer_checks import check_layers
+from privaware.descent._microbatches import Selection, microbatch_size, microbatches
+from privaware.descent._population import Member, Population, StepSettings
+from privaware.descent._precision import TF32_MARGIN
+from privaware.descent._probe import needs_materialising
+from privaware.descent._recipe import Recipe
+from privaware.descent._release import GaussianRelease
+from privaware.descent._rules import stacked
+from privaware.descent._stack import Stack
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+
+__all__ = ["Prepared", "Training", "on_device", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A stack whose layers have their rules, and the examples on its device."""
+
+    stack: Stack
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+
+def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
+    """Stacks the modules and probes them; refuses what cannot be trained privately."""
+    first, watch = modules[0], getattr(loss, "watch", ())
+    check_layers(first)
+    prepared = on_device(stacked(modules, device=device, watch=watch), inputs, targets)
+    examples = (prepared.inputs, prepared.targets)
+    if needs_materialising(first, loss, *examples, prepared.stack.device, len(modules)):
+        return Prepared(stacked(modules, device=device, materialise=True, watch=watch), *examples)
+    return prepared
+
+
+def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
+    """The examples as tensors on the stack's device, in its precision."""
+    examples, labels = stack.inputs(inputs), stack.tensor(targets)
+    if len(labels) != len(examples[0]):
+        raise WrongInput(f"expected one target an example, got {len(labels)} for {len(examples[0])} examples")
+    return Prepared(stack, examples, labels)
+
+
+class Training:
+    """Models of one stack, their examples and the state that steps change."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        members: Sequence[Member],
+        prepared: Prepared,
+        *,
+        rows: int,
+        rng: Rng,
+        mask: Tensor | None = None,
+    ) -> None:
+        """`rows` is the declared number of rows; `mask` (models, trainable) is 0 where a model trains nothing."""
+        expect_count("", rows=rows)
+        self.recipe, self.rng = recipe, rng
+        self.modules: list[Any] = [member.module for member in members]
+        self.stack, self.inputs, self.targets = prepared.stack, prepared.inputs, prepared.targets
+        self.population = Population.of(members, recipe)
+        theta = self.stack.theta
+        self.mask = None if mask is None else mask.to(theta)
+        if self.mask is not None:
+            self.stack.exclude_untrained(self.mask)
+            self.untrained = theta * (1 - self.mask)
+        self.state = TrainingState(
+            theta=theta,
+            norms=torch.tensor(self.population.norm, dtype=theta.dtype, device=theta.device),
+            rng=rng,
+            fingerprint=_fingerprint(recipe, self.population, self.stack, int(rows), self.mask),
+            update=recipe.update.initial_state(theta),
+            averages={} if recipe.average is None else recipe.average.initial_state(theta),
+        )
+        self.divisor = recipe.sampler.rate * int(rows)
+        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, rng)
+        self.tracks_quantile = isinstance(recipe.clip, quantile)
+        self.total = theta.new_zeros(self.models, theta.shape[1] + self.tracks_quantile)
+        self.stack.finite_inputs = recipe.augment is None and all(map(_is_finite, self.inputs))
+        self.microbatch = recipe.microbatch or microbatch_size(self.stack, self.inputs, recipe.copies)
+
+    @property
+    def models(self) -> int:
+        return self.stack.models
+
+    @property
+    def examples(self) -> int:
+        return len(self.inputs[0])
+
+    @property
+    def step(self) -> int:
+        """Steps taken so far."""
+        return self.state.step
+
+    def released(self) -> list[nn.Module]:
+        """Copies of the modules with the trained (or averaged) parameters."""
+        theta = self.state.averages.get("average", self.state.theta) if self.step else self.state.theta
+        return self.stack.trained(self.modules, theta)
+
+    def one_step(self) -> None:
+        """Sample, clip and sum, add noise, divide by a public number, update."""
+        samples = [self.recipe.sampler.draw(self.rng, self.examples) for _ in self.modules]
+        settings = self.population.settings(self.recipe, self.step, self.total)
+        self.step_on(settings, microbatches(samples, self.microbatch, self.stack))
+        self.state.step += 1
+
+    def step_on(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool = False) -> None:
+        """One step on these microbatches."""
+        self.total.zero_()
+        self.accumulate(settings, selections, capturing)
+        noisy, deviation = self.noisy_sum(settings)
+        self.update(settings, noisy, deviation)
+
+    def accumulate(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool) -> None:
+        """Adds the clipped per-example gradients of all microbatches to `total`."""
+        loss = self.recipe.loss
+        if hasattr(loss, "at"):
+            loss = loss.at(settings.progress)
+        margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
+        for selection in selections:
+            batch = self._batch(selection)
+            norm = self._example_norms(batch.examples, margin)
+            bf16 = self.recipe.precision == "bf16"
+            accumulate(self.stack, loss, batch, self.recipe.clip, norm, self.total, capturing=capturing, bf16=bf16)
+
+    def _batch(self, selection: Selection) -> Batch:
+        """The selected examples (a slice is not copied), each as many times as `copies` says, augmented."""
+        inputs = tuple(item[selection.index] for item in self.inputs)
+        targets = self.targets[selection.index]
+        examples, copies, augment = len(targets), self.recipe.copies, self.recipe.augment
+        if copies > 1:
+            inputs = tuple(item.repeat_interleave(copies, 0) for item in inputs)
+            targets = targets.repeat_interleave(copies, 0)
+        if augment is not None:
+            generator = self.rng.torch("initial", str(self.stack.device))
+            inputs = (augment(inputs[0], generator), *inputs[1:])
+        return Batch(inputs, targets, examples, selection.valid)
+
+    def _example_norms(self, examples: int, margin: float) -> Any:
+        if self.models == 1 and not self.tracks_quantile:
+            return self.population.norm[0] * margin
+        return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
+
+    def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
+        """The noisy sums, and the deviation of the noise in each model's."""
+        if self.mask is not None and self.stack.excluded:
+            # What a model does not train was not clipped, so it must not be released.
+            self.total[:, : self.state.theta.shape[1]] *= self.mask
+        if self.population.noise[0] == 0:
+            return self.total, 0.0
+        return self.release.noisy(self.total, settings, self.population.norm[0])
+
+    def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
+        """Divides by a public number and updates: post-processing."""
+        theta = self.state.theta
+        gradient = noisy[:, : theta.shape[1]] / self.divisor
+        if self.mask is not None:
+            gradient = gradient * self.mask
+        self.recipe.update.apply(theta, gradient, self.state.update, settings.lr, deviation / self.divisor)
+        if self.mask is not None:  # a weight decay moves what has no gradient too
+            torch.where(self.mask != 0, theta, self.untrained, out=theta)
+        if self.recipe.average is not None:
+            self.recipe.average.update(theta, self.state.averages, settings.average_weight)
+
+
+def _is_finite(values: Tensor) -> bool:
+    return not values.is_floating_point() or bool(torch.isfinite(values).all())
+
+
+def _fingerprint(recipe: Recipe, population: Population, stack: Stack, rows: int, mask: Tensor | None) -> str:
+    """A digest of everything public that the result depends on."""
+    fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
+    more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
+    facts: list[Any] = [repr(item) for item in (*fields, *more)]
+    functions = (recipe.loss, recipe.augment)
+    facts += [getattr(item, "__qualname__", repr(item)) for item in functions]
+    facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
+    if mask is not None:
+        facts += [hashlib.sha256(mask.cpu().numpy().tobytes()).hexdigest()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
