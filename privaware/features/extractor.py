@@ -1,17 +1,16 @@
 """A frozen public network: EfficientNet-Lite0, trained on ImageNet-1k, as 1,280 features an image.
 
 Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
-last maps are the row. The weights are a public file, looked for in `$PRIVAWARE_DATA/efficientnet_lite0`
-and then in the user's cache; a file other than the published one is refused, because a released model
-must find the same features again.
+last feature maps are the row. The weights are a public file, looked for in
+`$PRIVAWARE_DATA/efficientnet_lite0` and then in the user's cache; a file other than the published one is
+refused, because a released model needs the same features again.
 
-Any other frozen module serves too: `extract(module, images)` applies it batch by batch. To have it in
-a released model, put it behind a class of your own and name that as an entry point of the group
-`privaware.features`.
+`extract(module, images)` applies any other frozen module in microbatches. To use it in a released model,
+wrap it in a class of your own and declare that as an entry point of the group `privaware.features`.
 
 Paper: Tan and Le 2019, EfficientNet, arXiv:1905.11946; transfer to private tasks Tramer and Boneh 2021,
 arXiv:2011.11660, section 5.
-Privacy: free, as long as the private rows were not among those the network was trained on.
+Privacy: no privacy cost (data-independent), as long as the network was not trained on the private rows.
 Use when: the private images look like photographs.
 
 >>> import torch
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware._validate import expect
 from privaware.datasets._download import File, locate
 from privaware.errors import WrongInput
 from privaware.schema import Schema
@@ -43,8 +43,8 @@ WEIGHTS = File(
 )
 FEATURES = 1280
 BLOCKS = 16
-HALVING = (1, 3, 5, 11)
-"""The blocks that halve the image."""
+STRIDED = (1, 3, 5, 11)
+"""The blocks of stride 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,7 @@ class Extractor:
     size: int = 96
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or not 32 <= self.size <= 1024:
-            raise WrongInput(f"extractor: expected size from 32 to 1024, got {self.size!r}")
+        expect(isinstance(self.size, int) and 32 <= self.size <= 1024, "extractor", "size from 32 to 1024", self.size)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, 1 or 3, H, W) in [0, 1] becomes (N, 1280)."""
@@ -64,25 +63,25 @@ class Extractor:
         return extract(self.features, x)
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has."""
+        """The number of entries of a row."""
         return FEATURES
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        """The same for a tensor, on the device where it is."""
+        """Features of a tensor, on its device."""
         import torch
         from torch.nn import functional
 
         size = (self.size, self.size)
         x = functional.interpolate(images, size=size, mode="bilinear", align_corners=False)
         x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
-        x = x.contiguous(memory_format=torch.channels_last)  # twice as fast on a processor
+        x = x.contiguous(memory_format=torch.channels_last)  # twice as fast on a CPU
         return _network(x, _weights(str(images.device)))
 
 
-def extract(module: object, images: np.ndarray, rows_at_once: int = 64) -> np.ndarray:
-    """Features of a frozen module (or function) of tensors, computed batch by batch.
+def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndarray:
+    """Features of a frozen module (or function) of tensors, computed in microbatches.
 
-    A module should treat rows one by one: it is put in evaluation mode, where batch normalisation does.
+    A module must not mix rows: it is put in evaluation mode, where batch normalisation does not.
     """
     import torch
 
@@ -90,17 +89,17 @@ def extract(module: object, images: np.ndarray, rows_at_once: int = 64) -> np.nd
         module = module.eval()
     if not callable(module):
         raise WrongInput(f"extract: expected a torch module or a function, got {module!r:.80}")
-    made = []
+    features = []
     with torch.no_grad():
-        for at in range(0, max(len(images), 1), rows_at_once):
-            rows = torch.from_numpy(images[at : at + rows_at_once].astype(np.float32))
-            made.append(module(torch.nan_to_num(rows, posinf=1.0, neginf=0.0)).numpy())
-    return np.concatenate(made)
+        for at in range(0, max(len(images), 1), microbatch):
+            rows = torch.from_numpy(images[at : at + microbatch].astype(np.float32))
+            features.append(module(torch.nan_to_num(rows, posinf=1.0, neginf=0.0)).numpy())
+    return np.concatenate(features)
 
 
 @lru_cache(maxsize=2)
 def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Each convolution with its normalisation folded in: filters and biases by name."""
+    """Filters and biases of each convolution by name, with its batch normalisation folded in."""
     import torch
     from safetensors.numpy import load
 
@@ -126,29 +125,29 @@ def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    def layer(x: torch.Tensor, name: str, stride: int = 1, *, bent: bool = True) -> torch.Tensor:
-        made = _convolve(x, *weights[name], stride)
-        return made.clamp_(0, 6) if bent else made
+    def layer(x: torch.Tensor, name: str, stride: int = 1, *, activate: bool = True) -> torch.Tensor:
+        output = _convolve(x, *weights[name], stride)
+        return output.clamp_(0, 6) if activate else output
 
     x = layer(x, "_conv_stem", 2)
     for at in range(BLOCKS):
-        block, stride = f"_blocks.{at}", 2 if at in HALVING else 1
+        block, stride = f"_blocks.{at}", 2 if at in STRIDED else 1
         inner = layer(x, f"{block}._expand_conv") if at else x
         inner = layer(inner, f"{block}._depthwise_conv", stride)
-        inner = layer(inner, f"{block}._project_conv", bent=False)
+        inner = layer(inner, f"{block}._project_conv", activate=False)
         x = x + inner if stride == 1 and x.shape == inner.shape else inner
     return layer(x, "_conv_head").mean(dim=(2, 3))
 
 
 def _convolve(x: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor, stride: int) -> torch.Tensor:
-    """With zeros around as TensorFlow puts them: the odd one is below and to the right."""
+    """A convolution with the "same" padding of TensorFlow: an odd zero goes below and to the right."""
     from torch.nn import functional
 
     size = filters.shape[-1]
-    around = []
+    padding = []
     for length in (x.shape[3], x.shape[2]):
-        missing = max((-(-length // stride) - 1) * stride + size - length, 0)
-        around += [missing // 2, missing - missing // 2]
-    x = functional.pad(x, around) if any(around) else x
+        total = max((-(-length // stride) - 1) * stride + size - length, 0)
+        padding += [total // 2, total - total // 2]
+    x = functional.pad(x, padding) if any(padding) else x
     groups = x.shape[1] if filters.shape[1] == 1 else 1
     return functional.conv2d(x, filters, bias, stride=stride, groups=groups)

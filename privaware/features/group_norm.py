@@ -1,12 +1,12 @@
-"""Group normalisation without parameters: channels in groups, each of mean 0 and variance 1 in its row.
+"""Group normalisation without parameters: each group of channels gets mean 0 and variance 1 in its row.
 
-The channels of a row (for scattering, colours times maps) are split into `groups` neighbours; every
-group is shifted and scaled by its own mean and deviation over channels and places.
+The channels of a row (for scattering, colours times maps) are split into `groups` of neighbours; every
+group is shifted and scaled by its mean and deviation over channels and positions.
 
 Paper: Wu and He 2018, Group Normalization, arXiv:1803.08494; on scattering features Tramer and Boneh
 2021, arXiv:2011.11660, section 2.2 (9, 27 or 81 groups).
-Privacy: free. Its statistics are of one row, never of several.
-Use when: features of images are on very different scales and nothing may be paid for normalisation.
+Privacy: no privacy cost (data-independent): its statistics are of one row, never of several.
+Use when: features of images are on very different scales and no budget is to be spent on normalisation.
 
 >>> GroupNorm(groups=1)(np.array([[[[1.0, 3.0]]]], np.float32)).round(2)
 array([[[[-1.,  1.]]]], dtype=float32)
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privaware._validate import expect_count, expect_in
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -33,13 +34,11 @@ class GroupNorm:
     tiny: float = 1e-5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.groups, int) or self.groups < 1:
-            raise WrongInput(f"group_norm: expected groups >= 1, got {self.groups!r}")
-        if not 0 < self.tiny <= 1:
-            raise WrongInput(f"group_norm: expected tiny in (0, 1], got {self.tiny!r}")
+        expect_count("group_norm", groups=self.groups)
+        expect_in("group_norm", "(0, 1]", tiny=self.tiny)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Rows (N, ..., height, width); everything between is channels. The shape stays."""
+        """Rows (N, ..., height, width), all axes between being channels; the shape stays."""
         channels = math.prod(x.shape[1:-2])
         if x.ndim < 3 or channels % self.groups:
             raise WrongInput(

@@ -1,11 +1,11 @@
 """Text as hashed word and character n-grams: a row of fixed width, whatever the words are.
 
 Each word, pair of words and run of characters is hashed by a public function (BLAKE2) to a slot and
-a sign; a row is the sum, damped by a square root and scaled to length `norm`. No vocabulary is
+a sign; a row is the sum of signed square roots of counts, scaled to length `norm`. No vocabulary is
 learned, so nothing is read off the rows.
 
 Paper: Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning, arXiv:0902.2206.
-Privacy: free. It uses one row at a time.
+Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: the data are text.
 
 >>> Hashed(slots=8)(np.array(["free entry", "see you"], dtype=object)).shape
@@ -27,7 +27,7 @@ __all__ = ["Hashed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed:
-    """`words` and `letters` are the longest runs of words and characters that are hashed."""
+    """`words` and `letters` are the largest n of the n-grams of words and of characters."""
 
     slots: int = 4096
     words: int = 2
@@ -47,7 +47,7 @@ class Hashed:
         return np.asarray(out * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has."""
+        """The number of entries of a row."""
         return self.slots
 
     def _grams(self, text: str) -> Counter[str]:

@@ -1,7 +1,7 @@
 """Max pooling: the largest value of each window, so that images have fewer entries.
 
 Paper: used to shrink inputs before private training by Bao, Bauer and Bindschaedler, section V-B.
-Privacy: free. It uses one row at a time.
+Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: images are large for the budget: fewer inputs mean fewer noisy weights.
 
 >>> MaxPool(size=2)(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -23,13 +24,12 @@ __all__ = ["MaxPool"]
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool:
-    """Windows of `size` x `size` pixels side by side; pixels left over at the far edges are dropped."""
+    """Windows of `size` x `size` pixels with stride `size`; pixels left over at the far edges are dropped."""
 
     size: int = 2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or self.size < 1:
-            raise WrongInput(f"max_pool: expected size >= 1, got {self.size!r}")
+        expect_count("max_pool", size=self.size)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, ..., H, W) becomes (N, ..., H / size, W / size), rounded down."""
@@ -41,6 +41,6 @@ class MaxPool:
         return np.asarray(windows.max(axis=(-3, -1)))
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has, laid flat."""
+        """The number of entries of a flattened row."""
         channels, height, width = schema.shape
         return channels * (height // self.size) * (width // self.size)

@@ -1,11 +1,11 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
-A column with declared bins (or any column, when `bins` is given) takes one of its slots, missing and
-unseen values have slots of their own, and a bare number becomes one entry in [-1, 1]. Every column
-adds at most 1 to the squared length, so a row divided by the root of the number of columns never
-exceeds `norm`, whatever it holds.
+A column with declared bins (or any column, with `bins` set) sets one of its slots, missing and unseen
+values have slots of their own, and a number without bins becomes one entry in [-1, 1]. Every column
+adds at most 1 to the squared norm, so a row divided by the root of the number of columns never
+exceeds `norm`, for any values.
 
-Privacy: free. It uses one row and the schema.
+Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.
 
 >>> from privaware.schema import Column, Schema
@@ -38,12 +38,11 @@ class OneHot:
         if x.ndim != 2 or x.shape[1] != len(used):
             raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
         blocks = [self._block(x[:, at], column) for at, column in enumerate(used)]
-        made = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(x), 0), np.float32)
-        scale = np.float32(self.norm / np.sqrt(max(len(used), 1)))
-        return made * scale
+        rows = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(x), 0), np.float32)
+        return rows * np.float32(self.norm / np.sqrt(max(len(used), 1)))
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has."""
+        """The number of entries of a row."""
         return sum(self._slots(column) for column in schema.used)
 
     def _slots(self, column: Column) -> int:
@@ -58,20 +57,20 @@ class OneHot:
         return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
 
     def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """A missing or non-finite value takes the slot of its own, or nothing where there is none."""
+        """A missing or non-finite value sets the slot for missing values, if the column has one."""
         out = np.zeros((len(values), self._slots(column)), np.float32)
-        gone = ~np.isfinite(values)
+        missing = ~np.isfinite(values)
         edges = self._edges(column)
         if column.kind == "number" and not len(edges):
             low, high = column.low or 0.0, column.high or 0.0
             middle, half = (low + high) / 2, (high - low) / 2
-            inside = np.clip(np.where(gone, middle, values), low, high)
+            inside = np.clip(np.where(missing, middle, values), low, high)
             out[:, 0] = (inside - middle) / half
         else:
-            known = np.where(gone, 0.0, values)
+            known = np.where(missing, 0.0, values)
             slot = known if column.kind == "category" else np.searchsorted(edges, known, "right")
             slot = np.clip(slot, 0, out.shape[1] - 1).astype(np.int64)
-            out[np.arange(len(values)), slot] = ~gone
+            out[np.arange(len(values)), slot] = ~missing
         if column.missing == "category":
-            out[gone, -1] = 1.0
+            out[missing, -1] = 1.0
         return out

@@ -1,7 +1,7 @@
 """Images with values in [0, 1], flattened to rows of bounded norm.
 
-Privacy: free. It uses one row at a time.
-Use when: a linear model on small images is wanted as a first look.
+Privacy: no privacy cost (data-independent): each row is transformed by itself.
+Use when: a linear model on small images is a baseline.
 
 >>> Pixels()(np.ones((2, 1, 2, 2), np.float32)).round(2)
 array([[0.5, 0.5, 0.5, 0.5],
@@ -33,5 +33,5 @@ class Pixels:
         return np.asarray(rows * (self.norm / np.maximum(length, np.float32(1e-12))))
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has."""
+        """The number of entries of a row."""
         return math.prod(schema.shape)

@@ -1,11 +1,11 @@
-"""Rows onto released directions, as private principal components give them.
+"""Projection onto released directions, such as private principal components.
 
-Each row is flattened, cut to length `norm` as it was when the directions were found, and multiplied
-by `matrix` (one line an entry of the row, one column a direction). Orthonormal directions never make
-a row longer.
+Each row is flattened, clipped to L2 norm `norm` as it was when the directions were computed, and
+multiplied by `matrix` (one row an entry, one column a direction). Orthonormal directions never increase
+the norm of a row.
 
-Privacy: free. The directions were paid for when they were released.
-Use when: `select.pca` released them.
+Privacy: no further cost (post-processing): the directions were charged when they were released.
+Use when: the selector `pca` released them.
 
 >>> Project(matrix=((1.0,), (0.0,)))(np.array([[0.3, 0.4]]))
 array([[0.3]], dtype=float32)
@@ -37,9 +37,9 @@ class Project:
         if rows.shape[1] != len(self.matrix):
             raise WrongInput(f"expected rows of {len(self.matrix)} entries to project, got {rows.shape[1]}")
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        cut = rows * np.minimum(1, self.norm / np.maximum(length, np.float32(1e-12)))
-        return np.asarray(cut @ np.asarray(self.matrix, dtype=np.float32))
+        clipped = rows * np.minimum(1, self.norm / np.maximum(length, np.float32(1e-12)))
+        return np.asarray(clipped @ np.asarray(self.matrix, dtype=np.float32))
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has."""
+        """The number of entries of a row."""
         return len(self.matrix[0]) if self.matrix else 0

@@ -1,11 +1,11 @@
-"""Frozen random convolutions: a public random layer, a rectifier and averaging over a coarse grid.
+"""Frozen random convolutions: a public random layer, ReLU and averaging over a coarse grid.
 
-Filters are drawn once from a public seed, each with mean 0 and length 1; both signs of their answers
-are kept, and the image is divided into `grid` x `grid` cells whose means are the features.
+Filters are drawn once from a public seed, each with mean 0 and norm 1; the positive and negative parts of
+their outputs are averaged over `grid` x `grid` cells of the image.
 
 Paper: Saxe et al. 2011, On Random Weights and Unsupervised Feature Learning; as private features,
 the random-weights training of Bao, Bauer and Bindschaedler, section VIII.
-Privacy: free. It uses one row at a time and nothing that was learned.
+Privacy: no privacy cost (data-independent): each row is transformed by itself, and nothing is learned.
 Use when: a cheap comparison with scattering is wanted.
 
 >>> RandomConvolutions(count=4, grid=2)(np.ones((3, 1, 8, 8), np.float32)).shape
@@ -18,17 +18,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privaware._validate import expect_count
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
 __all__ = ["RandomConvolutions"]
 
-IMAGES_AT_ONCE = 256
+MICROBATCH = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomConvolutions:
-    """`count` filters of `size` x `size` pixels; `draw` names the public random layer."""
+    """`count` filters of `size` x `size` pixels; `draw` is the public seed of the layer."""
 
     count: int = 128
     size: int = 5
@@ -37,9 +38,7 @@ class RandomConvolutions:
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("size", 2), ("grid", 1), ("draw", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise WrongInput(f"random_convolutions: expected {name} >= {least} as a whole number, got {value!r}")
+            expect_count("random_convolutions", least, **{name: getattr(self, name)})
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """(N, C, H, W) becomes (N, 2 count, grid, grid)."""
@@ -52,23 +51,23 @@ class RandomConvolutions:
                 f"a side, got shape {x.shape}; use a smaller size or grid"
             )
         filters = torch.from_numpy(self._filters(x.shape[1]))
-        made = np.empty((len(x), 2 * self.count, self.grid, self.grid), np.float32)
+        means = np.empty((len(x), 2 * self.count, self.grid, self.grid), np.float32)
         with torch.no_grad():
-            for at in range(0, len(x), IMAGES_AT_ONCE):
-                images = torch.from_numpy(x[at : at + IMAGES_AT_ONCE].astype(np.float32))
+            for at in range(0, len(x), MICROBATCH):
+                images = torch.from_numpy(x[at : at + MICROBATCH].astype(np.float32))
                 images = torch.nan_to_num(images, posinf=1.0, neginf=0.0)
-                answers = functional.conv2d(images, filters)
-                both = torch.cat([answers.relu(), (-answers).relu()], dim=1)
-                made[at : at + IMAGES_AT_ONCE] = functional.adaptive_avg_pool2d(both, self.grid)
-        return made
+                outputs = functional.conv2d(images, filters)
+                both = torch.cat([outputs.relu(), (-outputs).relu()], dim=1)
+                means[at : at + MICROBATCH] = functional.adaptive_avg_pool2d(both, self.grid)
+        return means
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has, laid flat."""
+        """The number of entries of a flattened row."""
         return 2 * self.count * self.grid**2
 
     def _filters(self, channels: int) -> np.ndarray:
-        source = np.random.Generator(np.random.PCG64([self.draw, self.count, self.size, channels]))
-        drawn = source.standard_normal((self.count, channels, self.size, self.size))
-        drawn -= drawn.mean(axis=(1, 2, 3), keepdims=True)
-        drawn /= np.sqrt(np.square(drawn).sum(axis=(1, 2, 3), keepdims=True))
-        return np.asarray(drawn, np.float32)
+        rng = np.random.Generator(np.random.PCG64([self.draw, self.count, self.size, channels]))
+        filters = rng.standard_normal((self.count, channels, self.size, self.size))
+        filters -= filters.mean(axis=(1, 2, 3), keepdims=True)
+        filters /= np.sqrt(np.square(filters).sum(axis=(1, 2, 3), keepdims=True))
+        return np.asarray(filters, np.float32)

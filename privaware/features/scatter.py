@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.features._scattering import FilterBank, FourierLayers, MatrixLayers, Workspace
 from privaware.schema import Schema
@@ -51,8 +52,8 @@ class Scatter:
     def __post_init__(self) -> None:
         for name, most in (("J", 12), ("L", 64)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise WrongInput(f"scatter: expected {name} as a whole number from 1 to {most}, got {value!r}")
+            good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+            expect(good, "scatter", f"{name} as a whole number from 1 to {most}", value)
 
     def __call__(self, x: Images, schema: Schema | None = None) -> Images:
         """(N, C, H, W) becomes (N, C, maps, H / 2^J, W / 2^J), rounded down, in float32.

@@ -1,10 +1,10 @@
-"""Each channel less its released mean, over its released deviation.
+"""Channels standardised by released means and deviations.
 
-Channels are the second axis of what comes in: images (rows, channels, height, width), or rows of
+Channels are the second axis of the input: images (rows, channels, height, width), or rows of
 numbers.
 
-Privacy: free. Mean and deviation were paid for when they were released.
-Use when: `select.normalise` released them.
+Privacy: no further cost (post-processing): mean and deviation were charged when they were released.
+Use when: the selector `normalise` released them.
 
 >>> Standardise(mean=(1.0, 0.0), deviation=(2.0, 1.0))(np.array([[3.0, 0.5]]))
 array([[1. , 0.5]], dtype=float32)
@@ -38,5 +38,5 @@ class Standardise:
         return np.asarray((x.astype(np.float32) - mean) / deviation)
 
     def width(self, schema: Schema) -> int:
-        """How many entries a row has, for images as they are and for rows of numbers."""
+        """The number of entries of a row of numbers, or of a flattened image."""
         return math.prod(schema.shape) if schema.form == "image" else len(self.mean)

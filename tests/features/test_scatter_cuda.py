@@ -1,4 +1,4 @@
-"""Scattering on an accelerator is scattering on a processor."""
+"""Scattering on a GPU agrees with the CPU."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from privaware.features import Scatter, _scattering, scatter
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.mark.parametrize("largest", [2**25, 0], ids=["dense", "fourier"])
+@pytest.mark.parametrize("largest", [2**25, 0], ids=["matrix", "fourier"])
 @pytest.mark.parametrize(
     ("shape", "J", "L"),
     [((5, 1, 28, 28), 2, 8), ((3, 3, 32, 32), 2, 8), ((2, 2, 45, 61), 3, 6), ((0, 1, 28, 28), 2, 8)],
 )
-def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
+def test_gpu_agrees_with_cpu(shape, J, L, largest, monkeypatch) -> None:
     monkeypatch.setattr(_scattering, "LARGEST", largest)
     scatter._layers.cache_clear()
     x = torch.rand(shape, generator=torch.Generator().manual_seed(2))
@@ -25,8 +25,8 @@ def test_both_devices_agree(shape, J, L, largest, monkeypatch) -> None:
         got = Scatter(J=J, L=L)(x.cuda())
     finally:
         torch.set_float32_matmul_precision(before)
-        wanted = Scatter(J=J, L=L)(x)
+        expected = Scatter(J=J, L=L)(x)
         scatter._layers.cache_clear()
     assert got.is_cuda
-    assert got.shape == wanted.shape
-    assert float((got.cpu() - wanted).norm()) <= 1e-5 * float(wanted.norm())
+    assert got.shape == expected.shape
+    assert float((got.cpu() - expected).norm()) <= 1e-5 * float(expected.norm())
