@@ -19,8 +19,9 @@ from privaware.descent import Checkpoint, Descent, Poisson, clipped_sum, cross_e
 from privaware.learners import _networks
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._cells import Cell, named, shares, uniform
-from privaware.strategies._shared import tensors_of
+from privaware.strategies._dpnas_cells import Cell, cells_from_indices, operation_shares, uniform_cells
+from privaware.strategies._dpnas_weights import tensors_of
+from privaware.strategies._strategy import Runtime
 from privaware.strategies.dpnas import DpNas
 
 AWARE = 0.8
@@ -268,7 +269,10 @@ def sgd_rate(made: DpNas, on: tuple[Data, Data], seed: int, device: str) -> dict
     What is clipped can bear a rate of 2; without clipping the shared weights run away at 0.1.
     """
     short = replace(made, epochs=12, warm_up=12, policy="uniform")
-    found = {lr: replace(short, lr=lr).search(*on, 0.0, Rng(seed=seed), device=device, public=True) for lr in SGD_RATES}
+    runtime = Runtime(device=device)
+    found = {
+        lr: replace(short, lr=lr).search(*on, 0.0, Rng(seed=seed), public=True, runtime=runtime) for lr in SGD_RATES
+    }
     return {lr: round(float(np.mean(one.scores)), 4) for lr, one in found.items()}
 
 
@@ -298,9 +302,9 @@ class Looks:
             proposed = controller(LOOKED, torch.Generator().manual_seed(epoch))
         entropy = float(proposed.entropies.sum(1).mean())
         seen = {"epoch": epoch + 1, "entropy": round(entropy, 2)}
-        at_random = uniform(LOOKED, controller.nodes, np.random.default_rng(epoch))
-        for name, cells in (("controller", named(proposed.cells)), ("uniform", at_random)):
-            scores = shared.right(cells, *self.rows) / len(self.rows[1])
+        at_random = uniform_cells(LOOKED, controller.nodes, np.random.default_rng(epoch))
+        for name, cells in (("controller", cells_from_indices(proposed.cells)), ("uniform", at_random)):
+            scores = shared.count_correct(cells, *self.rows) / len(self.rows[1])
             seen[name] = [round(float(score), 4) for score in scores]
         self.curve.append(seen)
 
@@ -316,13 +320,12 @@ def search(
     if variant == "sgd" and "lr" not in own:
         rates = sgd_rate(chosen, on, seed, device)
         chosen = replace(chosen, lr=max(rates, key=lambda lr: rates[lr]))
-    found = chosen.search(
-        *on, chosen.aware, Rng(seed=seed), device=device, public=True, progress=tell, checkpoint=saved, watch=looks
-    )
+    runtime = Runtime(device=device, progress=tell, checkpoint=saved, on_epoch=looks)
+    found = chosen.search(*on, chosen.aware, Rng(seed=seed), public=True, runtime=runtime)
     seconds = time.perf_counter() - began
     drawn = np.random.default_rng(seed)
     at_random = variant == "uniform"
-    thousand = uniform(1000, chosen.nodes, drawn) if at_random else found.proposed(1000, drawn)
+    thousand = uniform_cells(1000, chosen.nodes, drawn) if at_random else found.proposals(1000, drawn)
     saved.unlink(missing_ok=True)
     return {
         "data": data,
@@ -332,7 +335,7 @@ def search(
         "score": found.score,
         "cells": [list(cell) for cell in found.cells[:PROPOSED]],
         "scores": list(found.scores),
-        "shares": shares(thousand),
+        "shares": operation_shares(thousand),
         "curve": looks.curve,
         "rates": rates,
         "settings": repr(chosen),
@@ -364,7 +367,7 @@ def pace(data: str, device: str, steps: int = 20) -> float:
     x = drawn.random((30_000, *shape), dtype=np.float32)
     rows = Data(schema=schema, x=x, y=drawn.integers(10, size=30_000))
     shared = strategy(data, "dp")._shared(rows, AWARE, Rng(seed=0), device)
-    cells = uniform(steps + 5, 5, drawn)
+    cells = uniform_cells(steps + 5, 5, drawn)
     for at, cell in enumerate(cells):
         if at == 5:
             _wait(device)

@@ -151,7 +151,7 @@ def done(job: Job, store: Store, given: argparse.Namespace) -> dict[str, Any]:
 def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
     """The description behind the third word of a training's name, and the learning rate."""
     from benchmarks import _dpnas
-    from privaware.strategies._cells import uniform
+    from privaware.strategies._dpnas_cells import uniform_cells
 
     case = _dpnas.CASES[data]
     kind, _, rest = what.partition("_")
@@ -163,7 +163,7 @@ def network(data: str, what: str, store: Store) -> tuple[dict[str, Any], float]:
     elif kind == "random":
         import numpy as np
 
-        cell = list(uniform(20, 5, np.random.default_rng(7))[int(rest)])
+        cell = list(uniform_cells(20, 5, np.random.default_rng(7))[int(rest)])
     elif kind in ("sgd", "dp"):
         cell = store[f"search/{data}/{kind}"]["cells"][int(rest)]
     else:

@@ -1,9 +1,10 @@
 """The one contract: what a private algorithm costs, and what it does.
 
 Everything that touches private rows is a `Mechanism`. Its fields are public settings; `cost` sees
-public facts only, so the price is known, calibrated and on disk before a row is read; private rows
+public facts only, so the cost is known, calibrated and on disk before a row is read; private rows
 arrive only as the argument of `run`; more noise never costs more; and `run` releases nothing beyond
-what `cost` says.
+what `cost` says. Kinds of mechanism have protocols of their own in the folders they live in: `Learner`,
+`Selector`, `Transformation`, `RoundStrategy`, `SearchProcedure`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from privaware.events import Event
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Mechanism", "Then", "unit"]
+__all__ = ["DeclaresUnit", "Mechanism", "Then", "unit"]
 
 T = TypeVar("T", covariant=True)
 
@@ -31,18 +32,24 @@ class Mechanism(Protocol[T]):
     def run(self, data: Data, noise: float, rng: Rng) -> T: ...
 
 
-def unit(mechanism: Mechanism[Any]) -> str:
-    """What the mechanism protects: "row" unless it says "label"."""
-    return getattr(mechanism, "unit", "row")
+@runtime_checkable
+class DeclaresUnit(Protocol):
+    """What a mechanism has that protects something other than whole rows: `unit` is "row" or "label"."""
+
+    unit: str
+
+
+def unit(mechanism: object) -> str:
+    """What a mechanism, or a class of them, protects: "row" unless it declares "label"."""
+    return mechanism.unit if isinstance(mechanism, DeclaresUnit) else "row"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """First one mechanism, then a second on what `join` makes of the rows and the first release.
+    """First one mechanism, then a second on the data that `join` returns for the rows and the first release.
 
-    `share` is the first one's noise over the second's, so that one knob scales both. The second's
-    price is a function of the schema that `outline` promises before the first has run, never of
-    what it released.
+    `share` is the first one's noise multiplier over the second's, so that one value scales both. The second's
+    cost is a function of the schema that `outline` returns before the first has run, never of what it released.
     """
 
     first: Mechanism[Any]

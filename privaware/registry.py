@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from functools import lru_cache
 from importlib import import_module, metadata
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from privaware.errors import WrongInput
 
-__all__ = ["card", "find", "names", "settings"]
+__all__ = ["card", "expect_protocol", "find", "members", "names", "settings"]
 
 
 @lru_cache
@@ -26,14 +27,14 @@ def names(kind: str) -> list[str]:
     >>> "linear" in names("learners")
     True
     """
-    own = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
-    return sorted({*(name for name in own if not name.startswith("_")), *_others(kind)})
+    files = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
+    return sorted({*(name for name in files if not name.startswith("_")), *_entry_points(kind)})
 
 
 def find(kind: str, name: str) -> Any:
-    """The algorithm called `name`; a wrong name is answered with the close ones."""
-    if name in _others(kind):
-        return _others(kind)[name].load()
+    """The algorithm called `name`; an unknown name is answered with the close ones."""
+    if name in _entry_points(kind):
+        return _entry_points(kind)[name].load()
     if name not in names(kind):
         known = names(kind)
         close = difflib.get_close_matches(str(name), known) or known
@@ -42,9 +43,29 @@ def find(kind: str, name: str) -> Any:
     return getattr(module, module.__all__[0])
 
 
+def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
+    """The algorithm, if it is a dataclass with every member of `protocol`; one of another package may lack some."""
+    missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
+    if missing:
+        raise WrongInput(
+            f"{kind}: {name} has no {missing[0]!r}, which the protocol {protocol.__name__} asks for; inherit from "
+            f"{protocol.__module__}.{protocol.__name__} and define it"
+        )
+    if not is_dataclass(algorithm):
+        raise WrongInput(f"{kind}: expected {name} as a dataclass of public settings, got {type(algorithm).__name__}")
+    return algorithm
+
+
+def members(protocol: Any) -> list[str]:
+    """The public attributes and methods that a protocol asks for, its own and inherited ones."""
+    classes = [base for base in protocol.__mro__ if base.__dict__.get("_is_protocol", False)]
+    every = {name for base in classes for name in (*vars(base), *vars(base).get("__annotations__", {}))}
+    return sorted(name for name in every if not name.startswith("_"))
+
+
 def card(kind: str, name: str) -> str:
     """The docstring that is the algorithm's card: the file's own, or the object's."""
-    if name in _others(kind):
+    if name in _entry_points(kind):
         return find(kind, name).__doc__ or ""
     return import_module(f"privaware.{kind}.{name}").__doc__ or ""
 
@@ -55,18 +76,18 @@ def settings(pairs: Iterable[str]) -> dict[str, Any]:
     >>> settings(["steps=50", "hidden=[16, 8]", "columns=age+town"])
     {'steps': 50, 'hidden': [16, 8], 'columns': 'age+town'}
     """
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ValueError(f"{pair!r:.40}")
         try:
-            made[name] = json.loads(text)
+            values[name] = json.loads(text)
         except ValueError:
-            made[name] = text
-    return made
+            values[name] = text
+    return values
 
 
 @lru_cache
-def _others(kind: str) -> dict[str, metadata.EntryPoint]:
+def _entry_points(kind: str) -> dict[str, metadata.EntryPoint]:
     return {point.name: point for point in metadata.entry_points(group=f"privaware.{kind}")}

@@ -1,4 +1,4 @@
-"""What learners that train a network share: its architecture from public facts, its rows, and the way down."""
+"""What learners that train a network share: architecture and features from public facts, and the training recipe."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from privaware import features, models
+from privaware._validate import expect, expect_between, expect_fraction, expect_one_of
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
+from privaware.learners import Learner
 from privaware.learners._rows import feature_for, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Network", "run_many"]
+__all__ = ["Network"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
 WIDTH = 32
@@ -30,86 +32,88 @@ WIDTH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
-    """A network, how many samples of which size it sees, and how its gradients are clipped.
+class Network(Learner):
+    """A network trained by clipped noisy gradient descent; each learner declares its defaults and its update.
 
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
-    chosen from the schema. `batch` is the expected size of a sample (left out: from the declared rows), `steps` count
-    samples (left out: `epochs` times rows / batch). `average` is the share of last steps whose mean is released.
+    chosen from the schema. `batch` is the expected batch size (left out: from the declared rows), `steps` the number
+    of batches (left out: `epochs` times rows / batch), `norm` the clipping norm, `clip` how it is applied. `average`
+    is the share of last steps whose mean is released.
     Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
     letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
-    descriptions of `privaware.features` that a row goes through first (left out: what suits the schema). `trainable`
-    says of each layer with parameters whether it is trained or stays as it was drawn. `start` is a model to go on
-    from, of the same architecture. `device` and `progress` change nothing that is released.
+    descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
+    `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
+    model of the same architecture whose weights training continues from. `device` and `progress` change nothing that
+    is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
     architecture: dict[str, Any] | None = None
-    steps: int | None = None
-    epochs: float = 18.0
-    batch: int | None = None
-    norm: float = 0.1
-    lr: float = 4.0
+    steps: int | None
+    epochs: float
+    batch: int | None
+    norm: float
+    lr: float
     clip: str = "flat"
     average: float = 0.25
     copies: int = 1
     mirror: bool = False
     features: list[dict[str, Any]] | None = None
     trainable: list[bool] | None = None
-    start: Model | None = field(default=None, repr=False, compare=False)
+    initial: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         name = type(self).__module__.rsplit(".", 1)[-1]
-        for what in ("steps", "batch", "copies"):
-            value = getattr(self, what)
-            if value is not None and not 1 <= value <= 1e9:
-                raise WrongInput(f"{name}: expected {what} from 1 to 1e9, got {value!r}")
-        for what in ("epochs", "norm", "lr"):
-            value = getattr(self, what)
-            if not 1e-9 <= value <= 1e9:
-                raise WrongInput(f"{name}: expected {what} from 1e-9 to 1e9, got {value!r}")
-        if self.clip not in CLIPS:
-            raise WrongInput(f"{name}: expected clip among {', '.join(CLIPS)}, got {self.clip!r}")
-        if self.architecture is not None and not isinstance(self.architecture, dict):
-            raise WrongInput(f"{name}: expected architecture as a table, got {self.architecture!r:.80}")
+        for setting, value in {"steps": self.steps, "batch": self.batch, "copies": self.copies}.items():
+            if value is not None:
+                expect_between(name, 1, 1e9, **{setting: value})
+        expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
+        expect_one_of(name, CLIPS, clip=self.clip)
+        described = self.architecture is None or isinstance(self.architecture, dict)
+        expect(described, name, "architecture as a table", self.architecture)
         if self.mirror and self.copies % 2:
             raise WrongInput(
                 f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"
             )
-        if not 0 <= self.average <= 1:
-            raise WrongInput(f"{name}: expected average in [0, 1], got {self.average!r}")
-        for what, kind, words in (("features", dict, "tables"), ("trainable", bool, "true or false")):
-            value = getattr(self, what)
-            if value is not None and not _listed(value, kind):
-                raise WrongInput(f"{name}: expected {what} as a list of {words}, got {value!r:.120}")
+        expect_fraction(name, average=self.average)
+        listed = self.features is None or _is_list_of(dict, self.features)
+        expect(listed, name, "features as a list of tables", self.features)
+        listed = self.trainable is None or _is_list_of(bool, self.trainable)
+        expect(listed, name, "trainable as a list of true or false", self.trainable)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        described = self._architecture(schema)  # a wrong one is found before anything is charged
+        described = self._architecture(schema)  # a wrong one is refused before anything is charged
         if self.copies > 1 and (schema.form != "image" or self.features is not None):
             raise WrongInput(f"expected copies = 1 for a {schema.form}: only images can be shifted")
         if self.trainable is not None:
-            self._prepare(models.build(described, device="meta"))
+            self._freeze(models.build(described, device="meta"))
         return self._descent(schema, noise).cost(noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        return run_many([self], data, noise, rng)[0]
+        return self.run_population([self], data, noise, rng)[0]
 
     @staticmethod
-    def together(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
-        """All of them on the same rows, as populations: each is a release of its own."""
-        return run_many(networks, data, noise, rng)
+    def run_population(learners: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+        """All of them on the same rows, those of one recipe as one population.
 
-    def part(self, schema: Schema, share: float, start: Model | None = None) -> Network:
-        """The same training cut short to a `share` of its steps, going on from `start` where there is one."""
+        Each is a release of its own: the cost is the composition of all of them.
+        """
+        models: dict[int, Model] = {}
+        for group in _recipes(learners):
+            models |= dict(zip(group, _train([learners[at] for at in group], data, noise, rng), strict=True))
+        return [models[at] for at in range(len(learners))]
+
+    def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
+        """The same training with a `share` of its steps, from the weights of `initial` where there is one."""
         steps = math.ceil(share * self._descent(schema, 1.0).steps)
-        return replace(self, steps=max(1, steps), start=start)
+        return replace(self, steps=max(1, steps), initial=initial)
 
     def _features(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
-            return (feature_of(schema),)
+            return (network_feature(schema),)
         return tuple(features.build(description) for description in self.features)
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
@@ -117,13 +121,13 @@ class Network:
 
     def _module(self, schema: Schema, rng: Rng) -> Any:
         module = models.build(self._architecture(schema), rng.initial)
-        if self.start is not None:
-            module.load_state_dict(self.start.torch_tensors())
-        self._prepare(module)
+        if self.initial is not None:
+            module.load_state_dict(self.initial.torch_tensors())
+        self._freeze(module)
         return module
 
-    def _prepare(self, module: Any) -> None:
-        """Before training some layers may be frozen."""
+    def _freeze(self, module: Any) -> None:
+        """Marks the layers that keep their initial weights."""
         if self.trainable is None:
             return
         layers = [part for part in module.modules() if any(True for _ in part.parameters(False))]
@@ -158,48 +162,37 @@ class Network:
     def _clip(self, noise: float) -> Any:
         from privaware import descent
 
-        if self.clip == "quantile":  # a count ten times as noisy takes half a hundredth of the price
+        if self.clip == "quantile":  # a count ten times as noisy takes half a hundredth of the cost
             return descent.quantile(norm=self.norm, count_noise=10 * noise)
         return getattr(descent, self.clip)(self.norm)
 
 
-def run_many(networks: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
-    """Every network trained on the same rows, those of one recipe as one population.
-
-    Each is a release of its own: what they cost together is what all of them cost.
-    """
-    made: dict[int, Model] = {}
-    for group in _recipes(networks):
-        made |= dict(zip(group, _population([networks[at] for at in group], data, noise, rng), strict=True))
-    return [made[at] for at in range(len(networks))]
-
-
-def _population(own: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+def _train(networks: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+    """Networks of one recipe, as one population."""
     import torch
 
-    first, schema = own[0], data.schema
+    from privaware.descent import Callbacks, Member
+
+    first, schema = networks[0], data.schema
     chain = first._features(schema)
     rows = _transformed(chain, data, first.device)
     trained = first._descent(schema, noise).run_population(
-        [network._module(schema, rng) for network in own],
+        [Member(network._module(schema, rng), noise, network.lr, network.norm) for network in networks],
         torch.from_numpy(rows),
         targets_of(data),
-        noise=[noise] * len(own),
-        lr=[network.lr for network in own],
-        norm=[network.norm for network in own],
         rows=schema.rows,
         rng=rng,
         device=first.device,
-        progress=first.progress,
+        callbacks=Callbacks(progress=first.progress),
     )
     return [
         Model.of(module, schema, chain, network._architecture(schema))
-        for module, network in zip(trained, own, strict=True)
+        for module, network in zip(trained, networks, strict=True)
     ]
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
-    """Rows after their features; those of the last call are remembered, because a search asks again and again."""
+    """Rows after their features; those of the last call are cached, because a search asks for them many times."""
     same = _last and _last[0]() is data.x and _last[1:3] == [chain, data.schema]
     if not same:
         rows = np.ascontiguousarray(features.apply(chain, data.x, data.schema, device))
@@ -211,7 +204,7 @@ _last: list[Any] = []
 
 
 def _recipes(networks: Sequence[Network]) -> list[list[int]]:
-    """Networks that agree in all but what each model of a population may have for itself."""
+    """Groups of networks that agree in all but what may differ within a population."""
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
     for at, network in enumerate(alike):
@@ -224,12 +217,12 @@ def _same(one: Network, two: Network) -> bool:
     return type(one) is type(two) and one == two
 
 
-def _listed(value: Any, kind: type) -> bool:
+def _is_list_of(kind: type, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def feature_of(schema: Schema) -> Any:
-    """Rows of numbers as a network likes them: entries of size about 1."""
+def network_feature(schema: Schema) -> Any:
+    """The feature of a network's inputs: entries of size about 1."""
     if schema.form == "image":
         each = schema.shape[0]
         return Standardise(mean=(0.5,) * each, deviation=(0.25,) * each)
@@ -239,13 +232,13 @@ def feature_of(schema: Schema) -> Any:
     return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
 
 
-def architecture(given: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
-    """The given network, checked against rows that went through `chain`, or a small one that suits them."""
+def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
+    """The described network, checked against rows after the features `chain`, or a small default for them."""
     shape = shape_after(chain, schema)
     outputs = max(len(schema.classes), 1)
-    flat = len(shape) != 3 or (given or {}).get("name") == "fcn"
+    flat = len(shape) != 3 or (description or {}).get("name") == "fcn"
     ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
-    described = chosen(shape) | ends if given is None else ends | given
+    described = default_architecture(shape) | ends if description is None else ends | description
     model = models.parse(described)
     if model.codes is not None or math.prod(model.shape) != math.prod(shape):
         raise WrongInput(
@@ -256,8 +249,8 @@ def architecture(given: dict[str, Any] | None, schema: Schema, chain: tuple[Any,
     return model.describe()
 
 
-def chosen(shape: tuple[int, ...]) -> dict[str, Any]:
-    """One hidden layer for rows; for images convolutions with group norm and tanh, halved while they are large."""
+def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
+    """One hidden layer for vectors; for images up to three convolutions with group norm and tanh."""
     if len(shape) == 1:
         return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}
     blocks = min(3, int(math.log2(min(shape[1:]))))
@@ -274,7 +267,7 @@ def chosen(shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def targets_of(data: Data) -> Any:
-    """Class codes, or numbers scaled to [-1, 1]."""
+    """Class indices, or numbers scaled to [-1, 1]."""
     import torch
 
     if data.schema.classes:
@@ -304,9 +297,9 @@ def mirrored(images: Any, _: Any) -> Any:
     Rows must have an even number of copies: else a row's place would decide which are mirrored, and one row more would
     change the gradients of all that come after it.
     """
-    made = images.clone()
-    made[1::2] = images[1::2].flip(-1)
-    return made
+    copies = images.clone()
+    copies[1::2] = images[1::2].flip(-1)
+    return copies
 
 
 def shifted_mirrored(images: Any, generator: Any) -> Any:

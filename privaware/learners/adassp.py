@@ -31,6 +31,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
+from privaware.learners import Learner
 from privaware.learners._affine import NORM, affine_model, expect_few, goals, moments, with_constant
 from privaware.learners._rows import feature_for, rows_of
 from privaware.model import Model
@@ -41,7 +42,7 @@ __all__ = ["Adassp"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adassp:
+class Adassp(Learner):
     """`chance` is how often the noise may pass what the ridge prepares for."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

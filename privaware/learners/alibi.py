@@ -25,6 +25,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Laplace
+from privaware.learners import Learner
 from privaware.learners._rows import feature_for, linear_model, rows_of, softmax
 from privaware.model import Model
 from privaware.noise import Rng
@@ -34,7 +35,7 @@ __all__ = ["Alibi", "posterior"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alibi:
+class Alibi(Learner):
     """`steps` of full-batch descent with momentum; `decay` keeps weights small."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

@@ -1,12 +1,12 @@
-"""A network trained by Adam on clipped noisy gradients, its second moment freed of the noise's variance.
+"""DP-Adam: a network trained by Adam on clipped noisy gradients, its second moment corrected for the noise.
 
-Sampling, clipping, noise and default architectures are those of `dpsgd`; only what is done with a noisy gradient
-differs, and that is post-processing.
+Sampling, clipping, noise and default architectures are those of `dpsgd`; only the update from a noisy gradient differs,
+and that is post-processing.
 
 Paper: Tang, Shpilevskiy and Lecuyer 2024, DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias
 Correction), arXiv:2312.14334.
 Privacy: (epsilon, delta) for one row added or removed, for the same reason as `dpsgd`.
-Use when: parameters have very different scales (embeddings, recurrent layers), or no learning rate can be tried.
+Use when: parameters have very different scales (embeddings, recurrent layers), or no learning rate can be tuned.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
@@ -29,8 +29,11 @@ __all__ = ["DpAdam"]
 
 @dataclass(frozen=True, kw_only=True)
 class DpAdam(Network):
-    """`correct` says whether the noise's variance is taken out of the second moment."""
+    """`correct`: the variance of the noise is subtracted from the second moment."""
 
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
     norm: float = 1.0
     lr: float = 0.01
     correct: bool = True

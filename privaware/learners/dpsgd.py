@@ -1,15 +1,16 @@
-"""A network trained by clipped noisy gradient descent with momentum.
+"""DP-SGD: a network trained by clipped noisy gradient descent with momentum.
 
-Each step takes every row with probability batch / rows, scales its gradient to at most `norm`, adds Gaussian noise to
-the sum and divides by the public batch size. Tables get one narrow layer on one-hot rows, images a small network of
-convolutions with group norm and tanh, text a narrow layer on hashed n-grams, unless another architecture is given.
+Each step samples every row with probability batch / rows, clips its gradient to `norm`, adds Gaussian noise to the sum
+and divides by the expected batch size, which is public. Tables get one narrow layer on one-hot rows, images a small
+network of convolutions with group norm and tanh, text a narrow layer on hashed n-grams, unless another architecture is
+given.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; tanh after Papernot et al. 2021,
 arXiv:2007.14191; clipping far below the usual norm with momentum after Tramer and Boneh 2021, arXiv:2011.11660;
 averages and augmented copies after De et al. 2022, arXiv:2204.13650.
 Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves a step's sum by at most `norm`
 (the mean over its copies is clipped as one), and everything after the noisy sum is post-processing.
-Use when: some ten thousand rows or a middling budget are there and a linear model on good features is not enough.
+Use when: there are some ten thousand rows or epsilon is not small, and a linear model on good features is not enough.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
@@ -25,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.errors import WrongInput
+from privaware._validate import expect_in
 from privaware.learners._networks import Network
 
 __all__ = ["DpSgd"]
@@ -33,14 +34,21 @@ __all__ = ["DpSgd"]
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Network):
-    """`momentum` is the share of itself that the velocity keeps."""
+    """Batch size, clipping norm `norm`, learning rate `lr` and `momentum`; `Network` has the other settings.
 
+    Left out, `batch` follows from the declared rows and `steps` from `epochs`.
+    """
+
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
+    norm: float = 0.1
+    lr: float = 4.0
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise WrongInput(f"dpsgd: expected momentum in [0, 1), got {self.momentum!r}")
+        expect_in("dpsgd", "[0, 1)", momentum=self.momentum)
 
     def _update(self) -> Any:
         from privaware import descent

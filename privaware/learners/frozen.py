@@ -1,13 +1,14 @@
-"""Random weights training: the first layers stay as they were drawn, only the last ones are trained.
+"""Random weights training: the first layers keep their random initial weights, only the last ones are trained.
 
-Noise is added to fewer parameters, so at small budgets the random features cost less than training would. The frozen
-weights come from public randomness and are released with the model.
+Noise is added to fewer parameters, so at small epsilon random features lose less accuracy than noisy training. The
+frozen weights come from public randomness and are released with the model.
 
 Paper: Bao, Bauer and Bindschaedler, random weights training (their networks train the last two layers).
 Privacy: (epsilon, delta) for one row added or removed, as `dpsgd`: a row's clipped gradient by the trained parameters
 moves a step's sum by at most `norm`; the frozen ones never see a row.
-Use when: the network is deep for the budget; Bao et al. measure the crossover on MNIST at epsilon 0.6 for a CNN and
-1.4 for a fully connected network.
+Use when: epsilon is very small and the network is convolutional. On MNIST we measured the crossover at epsilon 0.28 for
+the CNN of Bao et al. and none for their fully connected network, which is better trained whole at every epsilon
+(docs/results/studies.md); they print about 0.6 and 1.4.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
@@ -24,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.errors import WrongInput
+from privaware._validate import expect_count, expect_in
 from privaware.learners._networks import Network
 
 __all__ = ["Frozen"]
@@ -34,18 +35,21 @@ __all__ = ["Frozen"]
 class Frozen(Network):
     """The last `layers` layers with parameters are trained."""
 
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
+    norm: float = 0.1
+    lr: float = 4.0
     layers: int = 2
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers < 1:
-            raise WrongInput(f"frozen: expected layers >= 1, got {self.layers!r}")
-        if not 0 <= self.momentum < 1:
-            raise WrongInput(f"frozen: expected momentum in [0, 1), got {self.momentum!r}")
+        expect_count("frozen", layers=self.layers)
+        expect_in("frozen", "[0, 1)", momentum=self.momentum)
 
-    def _prepare(self, module: Any) -> None:
-        super()._prepare(module)
+    def _freeze(self, module: Any) -> None:
+        super()._freeze(module)
         owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
         for part in owners[: -self.layers]:
             part.requires_grad_(False)

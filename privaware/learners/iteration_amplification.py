@@ -33,6 +33,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import ZCDP, Event
+from privaware.learners import Learner
 from privaware.learners._affine import NORM, affine_model, goals, outputs, slope_bounds, slopes, with_constant
 from privaware.learners._rows import feature_for, rows_of
 from privaware.model import Model
@@ -47,7 +48,7 @@ training rows of five public data sets (`benchmarks.convex lengths`, docs/result
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iteration:
+class Iteration(Learner):
     """`steps` slots and `tail` draws of noise after them; `lr` left out is chosen from public facts."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

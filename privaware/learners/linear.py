@@ -37,6 +37,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.features.bounded import Bounded
+from privaware.learners import Learner
 from privaware.learners._rows import feature_for, rows_after, rows_of, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -46,7 +47,7 @@ __all__ = ["Linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear:
+class Linear(Learner):
     """`lr` left out is chosen from public facts: rows, width and noise. `bins` is for undeclared ones.
 
     `features` are descriptions of `privaware.features`, one after another; their rows are brought to length 1. A row
@@ -92,6 +93,7 @@ class Linear:
         import torch
 
         from privaware import models
+        from privaware.descent import Callbacks
 
         schema, chain = data.schema, self._chain(data.schema)
         outputs = max(len(schema.classes), 1)
@@ -110,7 +112,7 @@ class Linear:
             rows=schema.rows,
             rng=rng,
             device=self.device,
-            progress=self.progress,
+            callbacks=Callbacks(progress=self.progress),
         )
         with torch.no_grad():
             trained.output.weight.div_(self._constant)

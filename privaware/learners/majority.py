@@ -18,6 +18,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import Event, Laplace
+from privaware.learners import Learner
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -26,10 +27,10 @@ __all__ = ["Majority"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Majority:
+class Majority(Learner):
     """No settings: the price is one histogram of the classes."""
 
-    columns: ClassVar[bool] = False
+    uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     def cost(self, schema: Schema, noise: float) -> Event:

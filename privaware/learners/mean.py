@@ -19,6 +19,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import Event, Laplace
+from privaware.learners import Learner
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -27,10 +28,10 @@ __all__ = ["Mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean:
+class Mean(Learner):
     """No settings: the price is one sum."""
 
-    columns: ClassVar[bool] = False
+    uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     def cost(self, schema: Schema, noise: float) -> Event:

@@ -29,6 +29,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
+from privaware.learners import Learner
 from privaware.learners._affine import (
     NORM,
     affine_model,
@@ -49,7 +50,7 @@ __all__ = ["Newton"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Newton:
+class Newton(Learner):
     """`ridge` is the least curvature of any direction, in rows; `reach` the unit of residuals in regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

@@ -36,7 +36,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Event, Gaussian, Pure
-from privaware.learners import _prices
+from privaware.learners import Learner, _prices
 from privaware.learners._affine import NORM, affine_model, goals, outputs, with_constant
 from privaware.learners._convex import LOSSES, Problems
 from privaware.learners._rows import feature_for, rows_of
@@ -52,7 +52,7 @@ TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective:
+class Objective(Learner):
     """`ridge` left out follows the noise; some analyses spend a `delta` inside; `reach` is for regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

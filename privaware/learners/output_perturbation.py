@@ -27,6 +27,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Pure
+from privaware.learners import Learner
 from privaware.learners._affine import NORM, affine_model, goals, outputs, with_constant
 from privaware.learners._convex import Problems
 from privaware.learners._rows import feature_for, rows_of
@@ -43,7 +44,7 @@ of five public data sets (`benchmarks.convex lengths`, docs/results/convex.md)."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class Output(Learner):
     """`ridge` left out follows the noise; `reach` is the unit of residuals in regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

@@ -25,6 +25,7 @@ import numpy as np
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
+from privaware.learners import Learner
 from privaware.learners._rows import feature_for, linear_model, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
@@ -34,7 +35,7 @@ __all__ = ["Pate"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pate:
+class Pate(Learner):
     """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
 
     Without `teachers`, there is one for every hundred declared rows, between 10 and 500.

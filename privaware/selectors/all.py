@@ -13,21 +13,19 @@ Use when: columns are few, rows many, or the budget is generous.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from privaware.data import Data
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 
 __all__ = ["All"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class All:
+class All(Selector):
     """Nothing to set."""
-
-    selects: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING

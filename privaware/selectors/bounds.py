@@ -32,6 +32,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column, Schema
+from privaware.selectors import Transformation
 
 __all__ = ["Bounds"]
 
@@ -51,8 +53,10 @@ NONE = ("other",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class Bounds(Transformation):
     """Releases the schema with bounds and categories filled in; `delta` is for all categories."""
+
+    releases: ClassVar[Literal["schema"]] = "schema"
 
     delta: float = 1e-7
 
@@ -77,7 +81,7 @@ class Bounds:
         return _released(schema, columns, (0.0, 1.0))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
-        """The schema, from rows as `Data.loose` holds them."""
+        """The schema, from rows as `Data.uncoded` holds them."""
         schema, columns = data.schema, []
         places = {column.name: at for at, column in enumerate(schema.used)}
         changed = 2 if schema.relation == "replace_one" else 1

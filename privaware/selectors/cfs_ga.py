@@ -20,13 +20,13 @@ Use when: as `cfs_greedy`, where sets matter that no single column leads to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from privaware._validate import expect_count
 from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._genetic import Evolution, expect_rates, expect_search
 from privaware.selectors._merit import merits
 from privaware.selectors._tables import chosen, limit, release, slots, uncertainties
@@ -35,10 +35,8 @@ __all__ = ["CfsGa"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CfsGa:
+class CfsGa(Selector):
     """At most `columns` are kept; `bins` is for numbers without declared ones."""
-
-    selects: ClassVar[bool] = True
 
     columns: int | None = None
     population: int = 5000

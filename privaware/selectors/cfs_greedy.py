@@ -22,7 +22,6 @@ Use when: columns overlap (one-hot slots, several measurements of one thing) and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from privaware.data import Data
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._merit import best_first
 from privaware.selectors._tables import chosen, release, slots, uncertainties
 
@@ -38,10 +38,8 @@ __all__ = ["CfsGreedy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CfsGreedy:
+class CfsGreedy(Selector):
     """`columns` left out stops where the merit is highest; `bins` is for numbers without declared ones."""
-
-    selects: ClassVar[bool] = True
 
     columns: int | None = None
     bins: int = 8

@@ -35,6 +35,7 @@ from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Transformation
 from privaware.selectors._moments import clipped
 
 __all__ = ["Normalise"]
@@ -44,7 +45,7 @@ ROWS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Normalise:
+class Normalise(Transformation):
     """`means` and `squares` bound a row's two vectors; `floor` is the least variance believed, if noise is less."""
 
     means: float = 1.0

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._genetic import Evolution, expect_rates, expect_search
 from privaware.selectors._tables import chosen, expect_table, limit
 
@@ -54,10 +55,8 @@ AT_ONCE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pafs:
+class Pafs(Selector):
     """At most `columns` are kept; `models` left out is population x generations, or all sets there are."""
-
-    selects: ClassVar[bool] = True
 
     columns: int | None = None
     population: int = 600

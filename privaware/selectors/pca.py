@@ -38,13 +38,14 @@ from privaware.features.onehot import OneHot
 from privaware.features.project import Project
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Transformation
 from privaware.selectors._moments import clipped, release, second_moments
 
 __all__ = ["Pca"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pca:
+class Pca(Transformation):
     """`features` come first; tables are one-hot encoded if there are none."""
 
     components: int = 64

@@ -13,7 +13,6 @@ Use when: comparing selectors, or when the budget is too small for any of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,16 +21,15 @@ from privaware.data import Data
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._tables import chosen, limit
 
 __all__ = ["Random"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random:
+class Random(Selector):
     """`columns` of them; a random number if left out."""
-
-    selects: ClassVar[bool] = True
 
     columns: int | None = None
 

@@ -22,7 +22,6 @@ Use when: columns are many, few are wanted, and overlap among them does no harm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,16 +30,15 @@ from privaware.data import Data
 from privaware.events import Event, Pure
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._tables import blocks, chosen, limit, slots
 
 __all__ = ["Top"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Top:
+class Top(Selector):
     """`columns` are kept; `bins` is for numbers without declared ones."""
-
-    selects: ClassVar[bool] = True
 
     columns: int = 5
     bins: int = 8

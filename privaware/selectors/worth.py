@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,6 +42,7 @@ from privaware.features.onehot import OneHot
 from privaware.model import scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.selectors import Selector
 from privaware.selectors._moments import clipped, folded, second_moments, unfolded
 from privaware.selectors._tables import chosen, limit, slots
 
@@ -53,13 +53,11 @@ LIPSCHITZ = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worth:
+class Worth(Selector):
     """The model to follow is ridge regression on the same encoding, its weights released with noise.
 
     `ridge` is its penalty as a share of the declared rows; at most `columns` are kept.
     """
-
-    selects: ClassVar[bool] = True
 
     columns: int | None = None
     model_noise: float = 1.0

@@ -1,7 +1,7 @@
-"""What a search has done so far, on disk, so that a killed one goes on without training or scoring anything twice.
+"""Finished trials of a search on disk, so that an interrupted one continues without training or scoring anything twice.
 
-The folder is as secret as the rows: it holds losers that are never shown and the state of the generators. It is made
-for its owner only and taken away when the search has ended.
+The folder is as secret as the rows: it holds losing candidates that are never released and the state of the generators.
+Only its owner can read it, and it is removed when the search has ended.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 
 from privaware import features
-from privaware.model import Model, write_file
+from privaware._files import atomic_write
+from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Cut", "Journal"]
+__all__ = ["JobSizes", "Journal"]
 
 Result = tuple[Model, float]
-Cut = tuple[int, int]  # candidates of a job at most, and jobs of a round at least
+JobSizes = tuple[int, int]  # the most candidates of a job, and the fewest jobs of a round
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,22 @@ class Journal:
 
     folder: Path
 
-    def begin(self, rng: Rng, mark: str, cut: Cut) -> tuple[Rng, Cut]:
-        """The generator of this search and how its jobs are cut: as they were when it first began.
+    def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
+        """The generator and the job sizes of this search: as they were when it first began.
 
-        A search with another `mark`, of other rows or candidates, has nothing to go on from. Nothing of the first one
-        was ever shown, so it begins anew.
+        A search with another `fingerprint`, of other rows or candidates, cannot continue from it. Nothing of the
+        first one was ever released, so it begins anew.
         """
         path = self.folder / "state.json"
         if path.exists():
             state = json.loads(path.read_bytes())
-            if state["mark"] == mark:
-                return Rng.restore(state["rng"]), (state["cut"][0], state["cut"][1])
+            if state.get("fingerprint") == fingerprint:
+                return Rng.restore(state["rng"]), (state["job_sizes"][0], state["job_sizes"][1])
             self.end()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(path, json.dumps({"mark": mark, "cut": cut, "rng": rng.state()}).encode())
-        return rng, cut
+        state = {"fingerprint": fingerprint, "job_sizes": job_sizes, "rng": rng.state()}
+        atomic_write(path, json.dumps(state).encode())
+        return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
         """The models and scores of a job, if it ended."""
@@ -57,17 +59,17 @@ class Journal:
             return None
         arrays = load(path.read_bytes())
         facts = json.loads(bytes(arrays.pop("facts")))
-        out = []
+        results = []
         for at, about in enumerate(facts):
-            mark = f"{at}/"
-            tensors = {key.removeprefix(mark): value for key, value in arrays.items() if key.startswith(mark)}
+            prefix = f"{at}/"
+            tensors = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             chain = tuple(features.build(description) for description in about["features"])
             model = Model(schema=schema, features=chain, architecture=about["architecture"], tensors=tensors)
-            out.append((model, float(about["score"])))
-        return out
+            results.append((model, float(about["score"])))
+        return results
 
     def keep(self, name: str, results: Sequence[Result]) -> None:
-        """Everything of a job at once, or nothing."""
+        """Writes the whole job, or nothing."""
         from safetensors.numpy import save
 
         facts = [
@@ -84,10 +86,10 @@ class Journal:
             for key, value in model.tensors.items()
         }
         arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8).copy()
-        write_file(self._path(name), save(arrays))
+        atomic_write(self._path(name), save(arrays))
 
     def end(self) -> None:
-        """Takes everything away."""
+        """Removes the folder."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
 

@@ -6,30 +6,28 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from privaware import accounting
+from privaware._validate import expect_between
 from privaware.data import Data
-from privaware.errors import CheckFailed, WrongInput
-from privaware.events import NOTHING, AnyOf, Disjoint, Event, Laplace
-from privaware.mechanism import Mechanism
+from privaware.errors import CheckFailed
+from privaware.events import NOTHING, Disjoint, Event
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._journal import Journal
-from privaware.strategies._strategy import Round, Searcher
-from privaware.strategies._trials import Now, Progress, Trials, part_of
+from privaware.strategies._price import Build, TrialPrice
+from privaware.strategies._progress import OnProgress, ProgressMeter, SearchProgress
+from privaware.strategies._scoring import ValidationScorer
+from privaware.strategies._strategy import Round, RoundStrategy, Runtime, SearchProcedure
+from privaware.strategies._trials import Trials
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["Found", "Search"]
-
-DELTA = 1e-5
-"""At which recipes are balanced and laws compared: a public convention, not the delta of the guarantee."""
+__all__ = ["Search", "SearchResult"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
+class SearchResult:
     """What a search releases: the winner's settings, its model and its noisy score (none where it was not scored)."""
 
     point: Point
@@ -39,184 +37,177 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """`strategy` over `space`; `build` makes a learner of a candidate's settings.
+    """`strategy` over `space`; `build` returns a learner for a candidate's settings.
 
-    Rows are split once, each by a draw of its own: a share `held_out` scores, the others train. A score is the number
-    of held rows that a model gets right (for numbers to predict: one minus the error over the declared range, summed)
-    plus Laplace noise, so one row moves it by at most 1. That noise is set so that at `level`, the epsilon of one
-    training, a score costs an `eighth` of it (`reference` is the noise of that training where it is known already).
-    Candidates whose recipes differ in price get noises that make them equally dear at `level`.
+    Rows are split once, each by a draw of its own: a share `held_out` are validation rows, the others train. A score
+    is the number of validation rows that a model predicts correctly (for regression: one minus the error over the
+    declared range, summed) plus Laplace noise, so one row moves it by at most 1. `reference_epsilon`,
+    `score_fraction` and `reference_noise` set that noise: see `TrialPrice`. At most `population_size` candidates
+    train as one population.
 
     `device`, `workers`, `journal` and `progress` change nothing that is released.
 
-    Privacy: (epsilon, delta) for one row added or removed. A row is in one of the two parts, so the dearer part
-    counts. Rounds whose trials are all told compose; a round with a secret number of trials, of which the best is
-    told, is private selection. What is asked next depends on rows only through what was told. The models of trials
-    that were paid for are kept, so the winner is released without another training.
+    Privacy: (epsilon, delta) for one row added or removed. A row is in one of the two parts, so the part that costs
+    more counts. Rounds whose trials are all told compose; a round with a secret number of trials, of which only the
+    best is told, is private selection. What is asked next depends on rows only through what was told. The models of
+    trials that were paid for are kept, so the winner is released without another training.
     """
 
     space: Space
-    strategy: Any
-    build: Callable[[dict[str, Any]], Mechanism[Model]]
+    strategy: RoundStrategy | SearchProcedure
+    build: Build
     held_out: float = 0.1
-    level: float = 1.0
-    eighth: float = 0.125
-    at_once: int = 64
-    reference: float | None = None
+    reference_epsilon: float = 1.0
+    score_fraction: float = 0.125
+    population_size: int = 64
+    reference_noise: float | None = None
     device: str = field(default="cpu", repr=False, compare=False)
     workers: Workers = field(default=Here(), repr=False, compare=False)
     journal: Path | None = field(default=None, repr=False, compare=False)
-    progress: Progress | None = field(default=None, repr=False, compare=False)
+    progress: OnProgress | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, low, high in (("held_out", 0.001, 0.9), ("level", 1e-3, 1e3), ("eighth", 1e-3, 1.0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not low <= value <= high:
-                raise WrongInput(f"search: expected {name} from {low:g} to {high:g}, got {value!r:.80}")
+        expect_between("search", 0.001, 0.9, held_out=self.held_out)
+        expect_between("search", 1e-3, 1e3, reference_epsilon=self.reference_epsilon)
+        expect_between("search", 1e-3, 1.0, score_fraction=self.score_fraction)
 
-    # The price.
+    @property
+    def price(self) -> TrialPrice:
+        """What one trial costs."""
+        return TrialPrice(
+            space=self.space,
+            build=self.build,
+            reference_epsilon=self.reference_epsilon,
+            score_fraction=self.score_fraction,
+            reference_noise=self.reference_noise,
+        )
 
     def cost(self, schema: Schema, noise: float) -> Event:
         part = self.train_schema(schema)
-        once = self._training(part, noise)
-        if hasattr(self.strategy, "parts"):  # the last training sees only rows that train
-            steps, scores = self.strategy.parts(noise)
-            return Disjoint(events=(steps + once, scores))
-        if hasattr(self.strategy, "find"):
-            return self.strategy.cost(part, noise) + once  # type: ignore[no-any-return]
-        score = Laplace(noise=noise * self._score_scale(part))
+        training = self.price.training(part, noise)
+        if isinstance(self.strategy, SearchProcedure):  # the last training sees only rows that train
+            train, validation = self.strategy.part_costs(noise)
+            return Disjoint(events=(train + training, validation))
+        score = self.price.score(part, noise)
         train, scores, total = NOTHING, 0, NOTHING
         for each in self.rounds(schema):
-            if each.law is not None:
-                total = total + each.law.event(Disjoint(events=(once, score)))
+            if each.distribution is not None:
+                total = total + each.distribution.selected(Disjoint(events=(training, score)))
             else:
                 count = each.count or 0
-                train = train + count * self._training(part, noise, each.share)
+                train = train + count * self.price.training(part, noise, each.share)
                 scores += count
         if scores:
             total = total + Disjoint(events=(train, scores * score))
         return total
 
     def model_cost(self, schema: Schema, noise: float) -> Event:
-        """One training of one candidate, the dearest at every epsilon."""
-        return self._training(self.train_schema(schema), noise)
+        """One training of the candidate that costs most at every epsilon."""
+        return self.price.training(self.train_schema(schema), noise)
 
     def rounds(self, schema: Schema) -> tuple[Round, ...]:
-        """How many trials there will be, from public facts."""
+        """How many trials there will be, from public facts; none for a search procedure."""
+        if isinstance(self.strategy, SearchProcedure):
+            return ()
         part = self.train_schema(schema)
-        noise = self._reference(part)
-        score = Laplace(noise=noise * self._score_scale(part))
-        once = Disjoint(events=(self._training(part, noise), score))
-        made: tuple[Round, ...] = self.strategy.rounds(self.space, once)
-        return made
+        noise = self.price.calibrated_noise(part)
+        once = Disjoint(events=(self.price.training(part, noise), self.price.score(part, noise)))
+        return self.strategy.rounds(self.space, once)
 
     def trials(self, schema: Schema) -> float:
-        """How many trials are to be expected."""
-        if hasattr(self.strategy, "find"):
+        """The expected number of trials."""
+        if isinstance(self.strategy, SearchProcedure):
             return 1.0
         return sum(each.expected for each in self.rounds(schema))
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Of the part that trains: its declared number of rows is the expected one."""
+        """Of the rows that train: their declared number is the expected one."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
-    def _training(self, part: Schema, noise: float, share: float = 1.0) -> Event:
-        events = []
-        for point, scale in self._recipes(part):
-            learner = self._learner(point)
-            if share < 1:
-                learner = part_of(learner, part, share, None)
-            events.append(learner.cost(part, noise * scale))
-        unique = tuple(dict.fromkeys(events))
-        return unique[0] if len(unique) == 1 else AnyOf(events=unique)
+    def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
+        procedure = isinstance(self.strategy, SearchProcedure)
+        scale = 0.0 if procedure else self.price.score_scale(self.train_schema(data.schema))
+        return self._run(data, noise, noise * scale, rng, public=False)
 
-    def _recipes(self, part: Schema) -> list[tuple[Point, float]]:
-        """A point for each price there is, and its noise over that of the first."""
-        points = self.space.recipes()
-        if len(points) == 1:
-            return [(points[0], 1.0)]
-        noises = [self._balanced(point, part) for point in points]
-        return [(point, noise / noises[0]) for point, noise in zip(points, noises, strict=True)]
+    def run_public(self, data: Data, noise: float, rng: Rng) -> SearchResult:
+        """The same search on public rows: scores are exact, and no number of trials is secret.
 
-    def _reference(self, part: Schema) -> float:
-        return self.reference or self._balanced(self.space.recipes()[0], part)
-
-    def _balanced(self, point: Point, part: Schema) -> float:
-        learner = self._learner(point)
-        return accounting.calibrate(lambda noise: learner.cost(part, noise), self.level, DELTA)
-
-    def _score_scale(self, part: Schema) -> float:
-        """Laplace noise of a score, in rows, over the noise knob."""
-        return 1 / (self.eighth * self.level) / self._reference(part)
-
-    def _learner(self, point: Point) -> Mechanism[Model]:
-        return self.build(self.space.settings(point))
-
-    # The run.
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Found:
-        part = self.train_schema(data.schema)
-        scale = 0.0 if hasattr(self.strategy, "find") else noise * self._score_scale(part)
-        return self._run(data, noise, scale, rng, secret=True)
-
-    def free(self, data: Data, noise: float, rng: Rng) -> Found:
-        """The same search on rows that are public: scores are exact, and no number is a secret.
-
-        `noise` is what the candidates train with: that of the model to come, or none at all.
+        `noise` is what candidates train with: the noise multiplier of the private model to come, or 0.
         """
-        return self._run(data, noise, 0.0, rng, secret=False)
+        return self._run(data, noise, 0.0, rng, public=True)
 
-    def _run(self, data: Data, noise: float, score: float, rng: Rng, *, secret: bool) -> Found:
+    def _run(self, data: Data, noise: float, score_noise: float, rng: Rng, *, public: bool) -> SearchResult:
         journal = None if self.journal is None else Journal(self.journal)
-        alone, schema = hasattr(self.strategy, "find"), data.schema
-        cut = self.at_once, 1 if alone else self.workers.many
+        schema = data.schema
+        procedure = isinstance(self.strategy, SearchProcedure)
+        job_sizes = self.population_size, 1 if procedure else self.workers.many
         if journal is not None:
-            rng, cut = journal.begin(rng, self._mark(data, noise), cut)
-        rounds = () if alone else self.rounds(schema)
-        # Secret numbers are drawn and sealed before anything is looked at.
-        counts = [each.law.draw(rng) if secret and each.law else round(each.expected) for each in rounds]
-        train, held = data.split(rng, (1 - self.held_out, self.held_out))
+            rng, job_sizes = journal.begin(rng, self._fingerprint(data, noise), job_sizes)
+        rounds = self.rounds(schema)
+        # Secret numbers of trials are sampled before anything is computed from rows.
+        counts = [
+            round(each.expected) if public or each.distribution is None else each.distribution.sample(rng)
+            for each in rounds
+        ]
+        train, validation = data.split(rng, (1 - self.held_out, self.held_out))
         train = replace(train, schema=self.train_schema(schema))
-        work = Trials(self, train, held, noise, score, rng, journal, tuple(rounds), counts, cut)
-        if alone:
-            rest = replace(schema, rows=max(1, schema.rows - train.schema.rows))
-            held = replace(held, schema=rest)
-            found = self._without_trials(train, held, noise, rng, public=not secret)
+        if isinstance(self.strategy, SearchProcedure):
+            validation = replace(validation, schema=replace(schema, rows=max(1, schema.rows - train.schema.rows)))
+            result = self._by_procedure(self.strategy, train, validation, noise, rng, public=public)
         else:
-            found = self._by_trials(work, rounds, counts, rng)
-        return replace(found, model=replace(found.model, schema=schema))
+            expected_rows = max(1.0, self.held_out * train.schema.rows / (1 - self.held_out))
+            trials = Trials(
+                price=self.price,
+                train=train,
+                noise=noise,
+                scorer=ValidationScorer(validation, expected_rows, score_noise, self.device),
+                rng=rng,
+                workers=self.workers,
+                job_sizes=job_sizes,
+                meter=ProgressMeter(counts, self.progress),
+                journal=journal,
+            )
+            result = self._by_rounds(self.strategy, trials, rounds, counts)
+        return replace(result, model=replace(result.model, schema=schema))
 
-    def _mark(self, data: Data, noise: float) -> str:
-        """What a search that goes on has to have in common with the one that began."""
-        settings = (self.space, self.strategy, self.held_out, self.level, self.eighth, noise)
-        mark = hashlib.sha256(repr((*settings, data.schema, data.x.shape)).encode())
+    def _fingerprint(self, data: Data, noise: float) -> str:
+        """What a search that continues has to have in common with the one that was interrupted."""
+        settings = (self.space, self.strategy, self.held_out, self.reference_epsilon, self.score_fraction, noise)
+        digest = hashlib.sha256(repr((*settings, data.schema, data.x.shape)).encode())
         for values in (data.x, data.y):
             plain = values.dtype.kind != "O"
-            mark.update(values.tobytes() if plain else repr(values.tolist()).encode())
-        return mark.hexdigest()
+            digest.update(values.tobytes() if plain else repr(values.tolist()).encode())
+        return digest.hexdigest()
 
-    def _by_trials(self, work: Trials, rounds: Sequence[Round], counts: Sequence[int], rng: Rng) -> Found:
-        searcher: Searcher = self.strategy.start(self.space, rng.initial)
+    def _by_rounds(
+        self, strategy: RoundStrategy, trials: Trials, rounds: Sequence[Round], counts: Sequence[int]
+    ) -> SearchResult:
+        searcher = strategy.start(self.space, trials.rng.initial)
         for at, (each, count) in enumerate(zip(rounds, counts, strict=True)):
-            asked = searcher.ask(count)
-            if len(asked) > count:
+            asks = searcher.ask(count)
+            if len(asks) > count:
                 raise CheckFailed(  # without numbers, which may be secret
-                    f"{type(self.strategy).__name__} asks for more trials than round {at + 1} has"
+                    f"{type(strategy).__name__} asks for more trials than round {at + 1} has"
                 )
-            tried = work.tried(at, each, asked)
-            searcher.tell([trial for trial in tried if trial.number in work.models])
+            finished = trials.run_round(at, each, asks)
+            searcher.tell([trial for trial in finished if trial.number in trials.models])
         best = searcher.best()
-        return Found(point=best.point, model=work.models[best.number], score=best.score)
+        return SearchResult(point=best.point, model=trials.models[best.number], score=best.score)
 
-    def _without_trials(self, train: Data, held: Data, noise: float, rng: Rng, *, public: bool) -> Found:
+    def _by_procedure(
+        self, strategy: SearchProcedure, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool
+    ) -> SearchResult:
         saved = None if self.journal is None else self.journal / "search.npz"
-        aids = {"device": self.device, "progress": self._heard(), "checkpoint": saved}
-        point = self.space.canonical(self.strategy.find(train, held, noise, rng, public=public, **aids))
-        return Found(point=point, model=self._learner(point).run(train, noise, rng), score=None)
+        runtime = Runtime(device=self.device, progress=self._epoch_progress(), checkpoint=saved)
+        found = strategy.find(train, validation, noise, rng, public=public, runtime=runtime)
+        point = self.space.canonical(found)
+        return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
-    def _heard(self) -> Callable[[int, int, float], None] | None:
-        """Progress of a strategy without trials: its own steps count."""
-        tell = self.progress
-        if tell is None:
+    def _epoch_progress(self) -> Callable[[int, int, float], None] | None:
+        """Progress of a search procedure: its epochs count."""
+        listener = self.progress
+        if listener is None:
             return None
-        return lambda done, count, left: tell(Now(round=1, rounds=1, done=done, count=count, best=None, left=left))
+        return lambda trained, count, left: listener(
+            SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
+        )

@@ -1,32 +1,44 @@
-"""What a strategy is: rounds of trials that are public in number or secret, and a searcher that asks and is told.
+"""What a strategy is: rounds of trials, and a searcher that asks for candidates and is told their scores.
 
-A strategy is a frozen dataclass of public settings. `rounds` says, from public facts, how many trials each round has;
-`Search` prices the rounds, so that a strategy cannot be cheaper than what it does. `start` gives a searcher: `ask`
-for at most so many candidates, `tell` what became of them, `best` at the end. The class attribute `adaptive` says
-whether what is asked depends on what was told.
+A strategy is a frozen dataclass of public settings. A `RoundStrategy` says, from public facts, how many trials each
+round has; `Search` prices the rounds, so a strategy cannot cost less than what it does. A `SearchProcedure` finds a
+candidate by a training of its own (shared weights) and states what that costs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from privaware import accounting
+from privaware._validate import expect
+from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Pure, Selected
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 
-__all__ = ["Ask", "Keeping", "Law", "Round", "Searcher", "Trial"]
+__all__ = [
+    "Ask",
+    "Round",
+    "RoundStrategy",
+    "Runtime",
+    "SearchProcedure",
+    "Searcher",
+    "Trial",
+    "TrialCount",
+    "TrialHistory",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A candidate to try; `after` is the number of an earlier trial whose model it goes on from."""
+    """A candidate to try; `after` is the number of an earlier trial whose weights it continues from."""
 
     point: Point
     after: int | None = None
@@ -34,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a strategy is told of a candidate: its noisy score, a share of 1, and the number it has."""
+    """What a strategy is told of a candidate: the trial's number and its noisy score, a fraction of 1."""
 
     number: int
     point: Point
@@ -42,11 +54,11 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law:
-    """How many trials there are is a secret: truncated negative binomial of shape `eta` (0: logarithmic).
+class TrialCount:
+    """The trial-count distribution of private selection: truncated negative binomial, `eta` 0 is logarithmic.
 
-    >>> law = Law.finding(chance=0.9, top=0.1, eta=1.0)
-    >>> round(law.mean), round(law.chance(0.1), 6)
+    >>> count = TrialCount.with_chance(chance=0.9, top=0.1, eta=1.0)
+    >>> round(count.mean), round(count.chance(0.1), 6)
     (81, 0.9)
     """
 
@@ -54,42 +66,42 @@ class Law:
     eta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 < self.mean < 1e9 or self.eta < 0:
-            raise WrongInput(f"expected a law of a mean number of trials above 1 and eta >= 0, got {self}")
+        expect(1 < self.mean < 1e9 and self.eta >= 0, "", "a mean number of trials above 1 and eta >= 0", self)
 
-    def event(self, once: Event) -> Event:
-        """The price of showing only the best of so many."""
+    def selected(self, once: Event) -> Event:
+        """The event of releasing only the best of so many trials, each of which costs `once`."""
         name = "negative_binomial" if self.eta else "logarithmic"
         return Selected(event=once, law=name, mean=self.mean, shape=self.eta or None)
 
-    def draw(self, rng: Rng) -> int:
+    def sample(self, rng: Rng) -> int:
+        """A secret number of trials."""
         eta, gamma = self._parameters()
         return rng.runs(eta=eta, gamma=gamma)
 
     def chance(self, top: float) -> float:
-        """That at least one of the trials is among the best `top` of all candidates."""
+        """The probability that at least one trial is among the best `top` of all candidates."""
         eta, gamma = self._parameters()
-        return 1 - _generating(1 - top, eta, gamma)
+        return 1 - _generating_function(1 - top, eta, gamma)
 
     @classmethod
-    def finding(cls, *, chance: float, top: float, eta: float) -> Law:
-        """The law with the fewest trials that finds one of the best `top` with this `chance`."""
+    def with_chance(cls, *, chance: float, top: float, eta: float) -> TrialCount:
+        """The distribution of least mean that tries one of the best `top` with this `chance`."""
         low, high = 1 + 1e-9, 1e8
         if cls(mean=high, eta=eta).chance(top) < chance:
-            raise WrongInput(f"no law of shape {eta:g} finds one of the best {top:g} with chance {chance:g}")
+            raise WrongInput(f"no trial count of shape {eta:g} tries one of the best {top:g} with chance {chance:g}")
         while high / low > 1 + 1e-9:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if cls(mean=middle, eta=eta).chance(top) >= chance else (middle, high)
         return cls(mean=high, eta=eta)
 
     def _parameters(self) -> tuple[float, float]:
-        event = self.event(Pure(epsilon=1.0))
+        event = self.selected(Pure(epsilon=1.0))
         assert isinstance(event, Selected)
         return accounting.law_parameters(event)
 
 
-def _generating(x: float, eta: float, gamma: float) -> float:
-    """E[x^K] of the truncated negative binomial law."""
+def _generating_function(x: float, eta: float, gamma: float) -> float:
+    """E[x^K] of the truncated negative binomial distribution."""
     inside = 1 - (1 - gamma) * x
     if eta == 0:
         return math.log(inside) / math.log(gamma)
@@ -98,25 +110,28 @@ def _generating(x: float, eta: float, gamma: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """`count` trials that the strategy is told of, or a secret number by `law` of which it is told the best.
+    """`count` trials, all told to the strategy; or a secret number by `distribution`, of which the best is told.
 
-    Each gets a `share` of the steps of a whole training.
+    Each gets a `share` of the steps of a full training.
     """
 
     count: int | None = None
-    law: Law | None = None
+    distribution: TrialCount | None = None
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        if (self.count is None) == (self.law is None) or not 0 < self.share <= 1:
-            raise WrongInput(f"expected a round of a count or a law, and a share in (0, 1], got {self}")
+        good = (self.count is None) != (self.distribution is None) and 0 < self.share <= 1
+        expect(good, "", "a round of a count or a distribution, and a share in (0, 1]", self)
 
     @property
     def expected(self) -> float:
-        return self.law.mean if self.law is not None else float(self.count or 0)
+        """The mean number of trials."""
+        return self.distribution.mean if self.distribution is not None else float(self.count or 0)
 
 
 class Searcher(Protocol):
+    """One search in progress: asked for at most so many candidates, told their scores, asked for the best."""
+
     def ask(self, count: int) -> list[Ask]: ...
 
     def tell(self, trials: Sequence[Trial]) -> None: ...
@@ -124,16 +139,60 @@ class Searcher(Protocol):
     def best(self) -> Trial: ...
 
 
+@runtime_checkable
+class RoundStrategy(Protocol):
+    """A strategy that searches in rounds of trials.
+
+    `adaptive` says whether the candidates asked for depend on scores; `once` is the event of one trial.
+    """
+
+    adaptive: ClassVar[bool]
+
+    def rounds(self, space: Space, once: Event) -> tuple[Round, ...]: ...
+
+    def start(self, space: Space, rng: np.random.Generator) -> Searcher: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """How a search procedure runs: nothing here changes what is released.
+
+    `progress` is called with (epochs done, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
+    """
+
+    device: str = "cpu"
+    progress: Callable[[int, int, float], None] | None = None
+    checkpoint: Path | None = None
+    on_epoch: Callable[[int, Any, Any], None] | None = None
+
+
+@runtime_checkable
+class SearchProcedure(Protocol):
+    """A strategy that finds its candidate by itself, without separate trials."""
+
+    adaptive: ClassVar[bool]
+
+    def part_costs(self, noise: float) -> tuple[Event, Event]:
+        """What it costs the rows that train, and what it costs the validation rows."""
+        ...
+
+    def find(
+        self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = ...
+    ) -> Point:
+        """The candidate. On `public` rows scores are exact."""
+        ...
+
+
 @dataclass(kw_only=True)
-class Keeping:
-    """A searcher that remembers what it was told; the best is the highest score."""
+class TrialHistory:
+    """A searcher's memory of all trials it was told; the best has the highest score."""
 
     space: Space
     rng: np.random.Generator
-    told: list[Trial] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
 
     def tell(self, trials: Sequence[Trial]) -> None:
-        self.told.extend(trials)
+        self.trials.extend(trials)
 
     def best(self) -> Trial:
-        return max(self.told, key=lambda trial: trial.score)
+        return max(self.trials, key=lambda trial: trial.score)

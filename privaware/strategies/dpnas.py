@@ -1,19 +1,20 @@
-"""A cell found by a recurrent controller over shared weights that are trained with clipping and noise.
+"""DPNAS: a recurrent controller searches cells over shared weights that are trained with clipping and noise.
 
 Candidates share one network. A step samples a cell and makes one step of private descent on its weights, so that cells
-which suffer from clipping and noise score badly; the scores of sampled cells on held rows teach the controller. After
-warm-up epochs with cells at random the two alternate; in the end the best of several cells that the controller
-proposes is taken. The found network is then trained from scratch.
+which suffer from clipping and noise score badly; the scores of sampled cells on validation rows train the controller.
+After warm-up epochs with random cells the two alternate; in the end the best of several cells that the controller
+proposes is taken. The network of that cell is then trained from scratch.
 
 Paper: Cheng et al. 2022, DPNAS: Neural Architecture Search for Deep Learning with Differential Privacy. There neither
 steps nor scores are charged, "because the resulted architectures will be trained from scratch"; but the cell itself is
 an output of both, so here both are.
 Privacy: (epsilon, delta) for one row added or removed. A row is either in the part that trains, where it moves the sum
-of a step by at most `norm` and only if it is in the step's Poisson sample, or in the held part, where it moves the m
-counts of a score by at most the root of m. Which cell comes next depends on noised values only. On public rows the same
-search is free: its scores are exact, and its steps have noise only so that cells which suffer from noise score badly.
+of a step by at most `norm` and only if it is in the step's Poisson sample, or a validation row, where it moves the
+m counts of a score by at most the root of m. Which cell comes next depends on noised values only. On public rows the
+same search has no privacy cost: its scores are exact, and its steps have noise only so that cells which suffer from
+noise score badly.
 Measured (docs/results/dpnas.md): on CIFAR-10 scores with shared weights ordered 20 cells the wrong way round, and the
-cells proposed were no better from scratch than cells at random; short trainings from scratch ordered them well.
+cells proposed were no better from scratch than random cells; short trainings from scratch ordered them well.
 Use when: rows are images, and there are public ones like them, or many thousand private ones. Compare with `rs` over
 the same space, which trains its candidates from scratch.
 
@@ -25,53 +26,51 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from privaware._validate import expect, expect_count, expect_in, expect_nonnegative, expect_one_of, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._cells import Cell, Found, edges, named, uniform
+from privaware.strategies._dpnas_cells import Cell, CellSearchResult, cells_from_indices, edges, uniform_cells
+from privaware.strategies._strategy import Runtime, SearchProcedure
 
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
-    from privaware.strategies._controller import Controller, Reinforce
-    from privaware.strategies._shared import Scorer, Shared
+    from privaware.strategies._dpnas_controller import Reinforce
+    from privaware.strategies._dpnas_weights import CellScorer, SharedWeights
 
-__all__ = ["DpNas", "Found"]
+__all__ = ["DpNas"]
 
-Progress = Callable[[int, int, float], None]
-Watch = Callable[[int, "Shared", "Controller"], None]
-
-EVERY = 5
+CHECKPOINT_EPOCHS = 5
 """Epochs between two checkpoints."""
 
-LEAST = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
+LEAST_COUNTS = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
+HERE = Runtime()
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpNas:
-    """Every number that the price depends on is here: epochs, rate, updates and the two noises.
+class DpNas(SearchProcedure):
+    """Every number that the cost depends on is here: epochs, rate, updates and the two noise multipliers.
 
-    `aware` is the most noise of steps on public rows: with much noise the shared weights do not learn.
+    `aware` is the largest noise multiplier of steps on public rows: with more noise the shared weights do not learn.
 
     From the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy`, `nodes`; a `rate` of 0.01 is its batch
     of 300 on CIFAR-10. From the authors' code: `hidden`, `aware`, `baseline`, the cosine to a twentieth of `lr`; its lr
-    of 0.02 at norm 1 is the step of `lr` 0.2 at norm 0.1. Ours: a controller update hears `cells` scores at once, of
-    held rows sampled at `held_rate`, `updates` times an epoch; `controller_lr` (3e-4 in the paper, for 300 updates an
-    epoch); the entropy counts by its mean over the edges; `reward_noise` is the scores' noise over that of the steps,
-    at 300 updates about equally dear; `derived` cells are scored at the end. `network` are fields of the model `dpnas`
-    other than its cell. `policy` "uniform" leaves the controller out: random search over the same shared weights.
+    of 0.02 at norm 1 is the step of `lr` 0.2 at norm 0.1. Ours: a controller update uses `cells` scores, of
+    validation rows sampled at `held_rate`, `updates` times an epoch; `controller_lr` (3e-4 in the paper, for 300
+    updates an epoch); the entropy counts by its mean over the edges; `reward_noise` is the scores' noise multiplier
+    over that of the steps, at 300 updates about equal in cost; `derived` cells are scored at the end. `network` are
+    fields of the model `dpnas` other than its cell. `policy` "uniform" leaves the controller out: random search over
+    the same shared weights.
     """
 
     adaptive: ClassVar[bool] = True
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     epochs: int = 100
     warm_up: int = 25
@@ -95,123 +94,106 @@ class DpNas:
     nodes: int = 5
     policy: str = "controller"
     network: dict[str, Any] = field(default_factory=dict)
-    physical: int | None = field(default=None, repr=False, compare=False)
+    microbatch: int | None = field(default=None, repr=False, compare=False)
     precision: str = field(default="float32", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise self._wrong(name, f"as a whole number >= {least}")
-        if self.nodes > 5:
-            raise self._wrong("nodes", "at most 5")
-        for name in ("rate", "held_rate"):
-            if not 0 < getattr(self, name) <= 1:
-                raise self._wrong(name, "in (0, 1]")
-        for name in ("norm", "lr", "controller_lr", "reward_noise"):
-            if not getattr(self, name) > 0:
-                raise self._wrong(name, "> 0")
-        for name in ("decay", "aware", "entropy"):
-            if not getattr(self, name) >= 0:
-                raise self._wrong(name, ">= 0")
-        if self.policy not in ("controller", "uniform"):
-            raise self._wrong("policy", "as controller or uniform")
-        if not math.isfinite(self.norm) and self.aware:
-            raise self._wrong("norm", "finite, because noise scales with it, or aware = 0")
-
-    def _wrong(self, name: str, words: str) -> WrongInput:
-        return WrongInput(f"dpnas: expected {name} {words}, got {getattr(self, name)!r}")
+        settings = vars(self)
+        for name, least in LEAST_COUNTS.items():
+            expect_count("dpnas", least, **{name: settings[name]})
+        expect(self.nodes <= 5, "dpnas", "nodes at most 5", self.nodes)
+        expect_in("dpnas", "(0, 1]", rate=self.rate, held_rate=self.held_rate)
+        expect_positive("dpnas", lr=self.lr, controller_lr=self.controller_lr, reward_noise=self.reward_noise)
+        expect(self.norm > 0, "dpnas", "norm > 0", self.norm)
+        expect_nonnegative("dpnas", decay=self.decay, aware=self.aware, entropy=self.entropy)
+        expect_one_of("dpnas", ("controller", "uniform"), policy=self.policy)
+        clipped = math.isfinite(self.norm) or not self.aware
+        expect(clipped, "dpnas", "norm finite, because noise scales with it, or aware = 0", self.norm)
 
     @property
-    def each(self) -> int:
+    def epoch_steps(self) -> int:
         """Steps of an epoch."""
         return math.ceil(1 / self.rate)
 
     @property
-    def taught(self) -> int:
-        """How many times the controller hears scores, each time paid for."""
+    def controller_updates(self) -> int:
+        """How many times scores train the controller, each time paid for."""
         return self.updates * max(0, self.epochs - self.warm_up) * (self.policy == "controller")
 
-    def parts(self, noise: float) -> tuple[Event, Event]:
-        """What rows that train pay, and what held rows pay."""
-        steps = self.epochs * self.each * Gaussian(noise=noise).sampled(rate=self.rate)
-        score = Gaussian(noise=noise * self.reward_noise)
-        taught = self.taught * score.sampled(rate=self.held_rate) if self.taught else NOTHING
+    def part_costs(self, noise: float) -> tuple[Event, Event]:
+        """What it costs the rows that train, and what it costs the validation rows."""
+        steps = self.epochs * self.epoch_steps * Gaussian(noise=noise).sampled(rate=self.rate)
+        score, updates = Gaussian(noise=noise * self.reward_noise), self.controller_updates
         if self.held_rate == 1:
-            return steps, (self.taught + 1) * score
-        return steps, taught + score
+            return steps, (updates + 1) * score
+        return steps, (updates * score.sampled(rate=self.held_rate) if updates else NOTHING) + score
 
-    def cost(self, schema: Schema, noise: float, held_out: float = 0.4) -> Event:
+    def cost(self, schema: Schema, noise: float) -> Event:
         """The steps and the scores see disjoint rows; nothing depends on how many there are."""
-        return Disjoint(events=self.parts(noise))
+        return Disjoint(events=self.part_costs(noise))
 
-    def find(self, train: Data, held: Data, noise: float, rng: Rng, **aids: Any) -> dict[str, str]:
-        """The best cell, as a point of the space `dpnas`; `aids` are those of `search`."""
-        return self.search(train, held, noise, rng, **aids).point
+    def find(
+        self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
+    ) -> dict[str, Any]:
+        """The best cell, as a point of the space `dpnas`."""
+        return self.search(train, validation, noise, rng, public=public, runtime=runtime).point
 
     def search(
-        self,
-        train: Data,
-        held: Data,
-        noise: float,
-        rng: Rng,
-        *,
-        device: str = "cpu",
-        progress: Progress | None = None,
-        public: bool = False,
-        checkpoint: str | Path | None = None,
-        watch: Watch | None = None,
-    ) -> Found:
-        """The same with the controller, which is made of noised values only; `watch` hears every epoch's end."""
-        from privaware.strategies import _resume
-        from privaware.strategies._shared import Scorer
+        self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
+    ) -> CellSearchResult:
+        """The same with the controller, which is computed from noised values only."""
+        from privaware.strategies import _dpnas_checkpoint
+        from privaware.strategies._dpnas_weights import CellScorer
 
         if not public and not noise > 0:
             raise WrongInput(f"dpnas: expected noise > 0 unless the rows are public, got {noise!r}")
-        shared = self._shared(train, min(noise, self.aware) if public else noise, rng, device)
-        scorer = Scorer(shared, held, 0.0 if public else noise * self.reward_noise, rng)
-        learner = self._learner(rng)
-        settings = (self, noise, public, train.schema)
-        first = 0 if checkpoint is None else _resume.restore(checkpoint, shared, learner, settings)
-        began = time.monotonic()
+        weights = self._shared_weights(train, min(noise, self.aware) if public else noise, rng, runtime.device)
+        scorer = CellScorer(weights, validation, 0.0 if public else noise * self.reward_noise, rng)
+        reinforce = self._reinforce(rng)
+        settings, saved = (self, noise, public, train.schema), runtime.checkpoint
+        first = 0 if saved is None else _dpnas_checkpoint.restore(saved, weights, reinforce, settings)
+        started = time.monotonic()
         for epoch in range(first, self.epochs):
-            self._epoch(epoch, shared, learner, scorer, rng)
-            if progress is not None:
-                gone = time.monotonic() - began
-                left = gone / (epoch + 1 - first) * (self.epochs - epoch - 1)
-                progress(epoch + 1, self.epochs, left)
-            if watch is not None:
-                watch(epoch, shared, learner.controller)
-            if checkpoint is not None and (epoch % EVERY == EVERY - 1 or epoch + 1 == self.epochs):
-                _resume.save(checkpoint, epoch + 1, shared, learner, settings)
-        return self._derived(learner, scorer, rng)
+            self._epoch(epoch, weights, reinforce, scorer, rng)
+            if runtime.progress is not None:
+                elapsed = time.monotonic() - started
+                left = elapsed / (epoch + 1 - first) * (self.epochs - epoch - 1)
+                runtime.progress(epoch + 1, self.epochs, left)
+            if runtime.on_epoch is not None:
+                runtime.on_epoch(epoch, weights, reinforce.controller)
+            last = epoch + 1 == self.epochs
+            if saved is not None and (last or epoch % CHECKPOINT_EPOCHS == CHECKPOINT_EPOCHS - 1):
+                _dpnas_checkpoint.save(saved, epoch + 1, weights, reinforce, settings)
+        return self._derived(reinforce, scorer, rng)
 
-    def _epoch(self, epoch: int, shared: Shared, learner: Reinforce, scorer: Scorer, rng: Rng) -> None:
-        """Steps on the shared weights, then lessons for the controller."""
-        teaching = epoch >= self.warm_up and self.policy == "controller"
-        for cell in self._proposals(learner, self.each, rng, teaching):
-            shared.step(cell)
-        for _ in range(self.updates * teaching):
-            self._teach(learner, scorer, rng)
+    def _epoch(self, epoch: int, weights: SharedWeights, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
+        """Steps on the shared weights, then updates of the controller."""
+        controlled = epoch >= self.warm_up and self.policy == "controller"
+        for cell in self._proposals(reinforce, self.epoch_steps, rng, controlled):
+            weights.step(cell)
+        for _ in range(self.updates * controlled):
+            self._update_controller(reinforce, scorer, rng)
 
-    def _shared(self, train: Data, noise: float, rng: Rng, device: str) -> Shared:
+    def _shared_weights(self, train: Data, noise: float, rng: Rng, device: str) -> SharedWeights:
         from privaware import descent
-        from privaware.models._supernet import shared_network
-        from privaware.strategies._shared import Shared, tensors_of
+        from privaware.models._dpnas_supernet import shared_network
+        from privaware.strategies._dpnas_weights import SharedWeights, tensors_of
 
         sampler = descent.Poisson(rate=self.rate)
         recipe = descent.Descent(
-            steps=self.epochs * self.each,
+            steps=self.epochs * self.epoch_steps,
             sampler=descent.FullBatch() if self.rate == 1 else sampler,
             clip=descent.flat(self.norm),
-            update=Shared.update(self.lr, self.momentum, self.decay),
+            update=SharedWeights.update(self.lr, self.momentum, self.decay),
             lr_schedule=descent.cosine(self.last_lr),
-            physical=self.physical,
+            microbatch=self.microbatch,
             precision=self.precision,
         )
         supernet = shared_network(self._description(train.schema), rng)
         inputs, targets = tensors_of(train, device)
-        return Shared(supernet, recipe, inputs, targets, noise=noise, rows=train.schema.rows, rng=rng, device=device)
+        return SharedWeights(
+            supernet, recipe, inputs, targets, noise=noise, rows=train.schema.rows, rng=rng, device=device
+        )
 
     def _description(self, schema: Schema) -> Dpnas:
         from privaware import models
@@ -222,41 +204,41 @@ class DpNas:
             )
         ends = {"inputs": list(schema.shape), "outputs": len(schema.classes)}
         cell = ["linear"] * len(edges(self.nodes))
-        given = {"name": "dpnas", "activation": "selu", **ends, **self.network, "cell": cell}
-        return models.parse(given)  # type: ignore[return-value]
+        description = {"name": "dpnas", "activation": "selu", **ends, **self.network, "cell": cell}
+        return models.parse(description)  # type: ignore[return-value]
 
-    def _learner(self, rng: Rng) -> Reinforce:
+    def _reinforce(self, rng: Rng) -> Reinforce:
         from privaware.models._description import seeded
-        from privaware.strategies._controller import Controller, Reinforce
+        from privaware.strategies._dpnas_controller import Controller, Reinforce
 
         with seeded(rng.initial):
             controller = Controller(nodes=self.nodes, hidden=self.hidden, clamp=self.clamp)
-        return Reinforce(controller, lr=self.controller_lr, entropy=self.entropy, keep=self.baseline)
+        return Reinforce(controller, lr=self.controller_lr, entropy=self.entropy, decay=self.baseline)
 
-    def _proposals(self, learner: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
-        """The controller rests during an epoch, so its cells are drawn at once."""
+    def _proposals(self, reinforce: Reinforce, count: int, rng: Rng, controlled: bool) -> list[Cell]:
+        """Cells of an epoch, sampled together: the controller does not change between its steps."""
         import torch
 
         if not controlled:
-            return uniform(count, self.nodes, rng.initial)
+            return uniform_cells(count, self.nodes, rng.initial)
         with torch.no_grad():
-            return named(learner.controller(count, rng.torch("initial")).cells)
+            return cells_from_indices(reinforce.controller(count, rng.torch("initial")).cells)
 
-    def _teach(self, learner: Reinforce, scorer: Scorer, rng: Rng) -> None:
+    def _update_controller(self, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> None:
         import torch
 
-        proposed = learner.controller(self.cells, rng.torch("initial"))
-        scores = scorer(named(proposed.cells), self.held_rate)
-        learner.tell(proposed, torch.from_numpy(np.clip(scores, 0, 1)))
+        proposals = reinforce.controller(self.cells, rng.torch("initial"))
+        scores = scorer(cells_from_indices(proposals.cells), self.held_rate)
+        reinforce.step(proposals, torch.from_numpy(np.clip(scores, 0, 1)))
 
-    def _derived(self, learner: Reinforce, scorer: Scorer, rng: Rng) -> Found:
-        cells = self._proposals(learner, self.derived, rng, self.taught > 0)
+    def _derived(self, reinforce: Reinforce, scorer: CellScorer, rng: Rng) -> CellSearchResult:
+        cells = self._proposals(reinforce, self.derived, rng, self.controller_updates > 0)
         scores = scorer(cells)
         best = int(np.argmax(scores))
-        return Found(
+        return CellSearchResult(
             cell=cells[best],
             score=float(scores[best]),
             cells=tuple(cells),
             scores=tuple(scores.tolist()),
-            controller=learner.controller,
+            controller=reinforce.controller,
         )

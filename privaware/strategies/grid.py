@@ -1,9 +1,9 @@
-"""Every candidate of a space, or an even part of them, once each.
+"""Grid search: every candidate of a space, or an evenly spaced part of them, once each.
 
-Paper: none; what is usually done, at what it costs.
+Paper: none; common practice, at its real cost.
 Privacy: (epsilon, delta) for one row added or removed. The number of trials is not secret, so all of them are paid for
 by tight composition. A random search over the same space costs far less.
-Use when: the space is small and the rows are public, or a few candidates are to be compared at an honest price.
+Use when: the space is small and the rows are public, or a few candidates are compared at their real cost.
 
 >>> from privaware.events import Gaussian
 >>> from privaware.models.spaces import Space
@@ -22,16 +22,16 @@ from privaware._validate import expect_count
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Point, Space
-from privaware.strategies._strategy import Ask, Keeping, Round
+from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialHistory
 
 __all__ = ["Grid"]
 
-MOST = 10_000
+MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
-    """At most `trials`: every so-manieth point of the grid."""
+class Grid(RoundStrategy):
+    """At most `trials`: points at equal distances in the order of the grid."""
 
     adaptive: ClassVar[bool] = False
 
@@ -50,9 +50,9 @@ class Grid:
         points: list[Point] = []
         for point in space.points():
             points.append(point)
-            if len(points) > MOST:
+            if len(points) > MOST_POINTS:
                 raise WrongInput(
-                    f"grid: expected a space of at most {MOST:,} points, got more; use rs, which draws from it"
+                    f"grid: expected a space of at most {MOST_POINTS:,} points, got more; use rs, which samples from it"
                 )
         if self.trials is None or self.trials >= len(points):
             return points
@@ -60,7 +60,7 @@ class Grid:
 
 
 @dataclass(kw_only=True)
-class Listed(Keeping):
+class Listed(TrialHistory):
     points: list[Point]
 
     def ask(self, count: int) -> list[Ask]:

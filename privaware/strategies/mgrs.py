@@ -1,16 +1,16 @@
-"""Random search in generations: each starts from the best winner so far, changed or drawn anew.
+"""Random search in generations: each starts from the best winner so far, mutated, or from a new random candidate.
 
-Paper: Bao, Bauer and Bindschaedler, MGRS (their Algorithm 3): 40, 20 and 10 candidates, changed with probability 0.7.
-They price the three generations by the formula of RS, whose argument is upside down, and release the last winner; all
-winners are paid for, so here the best of them is released.
+Paper: Bao, Bauer and Bindschaedler, MGRS (section VIII-A, in words; no algorithm is printed): 40, 20 and 10 candidates,
+mutated with probability 0.7. They price the three generations by the formula of RS, whose argument is inverted, and
+release the last winner; all winners are paid for, so here the best of them is released.
 Privacy: (epsilon, delta) for one row added or removed. Each generation is a random search of its own (see `rs`): a
-secret number of trials, drawn alike given the earlier generations' winners, of which the best is shown. The prices of
-the generations are composed.
-Use when: good candidates are rare and alike, so that looking near the best one pays for its price.
+secret number of trials, identically distributed given the earlier winners, of which the best is released. The costs of
+the generations compose.
+Use when: good candidates are rare and similar, so that trying neighbours of the best one is worth its cost.
 
 >>> from privaware.events import Gaussian
 >>> from privaware.models.spaces import Space
->>> [each.law.mean for each in Mgrs().rounds(Space.load("fcn"), Gaussian(noise=4.0))]
+>>> [each.distribution.mean for each in Mgrs().rounds(Space.load("fcn"), Gaussian(noise=4.0))]
 [40.0, 20.0, 10.0]
 """
 
@@ -21,18 +21,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware._validate import expect_count, expect_fraction
-from privaware.errors import WrongInput
+from privaware._validate import expect, expect_count, expect_fraction
 from privaware.events import Event
-from privaware.models.spaces import Space
-from privaware.strategies._strategy import Ask, Keeping, Law, Round
+from privaware.models.spaces import Point, Space
+from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialCount, TrialHistory
 
 __all__ = ["Mgrs"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mgrs:
-    """Mean numbers of trials by the logarithmic law, one a generation (`trials` in all scales them)."""
+class Mgrs(RoundStrategy):
+    """Mean numbers of trials by the logarithmic distribution, one a generation (`trials` in all scales them)."""
 
     adaptive: ClassVar[bool] = True
 
@@ -41,8 +40,8 @@ class Mgrs:
     mutation: float = 0.7
 
     def __post_init__(self) -> None:
-        if not isinstance(self.generations, (list, tuple)) or not self.generations:
-            raise WrongInput(f"mgrs: expected generations as a list of counts, got {self.generations!r}")
+        listed = isinstance(self.generations, (list, tuple)) and len(self.generations) > 0
+        expect(listed, "mgrs", "generations as a list of counts", self.generations)
         object.__setattr__(self, "generations", tuple(self.generations))
         for count in self.generations:
             expect_count("mgrs", generations=count)
@@ -51,22 +50,22 @@ class Mgrs:
 
     def rounds(self, space: Space, once: Event) -> tuple[Round, ...]:
         scale = 1.0 if self.trials is None else self.trials / sum(self.generations)
-        return tuple(Round(law=Law(mean=max(count * scale, 1.01))) for count in self.generations)
+        return tuple(Round(distribution=TrialCount(mean=max(count * scale, 1.01))) for count in self.generations)
 
     def start(self, space: Space, rng: np.random.Generator) -> Generations:
         return Generations(space=space, rng=rng, mutation=self.mutation)
 
 
 @dataclass(kw_only=True)
-class Generations(Keeping):
-    """Draws around the best winner."""
+class Generations(TrialHistory):
+    """Asks for mutations of the best winner, and for some random points."""
 
     mutation: float
 
     def ask(self, count: int) -> list[Ask]:
-        return [Ask(point=self._drawn()) for _ in range(count)]
+        return [Ask(point=self._candidate()) for _ in range(count)]
 
-    def _drawn(self) -> dict[str, object]:
-        if not self.told or self.rng.random() >= self.mutation:
+    def _candidate(self) -> Point:
+        if not self.trials or self.rng.random() >= self.mutation:
             return self.space.draw(self.rng)
-        return self.space.mutated(self.best().point, self.rng)
+        return self.space.mutate(self.best().point, self.rng)

@@ -1,9 +1,9 @@
-"""Any sampler of Optuna, told the noisy scores, at its honest price.
+"""Any sampler of Optuna, told the noisy scores, at its real cost.
 
 Paper: Akiba et al. 2019, Optuna, arXiv:1907.10902. Needs `pip install privaware[optuna]`.
 Privacy: (epsilon, delta) for one row added or removed. A sampler may learn from every score, so every trial is paid
 for by tight composition, and pruning a trial early saves nothing.
-Use when: you know a sampler that suits the space, and rows are public or trials few.
+Use when: a sampler is known to suit the space, and rows are public or trials few.
 
 >>> from privaware.events import Gaussian
 >>> from privaware.models.spaces import Space
@@ -21,18 +21,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware._validate import expect_count
+from privaware._validate import expect, expect_count
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.models.spaces import Point, Space
-from privaware.strategies._strategy import Ask, Keeping, Round, Trial
+from privaware.strategies._strategy import Ask, Round, RoundStrategy, Trial, TrialHistory
 
 __all__ = ["Optuna"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optuna:
-    """`sampler` is a class of `optuna.samplers`; `batch` trials are asked at once and trained as a population."""
+class Optuna(RoundStrategy):
+    """`sampler` is a class of `optuna.samplers`; `batch` trials are asked for together and train as a population."""
 
     adaptive: ClassVar[bool] = True
 
@@ -56,11 +56,9 @@ class Optuna:
 
     def _sampler(self, seed: int) -> Any:
         samplers = _library().samplers
-        make = getattr(samplers, str(self.sampler), None)
-        if not (isinstance(make, type) and issubclass(make, samplers.BaseSampler)):
-            raise WrongInput(
-                f"optuna: expected a sampler of optuna.samplers such as TPESampler, got {self.sampler!r:.80}"
-            )
+        make = vars(samplers).get(str(self.sampler))
+        known = isinstance(make, type) and issubclass(make, samplers.BaseSampler)
+        expect(known, "optuna", "a sampler of optuna.samplers such as TPESampler", self.sampler)
         try:
             return make(seed=seed)
         except TypeError:
@@ -70,28 +68,28 @@ class Optuna:
 
 
 @dataclass(kw_only=True)
-class Study(Keeping):
+class Study(TrialHistory):
     """Optuna's study; a choice is a categorical parameter, its values spelt as JSON."""
 
     study: Any
-    asked: list[Any] = field(default_factory=list)
+    pending: list[Any] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        self.asked = [self.study.ask() for _ in range(count)]
-        return [Ask(point=self._point(trial)) for trial in self.asked]
+        self.pending = [self.study.ask() for _ in range(count)]
+        return [Ask(point=self._point(trial)) for trial in self.pending]
 
     def tell(self, trials: Sequence[Trial]) -> None:
-        for own, trial in zip(self.asked, trials, strict=True):
-            self.study.tell(own, trial.score)
+        for pending, trial in zip(self.pending, trials, strict=True):
+            self.study.tell(pending, trial.score)
         super().tell(trials)
 
     def _point(self, trial: Any) -> Point:
-        made: Point = {}
+        point: Point = {}
         for name, values in self.space.choices.items():
-            if self.space.active(name, made):
+            if self.space.active(name, point):
                 words = [json.dumps(value) for value in values]
-                made[name] = values[words.index(trial.suggest_categorical(name, words))]
-        return made
+                point[name] = values[words.index(trial.suggest_categorical(name, words))]
+        return point
 
 
 def _library() -> Any:

@@ -1,4 +1,4 @@
-"""What every mechanism must keep, as checks that anyone can run on their own.
+"""What every mechanism must keep, as checks for your own mechanisms, learners, selectors, strategies and attacks.
 
 >>> import numpy as np
 >>> from privaware.events import Gaussian
@@ -21,15 +21,18 @@ Traceback (most recent call last):
 privaware.testing.BrokenPromise: Exact: the same release for different seeds...
 """
 
+from privaware.testing._attack import check_attack
+from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
 from privaware.testing._game import canary_game
+from privaware.testing._learner import check_learner
 from privaware.testing._price import spent
 from privaware.testing._release import released_numbers
 from privaware.testing._replay import Replay, record, replay
 from privaware.testing._rows import example, extremes, neighbours, rows_for
 from privaware.testing._selector import check_selector
 from privaware.testing._strategy import check_strategy
-from privaware.testing._tape import BrokenPromise, Recorder, Replayer
+from privaware.testing._tape import Recorder, Replayer
 
 __all__ = [
     "BrokenPromise",
@@ -37,6 +40,8 @@ __all__ = [
     "Replay",
     "Replayer",
     "canary_game",
+    "check_attack",
+    "check_learner",
     "check_mechanism",
     "check_selector",
     "check_strategy",

@@ -1,4 +1,4 @@
-"""One call that puts a mechanism through every promise of the contract."""
+"""One call that checks a mechanism against every promise of the contract."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from privaware.errors import PrivawareError
 from privaware.events import Composed, Disjoint, Event, Selected, leaves
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
+from privaware.testing._call import BrokenPromise
 from privaware.testing._game import canary_game
 from privaware.testing._price import spent
-from privaware.testing._release import released_numbers
+from privaware.testing._release import name_of, released_numbers
 from privaware.testing._replay import Replay, record, replay
 from privaware.testing._rows import Edit, example, extremes, joined, neighbours, rows_for
-from privaware.testing._tape import BrokenPromise
 
 SIZES = (0, 1, 2, 8)
-"""Few rows, where one weighs most; the canary game is played on the fewest possible and on the last."""
+"""Few rows, where one has the largest effect; the canary game uses the fewest possible and the last."""
 
 SEEDS = 12
-"""Releases under this many seeds and much noise; a choice between two is the same in all by chance once in 2,000."""
+"""Releases under this many seeds and much noise; a choice between two agrees in all by chance once in 2,000."""
 
 
 def check_mechanism(
@@ -42,12 +42,12 @@ def check_mechanism(
 ) -> float:
     """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
 
-    Checked are: a price from public facts alone, which more noise never raises; no crash and a finite release on 0, 1
+    Checked are: a cost from public facts alone, which more noise never raises; no crash and a finite release on 0, 1
     and 2 rows and on rows that are not finite; all randomness from `rng`; record and replay on neighbouring rows (one
-    added, removed, replaced or relabelled, as schema and mechanism say) with the price of what was recorded; nothing
+    added, removed, replaced or relabelled, as schema and mechanism say) with the cost of what was recorded; no state
     kept from a run; and a two-sided canary game against `epsilon`.
 
-    `data` stands in for made-up rows of `schema`, `neighbour` for a canary of your own; `games` is how often each of
+    `data` replaces the synthetic rows of `schema`, `neighbour` is a canary of your own; `games` is how often each of
     two games (one row among few, one among none) runs the mechanism on either side; 0 leaves them out.
     """
     schema = schema or (data.schema if data is not None else example())
@@ -57,16 +57,15 @@ def check_mechanism(
         check.monotone()
         noise = check.calibrated(epsilon)
         rows = data if data is not None else rows_for(schema, 24)
-        before, price = released_numbers(mechanism), mechanism.cost(schema, noise)
-        check.edges(rows, noise)
-        check.unchanged(noise, before, price)
+        fields, event = released_numbers(mechanism), mechanism.cost(schema, noise)
+        check.edge_cases(rows, noise)
+        check.unchanged(noise, fields, event)
         check.seeds(rows, noise)
         canaries = check.replays(rows, noise, neighbour)
-        check.unchanged(noise, before, price)
+        check.unchanged(noise, fields, event)
         return check.game(canaries, noise, epsilon, games)
     except BrokenPromise as problem:
-        name = getattr(mechanism, "__name__", type(mechanism).__name__)
-        raise BrokenPromise(f"{name}: {problem}") from problem
+        raise BrokenPromise(f"{name_of(mechanism)}: {problem}") from problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +75,7 @@ class _Check:
     delta: float
 
     def cost(self) -> None:
-        """A price is an event, the same for the same public facts."""
+        """A cost is an event, the same for the same public facts."""
         event = self.mechanism.cost(self.schema, 2.0)
         if not isinstance(event, Event):
             raise BrokenPromise(f"cost is not an event: expected a privaware.events.Event, got {event!r:.80}")
@@ -89,24 +88,24 @@ class _Check:
     def monotone(self) -> None:
         """More noise never costs more."""
         grid = (0.5, 1.0, 2.0, 8.0)
-        prices = [_price(self.mechanism.cost(self.schema, noise), self.delta) for noise in grid]
+        epsilons = [_epsilon(self.mechanism.cost(self.schema, noise), self.delta) for noise in grid]
         for at in range(1, len(grid)):
-            if prices[at] > prices[at - 1] * (1 + 1e-6) + 1e-9:
+            if epsilons[at] > epsilons[at - 1] * (1 + 1e-6) + 1e-9:
                 raise BrokenPromise(
-                    f"more noise costs more: epsilon {prices[at - 1]:.4g} at noise {grid[at - 1]:g}, "
-                    f"{prices[at]:.4g} at noise {grid[at]:g}"
+                    f"more noise costs more: epsilon {epsilons[at - 1]:.4g} at noise {grid[at - 1]:g}, "
+                    f"{epsilons[at]:.4g} at noise {grid[at]:g}"
                 )
 
     def calibrated(self, epsilon: float) -> float:
-        """The noise at which everything else is looked at."""
+        """The noise multiplier at which everything else is checked."""
         try:
-            noise = accounting.calibrate(lambda level: self.mechanism.cost(self.schema, level), epsilon, self.delta)
+            noise = accounting.calibrate(lambda noise: self.mechanism.cost(self.schema, noise), epsilon, self.delta)
         except PrivawareError as problem:
             raise BrokenPromise(f"no noise brings the cost to epsilon {epsilon:g}: {problem}") from problem
         return max(float(noise), 1e-6)
 
-    def edges(self, rows: Data, noise: float) -> None:
-        """No rows, few rows and rows that are not finite neither crash nor spoil the release."""
+    def edge_cases(self, rows: Data, noise: float) -> None:
+        """No rows, few rows and rows that are not finite neither crash nor make the release infinite."""
         cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
@@ -115,10 +114,10 @@ class _Check:
         for words, few in cases:
             try:
                 last = Edit(kind="changed", at=len(few) - 1, rows=len(few))  # in every sample
-                made = record(self.mechanism, few, noise, edit=last)
+                run = record(self.mechanism, few, noise, edit=last)
             except BrokenPromise as problem:
                 raise BrokenPromise(f"{problem}; the data had {words}") from problem
-            if not np.isfinite(released_numbers(made.released)).all():
+            if not np.isfinite(released_numbers(run.released)).all():
                 raise BrokenPromise(f"the release is not finite on data with {words}")
 
     def seeds(self, rows: Data, noise: float) -> None:
@@ -126,10 +125,12 @@ class _Check:
         once, again = (released_numbers(record(self.mechanism, rows, noise, seed=7).released) for _ in range(2))
         if not np.array_equal(once, again, equal_nan=True):
             raise BrokenPromise("the same seed gives different releases: there is randomness outside rng")
-        if _price(self.mechanism.cost(self.schema, noise), self.delta) == 0:
+        if _epsilon(self.mechanism.cost(self.schema, noise), self.delta) == 0:
             return
-        loud = [released_numbers(record(self.mechanism, rows, 64 * noise, seed=seed).released) for seed in range(SEEDS)]
-        if all(np.array_equal(loud[0], other) for other in loud[1:]):
+        releases = [
+            released_numbers(record(self.mechanism, rows, 64 * noise, seed=seed).released) for seed in range(SEEDS)
+        ]
+        if all(np.array_equal(releases[0], other) for other in releases[1:]):
             raise BrokenPromise(
                 "the same release for different seeds: the noise is missing, or drawn from a fixed seed"
             )
@@ -138,8 +139,8 @@ class _Check:
         self, rows: Data, noise: float, neighbour: Data | Callable[[Data], Data] | None
     ) -> list[tuple[Data, Data]]:
         """Record and replay over many neighbours, both ways; the pairs that moved most are the canaries."""
-        for level in (noise, 4 * noise):
-            self.paid(record(self.mechanism, rows, level), level, set())
+        for multiplier in (noise, 4 * noise):
+            self.paid(record(self.mechanism, rows, multiplier), multiplier, set())
         worst: dict[int, tuple[float, tuple[Data, Data]]] = {}
         for seed, (words, few, other) in enumerate(self._pairs(rows, neighbour)):
             try:
@@ -150,12 +151,12 @@ class _Check:
                 worst[len(few)] = moved, (few, other)
         if neighbour is not None:
             return [next((few, other) for _, few, other in self._pairs(rows, neighbour))]
-        played = sorted({min(worst, default=0), SIZES[-1]} & set(worst))
-        return [worst[size][1] for size in played]
+        sizes = sorted({min(worst, default=0), SIZES[-1]} & set(worst))
+        return [worst[size][1] for size in sizes]
 
     def _pairs(self, rows: Data, neighbour: Data | Callable[[Data], Data] | None) -> Iterator[tuple[str, Data, Data]]:
         if neighbour is not None:
-            yield "as you gave them", rows, neighbour(rows) if callable(neighbour) else neighbour
+            yield "as passed", rows, neighbour(rows) if callable(neighbour) else neighbour
         for size in (*(size for size in SIZES if size < len(rows)), len(rows)):
             few = rows.take(np.arange(size))
             thin = 1 if size == SIZES[-1] or len(rows) <= SIZES[-1] else 3
@@ -173,64 +174,64 @@ class _Check:
             self.paid(within, noise, outside)
             yield sum(ratio**2 for ratio in within.ratios.values())
 
-    def paid(self, seen: Replay, noise: float, outside: set[int]) -> None:
-        """The recorded calls cost no more than what was claimed."""
-        claim = self.mechanism.cost(self.schema, noise)
-        if _holds(claim, Selected) or (_holds(claim, Disjoint) and not seen.ratios):
+    def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
+        """The recorded calls cost no more than the mechanism says."""
+        stated = self.mechanism.cost(self.schema, noise)
+        if _contains(stated, Selected) or (_contains(stated, Disjoint) and not run.ratios):
             return  # only the best of many runs, or one part at a time, is paid for
         changing = unit(self.mechanism) == "label" or self.schema.relation == "replace_one"
         actual = spent(
-            seen.calls,
+            run.calls,
             unsampled=outside,
-            only=seen.moved if _holds(claim, Disjoint) else None,
+            only=run.moved if _contains(stated, Disjoint) else None,
             relation="replace_one" if changing else "add_remove",
         )
-        if _counted(actual) == _counted(claim):
+        if _event_counts(actual) == _event_counts(stated):
             return
-        claimed, found = _price(claim, self.delta), _price(actual, self.delta)
-        if found > claimed * (1 + 1e-6) + 1e-9:
+        stated_epsilon, actual_epsilon = _epsilon(stated, self.delta), _epsilon(actual, self.delta)
+        if actual_epsilon > stated_epsilon * (1 + 1e-6) + 1e-9:
             reason = " (some are moved by a row outside the sample)" if outside else ""
             raise BrokenPromise(
-                f"the price is too low: claims epsilon {claimed:.4g} for {claim!r:.200}, but the recorded calls "
-                f"cost {found:.4g}{reason}: {actual!r:.200}"
+                f"the price is too low: claims epsilon {stated_epsilon:.4g} for {stated!r:.200}, but the recorded "
+                f"calls cost {actual_epsilon:.4g}{reason}: {actual!r:.200}"
             )
 
-    def unchanged(self, noise: float, before: np.ndarray, price: Event) -> None:
+    def unchanged(self, noise: float, fields: np.ndarray, event: Event) -> None:
         """A run leaves nothing of the rows behind in the mechanism."""
-        if self.mechanism.cost(self.schema, noise) != price:
+        if self.mechanism.cost(self.schema, noise) != event:
             raise BrokenPromise("the cost changed after a run: it depends on the rows, not on public facts alone")
-        if not np.array_equal(released_numbers(self.mechanism), before, equal_nan=True):
+        if not np.array_equal(released_numbers(self.mechanism), fields, equal_nan=True):
             raise BrokenPromise("run changed the fields of the mechanism: they must hold public settings only")
 
     def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
-        """Nobody who sees the releases can prove more than was claimed."""
-        found = 0.0
+        """An attack on the releases proves no more than was claimed."""
+        lower = 0.0
         for data, neighbour in canaries if games else []:
-            found = max(found, canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games))
-        if found > epsilon:
-            raise BrokenPromise(f"the canary game proves epsilon of at least {found:.3g}, the claim is {epsilon:.3g}")
-        return found
+            lower = max(lower, canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games))
+        if lower > epsilon:
+            raise BrokenPromise(f"the canary game proves epsilon of at least {lower:.3g}, the claim is {epsilon:.3g}")
+        return lower
 
 
 @functools.lru_cache(maxsize=256)
-def _price(event: Event, delta: float) -> float:
+def _epsilon(event: Event, delta: float) -> float:
     try:
         return float(accounting.epsilon(event, delta))
     except PrivawareError as problem:
         raise BrokenPromise(f"the cost {event!r:.200} has no price: {problem}") from problem
 
 
-def _holds(event: Event, kind: type[Event]) -> bool:
+def _contains(event: Event, kind: type[Event]) -> bool:
     parts = event.events if isinstance(event, (Composed, Disjoint)) else ()
     inner = getattr(event, "event", None) if not isinstance(event, kind) else None
     return isinstance(event, kind) or any(
-        _holds(part, kind) for part in (*parts, *([inner] if isinstance(inner, Event) else []))
+        _contains(part, kind) for part in (*parts, *([inner] if isinstance(inner, Event) else []))
     )
 
 
-def _counted(event: Event) -> Counter[str]:
-    """How often each simple event occurs; the order does not matter."""
-    counted: Counter[str] = Counter()
+def _event_counts(event: Event) -> Counter[str]:
+    """How often each simple event occurs, in any order."""
+    counts: Counter[str] = Counter()
     for leaf, count in leaves(event):
-        counted[repr(leaf) + getattr(leaf, "relation", "")] += count
-    return counted
+        counts[repr(leaf) + getattr(leaf, "relation", "")] += count
+    return counts

@@ -1,4 +1,4 @@
-"""The membership game: many runs with and without one row, and what telling them apart proves."""
+"""The membership game: many runs with and without one row, and the lower bound on epsilon that they prove."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def canary_game(
     games: int = 1000,
     confidence: float = 0.999,
 ) -> float:
-    """The epsilon that `games` runs on each of two neighbouring data sets prove the mechanism to cost at least.
+    """A lower bound on epsilon from `games` runs on each of two neighbouring data sets.
 
-    A quarter of the runs says in which direction the releases differ; the rest are scored along it.
+    A quarter of the runs determines the direction in which the releases differ; the others are scored along it.
     """
     without = _runs(mechanism, data, noise, range(games))
     within = _runs(mechanism, neighbour, noise, range(games, 2 * games))
     both = np.nan_to_num(padded([*without, *within]))
     without, within = both[:games], both[games:]
-    learnt = max(games // 4, 2)
-    direction = _direction(within[:learnt], without[:learnt])
-    return epsilon_lower(within[learnt:] @ direction, without[learnt:] @ direction, delta=delta, confidence=confidence)
+    first = max(games // 4, 2)
+    direction = _direction(within[:first], without[:first])
+    return epsilon_lower(within[first:] @ direction, without[first:] @ direction, delta=delta, confidence=confidence)
 
 
 def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> Any:
-    # every run has a seed of its own, so that a failing game can be played again
+    # every run has a seed of its own, so that a failing game can be repeated
     return [released_numbers(mechanism.run(data, noise, Rng(seed=seed))) for seed in seeds]
 
 

@@ -1,4 +1,4 @@
-"""What the recorded calls of a run amount to, as an event."""
+"""What the recorded calls of a run cost, as an event."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections.abc import Iterable
 import numpy as np
 
 from privaware.events import NOTHING, ZCDP, Event, Gaussian, Laplace, Pure, RandomisedResponse, Sampled
-from privaware.testing._tape import Call, levels
+from privaware.testing._call import Call, noises
 
 
 def spent(
     calls: list[Call], *, unsampled: Iterable[int] = (), only: set[int] | None = None, relation: str = "add_remove"
 ) -> Event:
-    """The event that the recorded calls amount to.
+    """The event that the recorded calls compose to.
 
-    Releases after a Poisson draw, up to the next, are on that sample, except those in `unsampled`;
+    Releases after a Poisson sample, up to the next, are on that sample, except those in `unsampled`;
     several on one sample are priced together. `only` restricts to some calls.
     """
-    counted: Counter[Event] = Counter()
+    counts: Counter[Event] = Counter()
     for rates, releases in _blocks(calls):
         chosen = [at for at in releases if only is None or at in only]
         bare = [at for at in chosen if not rates or at in set(unsampled)]
-        counted.update(event for at in bare for event in _events(calls[at]))
-        hidden = [event for at in chosen if at not in bare for event in _events(calls[at])]
-        if len(rates) > 1 and len(hidden) == len(rates):  # a population: one sample for each release
-            counted.update(_on_sample([event], rate, relation) for event, rate in zip(hidden, rates, strict=True))
-        elif hidden:
-            counted[_on_sample(hidden, min(1.0, sum(rates)), relation)] += 1
+        counts.update(event for at in bare for event in _events(calls[at]))
+        sampled = [event for at in chosen if at not in bare for event in _events(calls[at])]
+        if len(rates) > 1 and len(sampled) == len(rates):  # a population: one sample for each release
+            counts.update(_on_sample([event], rate, relation) for event, rate in zip(sampled, rates, strict=True))
+        elif sampled:
+            counts[_on_sample(sampled, min(1.0, sum(rates)), relation)] += 1
     total = NOTHING
-    for event, count in counted.items():
+    for event, count in counts.items():
         total = total + count * event
     return total
 
@@ -43,17 +43,17 @@ def _blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
             if blocks[-1][1] or not blocks[-1][0]:
                 blocks.append(([], []))
             blocks[-1][0].append(float(call.public["rate"]))
-        elif not call.drawn:
+        elif not call.samples_rows:
             blocks[-1][1].append(at)
     return blocks
 
 
-def _on_sample(hidden: list[Event], rate: float, relation: str) -> Event:
-    joint = hidden[0]
-    if len(hidden) > 1:
-        levels = [event.noise for event in hidden if isinstance(event, Gaussian)]
-        joint = Gaussian(noise=1 / math.sqrt(sum(level**-2 for level in levels))) if levels else NOTHING
-        for event in hidden:
+def _on_sample(events: list[Event], rate: float, relation: str) -> Event:
+    joint = events[0]
+    if len(events) > 1:
+        multipliers = [event.noise for event in events if isinstance(event, Gaussian)]
+        joint = Gaussian(noise=1 / math.sqrt(sum(noise**-2 for noise in multipliers))) if multipliers else NOTHING
+        for event in events:
             joint = joint if isinstance(event, Gaussian) else joint + event
     return joint if rate == 1 else Sampled(event=joint, rate=rate, relation=relation)
 
@@ -71,4 +71,4 @@ def _events(call: Call) -> list[Event]:
         response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))
         return [response] * each
     kind = Gaussian if call.kind == "gaussian" else Laplace
-    return [kind(noise=float(level)) for level in levels(call)[0].ravel()]
+    return [kind(noise=float(noise)) for noise in noises(call)[0].ravel()]

@@ -1,4 +1,4 @@
-"""Everything a release carries, as one row of numbers."""
+"""Everything a release carries, as one vector of numbers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ def released_numbers(released: Any) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
+def name_of(algorithm: object) -> str:
+    """The name of a function or a class, or of the class of an object."""
+    return algorithm.__name__ if isinstance(algorithm, (type, FunctionType)) else type(algorithm).__name__
+
+
 def padded(rows: list[np.ndarray]) -> np.ndarray:
     """One matrix from releases that may differ in length."""
-    made = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
+    matrix = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
     for at, row in enumerate(rows):
-        made[at, : len(row)] = row
-    return made
+        matrix[at, : len(row)] = row
+    return matrix
 
 
 def _walk(value: Any, seen: set[int]) -> Iterator[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Record a run, and play what it released back on neighbouring rows."""
+"""Record a run, and replay it on neighbouring rows with the released values fixed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
+from privaware.testing._call import BrokenPromise, Call
 from privaware.testing._release import released_numbers
 from privaware.testing._rows import Edit
-from privaware.testing._tape import BrokenPromise, Call, Recorder, Replayer
+from privaware.testing._tape import Recorder, Replayer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
-    """What a recorded run and its replay showed: the calls, and how far each moved over its sensitivity."""
+    """A recorded run, and from its replay how far each call's exact value moved, over its sensitivity."""
 
     calls: list[Call]
     released: Any
@@ -32,7 +33,7 @@ class Replay:
 def record(
     mechanism: Mechanism[Any], data: Data, noise: float, *, seed: int = 0, edit: Edit | None = None, inside: bool = True
 ) -> Replay:
-    """Runs `mechanism` and notes every call of its generator."""
+    """Runs `mechanism` and records every call of its generator."""
     rng = Recorder(seed, edit=edit, inside=inside)
     released = _run(mechanism, data, noise, rng, "the data")
     return Replay(calls=rng.calls, released=released)
@@ -41,9 +42,9 @@ def record(
 def replay(
     mechanism: Mechanism[Any], data: Data, neighbour: Data, noise: float, *, seed: int = 0, inside: bool = True
 ) -> Replay:
-    """Runs on `data`, plays what was released back on `neighbour`, and raises where the two can be told apart.
+    """Runs on `data`, repeats on `neighbour` with the released values fixed, and raises where the two differ.
 
-    The neighbour has one row more, one less, or one changed. Demanded are the same calls in the same
+    The neighbour has one row more, one less, or one changed. Required are the same calls in the same
     order with the same public settings, exact values within the declared sensitivity, and the same
     release at the end. `inside` puts the row into every Poisson sample, or else into none.
 
@@ -61,29 +62,29 @@ def replay(
     rng = Replayer(seed, before.calls, edit, inside=inside, doubled=doubled)
     released = _run(mechanism, neighbour, noise, rng, "a neighbour of the data")
     rng.finish()
-    was, now = released_numbers(before.released), released_numbers(released)
-    if not np.array_equal(was, now, equal_nan=True):
+    first, second = released_numbers(before.released), released_numbers(released)
+    if not np.array_equal(first, second, equal_nan=True):
         raise BrokenPromise(
-            "the release differs on neighbouring rows although every noisy value was played back: "
-            + _difference(was, now)
+            "the release differs on neighbouring rows although every noisy value was replayed: "
+            + _difference(first, second)
         )
     return Replay(calls=before.calls, released=released, ratios=rng.ratios)
 
 
-def _run(mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, words: str) -> Any:
+def _run(mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, where: str) -> Any:
     try:
         return mechanism.run(data, noise, rng)
     except BrokenPromise:
         raise
     except Exception as problem:
         raise BrokenPromise(
-            f"run crashed on {words} ({len(data)} rows), and whether it crashes is a release: "
+            f"run crashed on {where} ({len(data)} rows), and whether it crashes is a release: "
             f"{type(problem).__name__}: {problem}"
         ) from problem
 
 
-def _difference(was: np.ndarray, now: np.ndarray) -> str:
-    if len(was) != len(now):
-        return f"it holds {len(was)} numbers on the data and {len(now)} on the neighbour"
-    apart = int(np.argmax(~((was == now) | (np.isnan(was) & np.isnan(now)))))
-    return f"number {apart + 1} of {len(was)} is {was[apart]:.6g} on the data and {now[apart]:.6g} on the neighbour"
+def _difference(first: np.ndarray, second: np.ndarray) -> str:
+    if len(first) != len(second):
+        return f"it holds {len(first)} numbers on the data and {len(second)} on the neighbour"
+    at = int(np.argmax(~((first == second) | (np.isnan(first) & np.isnan(second)))))
+    return f"number {at + 1} of {len(first)} is {first[at]:.6g} on the data and {second[at]:.6g} on the neighbour"

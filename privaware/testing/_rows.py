@@ -1,4 +1,4 @@
-"""Made-up rows for any schema, the extreme ones among them, and neighbouring data sets."""
+"""Synthetic rows for any schema, extreme ones among them, and neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
     """A small schema to check a mechanism on; no classes means regression.
 
-    Its bounds are lopsided, one starts at 0, and missing and unseen values have slots of their own.
+    Its bounds are not symmetric, one starts at 0, and missing and unseen values have slots of their own.
 
     >>> [column.name for column in example().columns], example("image", classes=3).shape
     (['age', 'heat', 'town'], (1, 8, 8))
@@ -40,7 +40,7 @@ def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: A
 
 
 def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
-    """Made-up rows spread over all that `schema` declares; the target follows the first feature.
+    """Synthetic rows spread over all that `schema` declares; the target follows the first feature.
 
     >>> data = rows_for(example(), rows=100)
     >>> len(data), sorted(set(data.y.tolist())), bool(data.x[:, 0].max() <= 10)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from privaware import accounting
 from privaware.data import Data
-from privaware.mechanism import Mechanism
 from privaware.schema import Schema
+from privaware.selectors import Selector
+from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
 from privaware.testing._replay import record
 from privaware.testing._rows import example, rows_for
-from privaware.testing._tape import BrokenPromise
 
 SIZES = (0, 1, 24)
 
 
+@runtime_checkable
+class _LimitsColumns(Protocol):
+    """A selector with the setting `columns`, the most that it may release."""
+
+    columns: int | None
+
+
 def check_selector(
-    selector: Mechanism[Any],
+    selector: Selector,
     *,
     schema: Schema | None = None,
     data: Data | None = None,
@@ -29,20 +36,19 @@ def check_selector(
 ) -> float:
     """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
 
-    Checked are everything that `check_mechanism` checks, and that what comes out are names of columns:
-    a tuple of at least one, none twice, all among those a learner sees and in their order, no more than
-    the setting `columns` allows, and never an ignored column or the target.
+    Checked are everything that `check_mechanism` checks, and that the release is a tuple of names of columns:
+    at least one, none twice, all among those a learner sees and in their order, no more than the setting
+    `columns` allows, and never an ignored column or the target.
 
     >>> from privaware.selectors.random import Random
     >>> check_selector(Random(columns=2))
     0.0
     """
     schema = schema or (data.schema if data is not None else example())
-    level = accounting.calibrate(lambda noise: selector.cost(schema, noise), epsilon, delta)
-    noise = max(level, 1e-6)
+    noise = max(accounting.calibrate(lambda noise: selector.cost(schema, noise), epsilon, delta), 1e-6)
     name = type(selector).__name__
-    if getattr(selector, "selects", False) is not True:
-        raise BrokenPromise(f"{name}: expected the class attribute selects = True, got none")
+    if not isinstance(selector, Selector) or selector.releases != "columns":
+        raise BrokenPromise(f'{name}: expected releases = "columns"; inherit from privaware.selectors.Selector')
     for rows in SIZES:
         some = data if data is not None and rows else rows_for(schema, rows)
         for seed in range(3):
@@ -52,7 +58,7 @@ def check_selector(
     return check_mechanism(selector, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games)
 
 
-def _wrong(selector: Mechanism[Any], schema: Schema, released: Any) -> str:
+def _wrong(selector: Selector, schema: Schema, released: Any) -> str:
     known = [column.name for column in schema.used]
     if not isinstance(released, tuple) or not all(isinstance(name, str) for name in released):
         return f"expected a tuple of column names, got {released!r:.120}"
@@ -61,7 +67,6 @@ def _wrong(selector: Mechanism[Any], schema: Schema, released: Any) -> str:
     places = [known.index(name) for name in released]
     if len(places) == 0 or list(np.unique(places)) != places:
         return f"expected at least one column, each once and in the schema's order, got {released}"
-    most = getattr(selector, "columns", None)
-    if isinstance(most, int) and len(released) > most:
-        return f"expected at most {most} columns, got {len(released)}"
+    if isinstance(selector, _LimitsColumns) and selector.columns is not None and len(released) > selector.columns:
+        return f"expected at most {selector.columns} columns, got {len(released)}"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,18 +11,21 @@ from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace
+from privaware.learners import Learner
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.strategies import RoundStrategy, SearchProcedure
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import Round, Trial
+from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
+from privaware.testing._protocol import expect_members
 from privaware.testing._rows import example
-from privaware.testing._tape import BrokenPromise
 
 ONCE = Disjoint(events=(Gaussian(noise=4.0), Laplace(noise=8.0)))
-SMALL = {
+SMALL_SPACE = {
     "choices": {"kind": ["plain", "tempered"], "power": [2.0, 3.0], "weight": [0.5, 1.0, 2.0]},
     "when": {"power": {"kind": ["tempered"]}},
     "build": {"power": "$power", "weight": "$weight"},
@@ -30,15 +33,20 @@ SMALL = {
 
 
 def check_strategy(
-    strategy: Any, *, space: Space | None = None, data: Data | None = None, epsilon: float = 4.0, delta: float = 1e-5
+    strategy: RoundStrategy | SearchProcedure,
+    *,
+    space: Space | None = None,
+    data: Data | None = None,
+    epsilon: float = 4.0,
+    delta: float = 1e-5,
 ) -> None:
     """Raises an AssertionError that names the broken promise.
 
-    Checked are: what is asked lies in the space and is never more than was said; one that says it is not adaptive
-    asks the same whatever it is told; the best is one that it was told of; a search with several trials costs more
-    than one of them; and the whole search keeps the contract of every mechanism, by record and replay on neighbouring
-    rows: one row changes what happens only through noised values. `data` stands in for made-up rows of a table. One
-    that finds its point by itself, without trials, has only price and contract to keep.
+    Checked are: the protocol `RoundStrategy` or `SearchProcedure`; candidates lie in the space and are never more than
+    the rounds have; a strategy that is not adaptive asks the same whatever it is told; the best is a trial that it was
+    told of; a search with several trials costs more than one of them; and the whole search keeps the contract of every
+    mechanism, by record and replay on neighbouring rows: one row changes what happens only through noised values.
+    `data` replaces the synthetic rows of a table. Of a search procedure only cost and contract are checked.
 
     >>> from privaware.strategies.mgrs import Mgrs
     >>> class Modest(Mgrs):
@@ -48,23 +56,27 @@ def check_strategy(
     privaware.testing.BrokenPromise: Modest: says that it is not adaptive, but asks for other candidates ...
     """
     name = type(strategy).__name__
-    if getattr(type(strategy), "adaptive", None) not in (True, False):
+    if not isinstance(strategy, SearchProcedure):
+        expect_members(strategy, RoundStrategy)
+    if strategy.adaptive not in (True, False):
         raise BrokenPromise(f"{name}: expected the class attribute adaptive as True or False")
-    alone = hasattr(strategy, "find")
-    if not alone:
-        _check_talk(name, strategy, space or Space.load("fcn"))
-    search = Search(space=space or Space.load(SMALL), strategy=strategy, build=_votes, held_out=0.3)
+    if isinstance(strategy, RoundStrategy):
+        _check_rounds(name, strategy, space or Space.load("fcn"))
+    search = Search(space=space or Space.load(SMALL_SPACE), strategy=strategy, build=_votes, held_out=0.3)
     schema = example(rows=60) if data is None else data.schema
-    price = accounting.epsilon(search.cost(schema, 4.0), delta)
+    total = accounting.epsilon(search.cost(schema, 4.0), delta)
     once = accounting.epsilon(search.model_cost(schema, 4.0), delta)
-    if (alone or search.trials(schema) > 1) and not price > once:
-        raise BrokenPromise(f"{name}: the search costs epsilon {price:.4g}, no more than one trial ({once:.4g})")
+    several = isinstance(strategy, SearchProcedure) or search.trials(schema) > 1
+    if several and not total > once:
+        raise BrokenPromise(f"{name}: the search costs epsilon {total:.4g}, no more than one trial ({once:.4g})")
     check_mechanism(search, schema=schema, data=data, epsilon=epsilon, delta=delta, games=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Votes:
-    """A candidate that takes no time: noisy counts of the classes, some on Poisson samples, make a constant model."""
+class Votes(Learner):
+    """A candidate that trains at once: a constant model from noisy class counts, some of them on Poisson samples."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
     weight: float = 1.0
     power: float = 1.0
@@ -77,16 +89,16 @@ class Votes:
         classes = len(data.schema.classes)
         total = np.zeros(classes)
         for rate in (1.0, *[0.5] * self._steps):
-            taken = rng.poisson(len(data), rate) if rate < 1 else np.ones(len(data), dtype=bool)
-            exact = np.bincount(data.y[taken], minlength=classes).astype(float)
+            sampled = rng.poisson(len(data), rate) if rate < 1 else np.ones(len(data), dtype=bool)
+            exact = np.bincount(data.y[sampled], minlength=classes).astype(float)
             total += rng.gaussian(exact, noise=noise, sensitivity=1.0)
         bias = self.weight * np.sign(total) * np.abs(total) ** (1 / self.power)
-        kind = {"name": "constant", "inputs": 1, "outputs": classes}
+        architecture = {"name": "constant", "inputs": 1, "outputs": classes}
         tensors = {"value": bias.astype(np.float32)}
-        return Model(schema=data.schema, features=(), architecture=kind, tensors=tensors)
+        return Model(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
 
-    def part(self, schema: Schema, share: float, start: Model | None = None) -> Votes:
-        """A share of the counts; nothing is worth going on from."""
+    def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Votes:
+        """A share of the counts; `initial` is not used."""
         return replace(self, share=share)
 
     @property
@@ -98,12 +110,12 @@ def _votes(settings: dict[str, Any]) -> Votes:
     return Votes(**settings)
 
 
-def _check_talk(name: str, strategy: Any, space: Space) -> None:
-    """The strategy alone, told made-up scores."""
+def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
+    """The strategy by itself, told random scores."""
     rounds = strategy.rounds(space, ONCE)
     if not rounds or not all(isinstance(each, Round) for each in rounds):
         raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")
-    asked = [_talk(name, strategy, space, rounds, seed) for seed in range(1, 9)]
+    asked = [_points_asked(name, strategy, space, rounds, seed) for seed in range(1, 9)]
     if not strategy.adaptive and any(other != asked[0] for other in asked[1:]):
         raise BrokenPromise(
             f"{name}: says that it is not adaptive, but asks for other candidates when told other scores"
@@ -112,14 +124,16 @@ def _check_talk(name: str, strategy: Any, space: Space) -> None:
         raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
 
 
-def _talk(name: str, strategy: Any, space: Space, rounds: tuple[Round, ...], seed: int) -> list[Any]:
+def _points_asked(
+    name: str, strategy: RoundStrategy, space: Space, rounds: tuple[Round, ...], seed: int
+) -> list[Point]:
     searcher = strategy.start(space, np.random.default_rng(0))
     scores = np.random.default_rng(seed)
     told: list[Trial] = []
-    asked: list[Any] = []
+    points: list[Point] = []
     number = 0
     for each in rounds:
-        count = min(round(each.expected), 50) if each.law else int(each.count or 0)
+        count = min(round(each.expected), 50) if each.distribution else int(each.count or 0)
         asks = searcher.ask(count)
         if len(asks) > count:
             raise BrokenPromise(f"{name}: asks for {len(asks)} trials where {count} are paid for")
@@ -128,13 +142,13 @@ def _talk(name: str, strategy: Any, space: Space, rounds: tuple[Round, ...], see
             _expect_inside(name, space, ask.point)
             trials.append(Trial(number=number, point=ask.point, score=float(scores.random())))
             number += 1
-        seen = trials if each.law is None else [max(trials, key=lambda trial: trial.score)]
-        searcher.tell(seen)
-        told += seen
-        asked += [ask.point for ask in asks]
+        known = trials if each.distribution is None else [max(trials, key=lambda trial: trial.score)]
+        searcher.tell(known)
+        told += known
+        points += [ask.point for ask in asks]
     if searcher.best() not in told:
         raise BrokenPromise(f"{name}: its best is not a trial that it was told of")
-    return asked
+    return points
 
 
 def _expect_inside(name: str, space: Space, point: Point) -> None:

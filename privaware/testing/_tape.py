@@ -1,43 +1,29 @@
-"""Generators that note what a mechanism asks of them, and one that plays a run back."""
+"""Generators that record what a mechanism asks of them, and one that replays a run on neighbouring rows."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.testing._implied import Certified, chain_ratio, noted, perturbed_ratio, widest_stretch
+from privaware.testing._call import (
+    MEASURES,
+    BrokenPromise,
+    Call,
+    as_array,
+    copied,
+    expect_valid,
+    make_call,
+    moved_ratio,
+)
+from privaware.testing._perturbation import Certified, chain_ratio, noted, perturbed_ratio, widest_stretch
 from privaware.testing._rows import Edit
-
-MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
-
-
-class BrokenPromise(AssertionError):
-    """One sentence: which promise of the contract does not hold, and how that was seen."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Call:
-    """One call of the generator: what kind, its public settings, the exact value and what came back."""
-
-    kind: str
-    public: dict[str, Any]
-    exact: np.ndarray
-    returned: Any
-    step: float = 0.0  # relative rounding error of the exact value's number type
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it decided which rows take part; the others release something."""
-        return self.kind in ("poisson", "shards")
 
 
 class Recorder(Rng):
-    """A generator that draws as usual and notes every call."""
+    """A generator that draws as usual and records every call."""
 
     def __init__(self, seed: int, *, edit: Edit | None = None, inside: bool = True) -> None:
         super().__init__(seed)
@@ -74,29 +60,29 @@ class Recorder(Rng):
     def iterate(self, start: Any, maps: Any, **public: Any) -> np.ndarray:
         seen: list[np.ndarray] = []
         returned = Rng.iterate(self, start, [noted(move, seen) for move in maps], **public)
-        self.calls.append(_call("iterate", np.array(seen), returned, public))
-        _expect_sound(self.calls[-1], len(self.calls) - 1)
+        self.calls.append(make_call("iterate", np.array(seen), returned, public))
+        expect_valid(self.calls[-1], len(self.calls) - 1)
         return returned.copy()
 
     def _implied(self, problem: Any, returned: np.ndarray, public: dict[str, Any]) -> Call:
         """The vectors behind a release and, in the last column, the log of the volume there."""
         vectors, volume = problem.implied(returned)
-        call = _call("perturb", np.column_stack([vectors, volume]), returned, public)
-        _expect_sound(call, len(self.calls))
+        call = make_call("perturb", np.column_stack([vectors, volume]), returned, public)
+        expect_valid(call, len(self.calls))
         return call
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
         mask = self._force(super().poisson(rows, rate), rate)
-        self.calls.append(_call("poisson", mask, mask, {"rate": rate}))
+        self.calls.append(make_call("poisson", mask, mask, {"rate": rate}))
         return mask.copy()
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         parts = super().shards(rows, shares)
-        self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
+        self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         edit = self.edit
         if edit and edit.kind != "added" and 0 < rows == edit.rows:
-            own = parts == parts[edit.at]
-            self._places[int(own.sum())] = int(own[: edit.at].sum())
+            same = parts == parts[edit.at]
+            self._places[int(same.sum())] = int(same[: edit.at].sum())
         return parts.copy()
 
     def spawn(self) -> Rng:
@@ -114,8 +100,8 @@ class Recorder(Rng):
         self._busy = True
         returned = getattr(Rng, kind)(self, exact, **public)
         self._busy = False
-        call = _call(kind, exact, returned, public)
-        _expect_sound(call, len(self.calls))
+        call = make_call(kind, exact, returned, public)
+        expect_valid(call, len(self.calls))
         self.calls.append(call)
         return returned
 
@@ -127,7 +113,7 @@ class Recorder(Rng):
 
 
 class Replayer(Recorder):
-    """A generator that returns what was released on neighbouring rows, and compares what it is given."""
+    """A generator that returns what was released on neighbouring rows, and compares exact values with those."""
 
     def __init__(self, seed: int, recorded: list[Call], edit: Edit, *, inside: bool, doubled: bool) -> None:
         super().__init__(seed, edit=edit, inside=inside)
@@ -138,14 +124,14 @@ class Replayer(Recorder):
     def poisson(self, rows: int, rate: float) -> np.ndarray:
         before = self._next("poisson", {"rate": rate})
         mask = self._fitted(before.exact, rows, self.inside or rate >= 1)
-        self.calls.append(_call("poisson", mask, mask, {"rate": rate}))
+        self.calls.append(make_call("poisson", mask, mask, {"rate": rate}))
         return mask.copy()
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         before = self._next("shards", {"shares": tuple(shares)})
-        own = Rng.shards(self, 1, shares)[0]
-        parts = self._fitted(before.exact, rows, own)
-        self.calls.append(_call("shards", parts, parts, {"shares": tuple(shares)}))
+        part = Rng.shards(self, 1, shares)[0]
+        parts = self._fitted(before.exact, rows, part)
+        self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
 
     def perturb(self, problem: Any, **public: Any) -> np.ndarray:
@@ -166,9 +152,9 @@ class Replayer(Recorder):
         if (stretch := widest_stretch(maps, points, moved)) > 1 + 1e-9:
             raise BrokenPromise(
                 f"call {len(self.calls) + 1} (iterate) moves two points apart, to {stretch:.4g} times their distance: "
-                "later noise hides nothing"
+                "later noise does not cover the row"
             )
-        now = _call("iterate", np.stack([points, moved], axis=1), before.returned, public)
+        now = make_call("iterate", np.stack([points, moved], axis=1), before.returned, public)
         self._compare(before, now, chain_ratio(before.exact, now.exact, float(public["sensitivity"])))
         return before.returned.copy()
 
@@ -194,22 +180,22 @@ class Replayer(Recorder):
     def _release(self, kind: str, exact: Any, **public: Any) -> Any:
         at = len(self.calls)
         before = self._next(kind, public)
-        now = _call(kind, exact, before.returned, public)
-        _expect_sound(now, at)
+        now = make_call(kind, exact, before.returned, public)
+        expect_valid(now, at)
         if before.exact.shape != now.exact.shape:
             raise BrokenPromise(
                 f"control flow depends on the rows: call {at + 1} ({kind}) releases a value of shape "
                 f"{before.exact.shape} on the data and {now.exact.shape} on the neighbour"
             )
         twice = 2.0 if self.doubled and kind != "respond" and _sampled_before(self.calls) else 1.0
-        self.ratios[at] = _ratio(before, now) / twice
+        self.ratios[at] = moved_ratio(before, now) / twice
         if self.ratios[at] > 1:
             raise BrokenPromise(
                 f"sensitivity exceeded: in call {at + 1} ({kind}) one row moves the exact value by "
                 f"{self.ratios[at]:.4g} times the declared sensitivity ({MEASURES.get(kind, 'rows changed')})"
             )
         self.calls.append(now)
-        return _copied(before.returned)
+        return copied(before.returned)
 
     def _next(self, kind: str, public: dict[str, Any]) -> Call:
         at = len(self.calls)
@@ -221,7 +207,7 @@ class Replayer(Recorder):
             )
         before = self.recorded[at]
         for name, value in public.items():
-            if not np.array_equal(_array(before.public[name]), _array(value)):
+            if not np.array_equal(as_array(before.public[name]), as_array(value)):
                 raise BrokenPromise(
                     f"control flow depends on the rows: the {name} of call {at + 1} ({kind}) is "
                     f"{before.public[name]!r:.60} on the data and {value!r:.60} on the neighbour"
@@ -229,15 +215,15 @@ class Replayer(Recorder):
         return before
 
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
-        """What was drawn for the rows in common, and `extra` for an added row."""
+        """The earlier sample for the rows in common, and `extra` for an added row."""
         edit = self.edit
         assert edit is not None
         grown = rows - len(before)
         if grown == 0:
             return before.copy()
-        whole = edit.rows == len(before)
-        at = edit.at if whole or edit.at == 0 else len(before) - (grown < 0)
-        if not whole and 0 < edit.at < edit.rows - (edit.kind == "removed"):
+        all_rows = edit.rows == len(before)
+        at = edit.at if all_rows or edit.at == 0 else len(before) - (grown < 0)
+        if not all_rows and 0 < edit.at < edit.rows - (edit.kind == "removed"):
             raise WrongInput(
                 "expected the row added or removed first or last, since the mechanism samples from parts of the rows"
             )
@@ -251,68 +237,7 @@ class Replayer(Recorder):
         )
 
 
-def levels(call: Call) -> tuple[np.ndarray, np.ndarray]:
-    """Noise and sensitivity, one for each part of the exact value that has its own."""
-    noise, sensitivity = np.broadcast_arrays(
-        _array(call.public["noise"]).astype(float), _array(call.public["sensitivity"]).astype(float)
-    )
-    shape = (1,) * (call.exact.ndim - noise.ndim) + noise.shape
-    return noise.reshape(shape), sensitivity.reshape(shape)
-
-
-def _ratio(before: Call, now: Call) -> float:
-    """How far the exact value moved, over what was declared; rounding errors are forgiven."""
-    apart = now.exact.astype(float) - before.exact.astype(float)
-    if before.kind == "respond":
-        return float((apart.reshape(len(apart), -1) != 0).any(axis=1).sum()) if apart.size else 0.0
-    size = float(np.sqrt((before.exact.astype(float) ** 2).sum()))
-    if before.kind == "choose":
-        distance, limit = (np.abs(apart).max(initial=0.0), np.asarray(before.public["sensitivity"], float))
-    else:
-        limit = levels(before)[1]
-        shared = tuple(axis for axis in range(apart.ndim) if limit.shape[axis] == 1)
-        if before.kind == "gaussian":
-            distance = np.sqrt((apart**2).sum(axis=shared, keepdims=True))
-        else:
-            distance = np.abs(apart).sum(axis=shared, keepdims=True)
-    rounding = 32 * before.step * (size + limit)
-    beyond = np.maximum(distance - rounding, 0.0)
-    return float(np.max(np.where(beyond > 0, beyond / np.maximum(limit, 1e-300), 0.0), initial=0.0))
-
-
-def _expect_sound(call: Call, at: int) -> None:
-    words = f"call {at + 1} ({call.kind})"
-    if not np.isfinite(call.exact.astype(float)).all():
-        raise BrokenPromise(f"{words} was given an exact value that is not finite: one row can break the release")
-    for name in ("noise", "sensitivity", "epsilon"):
-        if name in call.public and not (_array(call.public[name]).astype(float) > 0).all():
-            raise BrokenPromise(f"{words} was given {name} {call.public[name]!r:.60}, expected more than 0")
-
-
 def _sampled_before(calls: list[Call]) -> bool:
-    """Whether the latest draw of rows was a true Poisson sample."""
+    """Whether the latest sample of rows was a Poisson sample at a rate below 1."""
     rates = [call.public["rate"] for call in calls if call.kind == "poisson"]
     return bool(rates) and rates[-1] < 1
-
-
-def _call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> Call:
-    values = _array(exact)
-    step = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
-    return Call(
-        kind=kind,
-        public={name: _copied(value) for name, value in public.items()},
-        exact=values.copy(),
-        returned=_copied(returned),
-        step=step,
-    )
-
-
-def _array(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float().numpy() if value.is_floating_point() and value.element_size() < 4 else value.numpy()
-    return np.asarray(value)
-
-
-def _copied(value: Any) -> Any:
-    return value.detach().clone() if hasattr(value, "detach") else copy.copy(value)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware import accounting, registry
+from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian, Pure
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
+from privaware.selectors import Selector, selectors
 from privaware.selectors._tables import chosen, release, uncertainties
 from privaware.selectors.all import All
 from privaware.selectors.cfs_ga import CfsGa
@@ -66,10 +67,7 @@ def test_selector_keeps_the_contract(name: str) -> None:
 
 def test_every_selector_is_checked() -> None:
     checked = {type(selector).__module__.rsplit(".", 1)[-1] for selector, _ in SELECTORS.values()}
-    selecting = {
-        name for name in registry.names("selectors") if getattr(registry.find("selectors", name), "selects", False)
-    }
-    assert checked == selecting
+    assert checked == set(selectors())
 
 
 # Planted bugs: each is an honest selector with one thing wrong.
@@ -187,10 +185,8 @@ class Ignored(All):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nameless:
+class Nameless(Selector):
     """Releases positions, not names."""
-
-    selects = True
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 
 from privaware import accounting
 from privaware.data import Data
-from privaware.descent import _run
+from privaware.descent import _training
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian, leaves
 from privaware.learners.dpsgd import DpSgd
@@ -42,7 +42,7 @@ TINY = DpNas(
     lr=1.0,
     reward_noise=2.0,
     network=NETWORK,
-    physical=32,
+    microbatch=32,
 )
 
 
@@ -65,8 +65,8 @@ class Alone:
 @pytest.fixture
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the engine's trial on made-up rows, which sees no data: it would be most of hundreds of tiny runs."""
-    monkeypatch.setattr(_run, "proven", lambda *_: False)
-    monkeypatch.setattr(_dpnas_weights, "proven", lambda *_: False)
+    monkeypatch.setattr(_training, "needs_materialising", lambda *_: False)
+    monkeypatch.setattr(_dpnas_weights, "needs_materialising", lambda *_: False)
 
 
 @pytest.mark.usefixtures("unprobed")
@@ -131,8 +131,8 @@ def test_a_search_that_scores_without_noise_is_caught(monkeypatch: pytest.Monkey
 
 
 def test_a_search_that_does_not_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _run.accumulate
-    monkeypatch.setattr(_run, "accumulate", lambda *a, **more: real(*a, **{**more, "norm": 1e6}))
+    real = _training.accumulate
+    monkeypatch.setattr(_training, "accumulate", lambda *a, **more: real(*a[:4], 1e6, *a[5:], **more))
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         check_mechanism(Alone(replace(TINY, norm=1e-3)), data=rows_for(IMAGE, 6), games=0)
 
@@ -183,8 +183,8 @@ def test_the_weights_of_other_cells_rest() -> None:
     for name, place in shared.supernet.parameter_edges().items():
         moved = not torch.equal(before[name], dict(shared.supernet.named_parameters())[name])
         assert moved == (place is None or cell[place[0]] == place[1]), name
-    velocity = shared.run.state["velocity"][0]
-    assert int((velocity != 0).sum()) <= int(shared.run.state["active"].sum())
+    velocity = shared.training.state.update["velocity"][0]
+    assert int((velocity != 0).sum()) <= int(shared.training.state.update["active"].sum())
 
 
 def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() -> None:
@@ -279,22 +279,19 @@ def test_rows_that_are_no_images_are_refused() -> None:
         TINY.find(table, table, 1.0, Rng(seed=1))
 
 
-def test_an_option_of_the_strategy_and_a_setting_of_the_learner_may_share_a_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Else a command would go on with what another one, of another rate, had begun."""
+def test_strategy_option_and_learner_setting_of_one_name_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a command would continue a search that another command, of another learning rate, had begun."""
+    verb = importlib.import_module("privaware.workflow.search")
+    recorded: list[Any] = []
 
-    verb = sys.modules["privaware.workflow.search"]
-    seen: list[Any] = []
-    plan = verb.search_plan
+    def record_settings(schema: Schema, *, settings: Any, **rest: Any) -> None:
+        recorded.append(settings)
+        raise KeyboardInterrupt
 
-    def recorded(schema: Any, **arguments: Any) -> Any:
-        seen.append(arguments["settings"])
-        return plan(schema, **arguments)
-
-    monkeypatch.setattr(verb, "search_plan", recorded)
-    given: Any = {"space": "dpnas", "strategy": "dpnas", "settings": {"lr": 1.0}, "dry_run": True}
+    monkeypatch.setattr(verb, "search_plan", record_settings)
+    arguments: Any = {"space": "dpnas", "strategy": "dpnas", "settings": {"lr": 1.0}, "dry_run": True}
     for lr in (0.1, 0.2):
-        verb.search("digits", options={"lr": lr}, model_epsilon=3.0, **given)
-    assert [own["options"]["lr"] for own in seen] == [0.1, 0.2]
-    assert [own["lr"] for own in seen] == [1.0, 1.0]
+        with pytest.raises(KeyboardInterrupt):
+            verb.search("digits", options={"lr": lr}, model_epsilon=3.0, **arguments)
+    assert [settings["options"]["lr"] for settings in recorded] == [0.1, 0.2]
+    assert [settings["lr"] for settings in recorded] == [1.0, 1.0]

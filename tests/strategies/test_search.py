@@ -22,12 +22,12 @@ from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leave
 from privaware.learners._rows import feature_for, linear_model, rows_of
 from privaware.learners.dpsgd import DpSgd
 from privaware.metrics import accuracy
-from privaware.models.spaces import Space, key
+from privaware.models.spaces import Space, point_key
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._journal import Journal
 from privaware.strategies._search import Search
-from privaware.strategies._strategy import Law
+from privaware.strategies._strategy import TrialCount
 from privaware.strategies._workers import Here, Processes
 from privaware.strategies.grid import Grid
 from privaware.strategies.mgrs import Mgrs
@@ -86,8 +86,8 @@ def test_the_papers_table_viii_priced_honestly() -> None:
     """Model epsilon 2.11 as they count: 300,000 steps at rate 1/600, noise 2 (accounting.md 2.3)."""
     once = 300_000 * Gaussian(noise=2.0).sampled(rate=1 / 600)
     assert accounting.epsilon(60 * once, 1e-5) == pytest.approx(22.51, rel=0.005)
-    assert accounting.epsilon(Law(mean=400.0).event(once), 1e-5) == pytest.approx(4.24, rel=0.01)
-    mgrs = sum((Law(mean=mean).event(once) for mean in (20.0, 10.0)), Law(mean=40.0).event(once))
+    assert accounting.epsilon(TrialCount(mean=400.0).selected(once), 1e-5) == pytest.approx(4.24, rel=0.01)
+    mgrs = sum((TrialCount(mean=mean).selected(once) for mean in (20.0, 10.0)), TrialCount(mean=40.0).selected(once))
     assert accounting.epsilon(mgrs, 1e-5) <= 9.36
 
 
@@ -104,8 +104,10 @@ PRICED = Space.load(
 
 
 def test_recipes_of_different_price_are_made_equally_dear() -> None:
-    search = Search(space=PRICED, strategy=Grid(), build=lambda s: DpSgd(**s, steps=8), level=2.0, held_out=0.2)
-    event = search.model_cost(SCHEMA, search._reference(search.train_schema(SCHEMA)))
+    search = Search(
+        space=PRICED, strategy=Grid(), build=lambda s: DpSgd(**s, steps=8), reference_epsilon=2.0, held_out=0.2
+    )
+    event = search.model_cost(SCHEMA, search.price.calibrated_noise(search.train_schema(SCHEMA)))
     assert isinstance(event, AnyOf)
     for part in event.events:
         assert accounting.epsilon(part, 1e-5) == pytest.approx(2.0, rel=0.01)
@@ -127,9 +129,9 @@ def test_a_search_over_recipes_of_different_price_keeps_the_contract(monkeypatch
     assert any(isinstance(leaf, AnyOf) for leaf, _ in leaves(search.model_cost(schema, 2.0)))
     check_mechanism(search, schema=schema, epsilon=4.0, games=0)
     few = replace(space, priced=(), choices={**space.choices, "share": (1.0, 0.25)})
-    assert few.recipes()[0]["share"] == 0.25  # all are priced as if they were this one
+    assert few.priced_points()[0]["share"] == 0.25  # all are priced as if they were this one
     cheap = replace(search, space=few)
-    monkeypatch.setattr("privaware.strategies._trials.Trials._expect_paid", lambda self, job: None)
+    monkeypatch.setattr("privaware.strategies._trials.Trials._expect_declared", lambda self, job: None)
     with pytest.raises(BrokenPromise, match="price is too low"):
         check_mechanism(cheap, schema=schema, epsilon=4.0, games=0)
 
@@ -249,7 +251,7 @@ def test_a_killed_search_goes_on_without_training_or_scoring_anything_twice(
         space=VOTES,
         strategy=strategy,
         held_out=0.3,
-        at_once=2,
+        population_size=2,
         journal=tmp_path / "journal",
         build=lambda settings: Counted(**settings, log=str(log)),
     )
@@ -312,7 +314,7 @@ def test_a_search_of_other_rows_or_candidates_goes_on_from_nothing(changed: str,
         space=VOTES,
         strategy=Grid(trials=6),
         held_out=0.3,
-        at_once=1,
+        population_size=1,
         journal=tmp_path / "journal",
         build=lambda settings: Counted(**settings, log=str(log)),
     )
@@ -345,7 +347,7 @@ def test_processes_train_what_one_would() -> None:
     search = Search(space=VOTES, strategy=Grid(), build=_votes, held_out=0.3)
     data = rows_for(SCHEMA, 200)
     found = replace(search, workers=Processes(2)).run(data, 2.0, Rng(seed=3))
-    assert key(found.point) in {key(point) for point in VOTES.points()}
+    assert point_key(found.point) in {point_key(point) for point in VOTES.points()}
     assert found.model.architecture["name"] == "constant"
     assert np.isfinite(found.score or np.nan)
 
@@ -370,7 +372,7 @@ from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 second = cluster.add_node(num_cpus=1)
 space = Space.load({"choices": {"weight": [0.5, 1.0, 2.0, 3.0, 4.0, 5.0]}, "build": {"weight": "$weight"}})
-search = Search(space=space, strategy=Grid(), build=slow, held_out=0.3, at_once=1,
+search = Search(space=space, strategy=Grid(), build=slow, held_out=0.3, population_size=1,
                 workers=Ray(cluster.address), journal=Path(sys.argv[1]) / "journal")
 
 def kill():

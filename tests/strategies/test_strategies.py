@@ -10,10 +10,10 @@ import pytest
 
 from privaware import accounting
 from privaware.events import Gaussian
-from privaware.models.spaces import Space, key
+from privaware.models.spaces import Space, point_key
+from privaware.strategies._scoring import ValidationScorer
 from privaware.strategies._search import Search
-from privaware.strategies._strategy import Ask, Keeping, Law, Round, Trial
-from privaware.strategies._trials import Trials
+from privaware.strategies._strategy import Ask, Round, Trial, TrialCount, TrialHistory
 from privaware.strategies.grid import Grid
 from privaware.strategies.mgrs import Mgrs
 from privaware.strategies.optuna import Optuna
@@ -99,10 +99,10 @@ def test_a_strategy_that_breaks_a_promise_is_caught(strategy: Any, words: str) -
 
 
 def test_a_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(self: Trials, models: Any, *more: Any) -> list[float]:
-        return [self._right(model) for model in models]
+    def exact(self: ValidationScorer, models: Any, rng: Any) -> list[float]:
+        return [self.exact_count(model) for model in models]
 
-    monkeypatch.setattr(Trials, "_scored", exact)
+    monkeypatch.setattr(ValidationScorer, "scores", exact)
     with pytest.raises(BrokenPromise):
         check_strategy(Paas(generations=2, population=2))
 
@@ -116,35 +116,37 @@ def test_a_price_of_one_trial_for_many_is_caught(monkeypatch: pytest.MonkeyPatch
 # Laws.
 
 
-@pytest.mark.parametrize("law", [Law(mean=10.0), Law(mean=10.0, eta=0.5), Law(mean=30.0, eta=2.0)])
-def test_a_law_has_its_mean_and_its_chance(law: Law) -> None:
+@pytest.mark.parametrize(
+    "count", [TrialCount(mean=10.0), TrialCount(mean=10.0, eta=0.5), TrialCount(mean=30.0, eta=2.0)]
+)
+def test_trial_count_has_its_stated_mean_and_chance(count: TrialCount) -> None:
     from privaware.noise import Rng
 
     rng = Rng(seed=1)
-    drawn = np.array([law.draw(rng) for _ in range(20000)])
-    spread = drawn.std() / np.sqrt(len(drawn))
-    assert drawn.min() >= 1
-    assert abs(drawn.mean() - law.mean) < 4 * spread
-    found = 1 - (0.9**drawn).mean()
-    assert abs(found - law.chance(0.1)) < 0.01
+    samples = np.array([count.sample(rng) for _ in range(20000)])
+    error = samples.std() / np.sqrt(len(samples))
+    assert samples.min() >= 1
+    assert abs(samples.mean() - count.mean) < 4 * error
+    chance = 1 - (0.9**samples).mean()
+    assert abs(chance - count.chance(0.1)) < 0.01
 
 
 def test_the_law_of_least_price_is_chosen_at_the_stated_chance() -> None:
     [each] = Rs(chance=0.9, top=0.1).rounds(FCN, ONCE)
-    assert each.law is not None
-    assert each.law.chance(0.1) == pytest.approx(0.9, abs=1e-6)
-    price = accounting.epsilon(each.law.event(ONCE), 1e-5)
+    assert each.distribution is not None
+    assert each.distribution.chance(0.1) == pytest.approx(0.9, abs=1e-6)
+    price = accounting.epsilon(each.distribution.selected(ONCE), 1e-5)
     for eta in (0.5, 1.0, 2.0):
-        other = Law.finding(chance=0.9, top=0.1, eta=eta)
-        assert price <= accounting.epsilon(other.event(ONCE), 1e-5) + 1e-9
+        other = TrialCount.with_chance(chance=0.9, top=0.1, eta=eta)
+        assert price <= accounting.epsilon(other.selected(ONCE), 1e-5) + 1e-9
 
 
 def test_p15_no_adaptive_sampler_is_priced_as_private_selection() -> None:
     """A sampler that learns from scores, a fixed number of trials, early stopping: all pay for every trial."""
     for strategy in (Optuna(trials=6), Paas(), Grid(trials=6), Racing()):
-        assert all(each.law is None for each in strategy.rounds(FCN, ONCE))
+        assert all(each.distribution is None for each in strategy.rounds(FCN, ONCE))
     for secret in (Rs(), Rs(trials=6), Mgrs()):
-        assert all(each.law is not None for each in secret.rounds(FCN, ONCE))
+        assert all(each.distribution is not None for each in secret.rounds(FCN, ONCE))
 
 
 # What each one does.
@@ -160,7 +162,7 @@ def _driven(strategy: Any, score: Any, space: Space = FCN) -> tuple[Any, list[An
             trials.append(Trial(number=number, point=ask.point, score=score(ask.point)))
             asked.append(ask)
             number += 1
-        searcher.tell(trials if each.law is None else [max(trials, key=lambda t: t.score)])
+        searcher.tell(trials if each.distribution is None else [max(trials, key=lambda t: t.score)])
     return searcher, asked
 
 
@@ -178,7 +180,7 @@ def test_breeding_beats_what_it_began_with(strategy: Any) -> None:
 
 def test_paas_never_trains_a_candidate_twice() -> None:
     _, asked = _driven(Paas(generations=20, population=10), _small_is_good)
-    assert len({key(ask.point) for ask in asked}) == len(asked)
+    assert len({point_key(ask.point) for ask in asked}) == len(asked)
 
 
 def test_paas_without_change_stays_where_it_is() -> None:
@@ -223,16 +225,16 @@ def test_a_grid_is_the_whole_space_or_an_even_part() -> None:
 
 def test_optuna_learns_from_what_it_is_told() -> None:
     searcher, _ = _driven(Optuna(trials=60, batch=5), _small_is_good)
-    assert isinstance(searcher, Keeping)
+    assert isinstance(searcher, TrialHistory)
     assert searcher.best().point["units1"] == 64
-    late = [trial.score for trial in searcher.told[-20:]]
-    early = [trial.score for trial in searcher.told[:20]]
+    late = [trial.score for trial in searcher.trials[-20:]]
+    early = [trial.score for trial in searcher.trials[:20]]
     assert np.mean(late) > np.mean(early)
 
 
 def test_a_round_is_open_or_secret_never_both() -> None:
     from privaware.errors import WrongInput
 
-    for wrong in ({}, {"count": 3, "law": Law(mean=3.0)}, {"count": 3, "share": 0.0}):
+    for wrong in ({}, {"count": 3, "distribution": TrialCount(mean=3.0)}, {"count": 3, "share": 0.0}):
         with pytest.raises(WrongInput, match="expected a round"):
             Round(**wrong)

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from privaware.strategies._controller import Controller, Reinforce
+from privaware.strategies._dpnas_controller import Controller, Reinforce
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_probabilities_of_all_cells_add_up_to_one_and_proposals_follow_them() ->
         controller.head.weight.mul_(20)
     every = torch.tensor(list(itertools.product(range(2), repeat=3)))
     with torch.no_grad():
-        law = controller(8, given=every).log_probabilities.sum(1).exp()
+        law = controller(8, cells=every).log_probabilities.sum(1).exp()
         drawn = controller(20_000, torch.Generator().manual_seed(1)).cells
     assert float(law.sum()) == pytest.approx(1.0, abs=1e-5)
     seen = torch.bincount(drawn @ torch.tensor([4, 2, 1]), minlength=8) / 20_000
@@ -58,14 +58,14 @@ def test_the_gradient_is_that_of_the_expected_reward_for_any_baseline() -> None:
     rewards = torch.tensor([0.1, 0.9, 0.4, 0.2])
     controller = Controller(nodes=1, operations=4, hidden=6)
     parameters = list(controller.parameters())
-    law = controller(4, given=arms).log_probabilities[:, 0].exp()
+    law = controller(4, cells=arms).log_probabilities[:, 0].exp()
     exact = torch.autograd.grad((law * rewards).sum(), parameters, materialize_grads=True)
     for baseline in (0.0, 0.7):
         learner = Reinforce(controller, entropy=0.0)
         learner.baseline = baseline
         total = [torch.zeros_like(p) for p in parameters]
         for arm, reward, chance in zip(arms, rewards, law.detach(), strict=True):
-            loss = learner.loss(controller(1, given=arm[None]), reward[None])
+            loss = learner.loss(controller(1, cells=arm[None]), reward[None])
             found = torch.autograd.grad(loss, parameters, materialize_grads=True)
             for sum_, g in zip(total, found, strict=True):
                 sum_ -= chance * g
@@ -76,12 +76,12 @@ def test_the_gradient_is_that_of_the_expected_reward_for_any_baseline() -> None:
 def test_it_finds_the_best_arm_of_every_edge() -> None:
     target = torch.tensor([3, 0, 2])
     controller = Controller(nodes=2, operations=4, hidden=16)
-    learner = Reinforce(controller, lr=0.02, entropy=0.01, keep=0.9)
+    learner = Reinforce(controller, lr=0.02, entropy=0.01, decay=0.9)
     generator = torch.Generator().manual_seed(2)
     for _ in range(150):
         proposed = controller(8, generator)
-        learner.tell(proposed, (proposed.cells == target).float().mean(1))
-    best = controller(1, given=target[None]).log_probabilities.sum().exp()
+        learner.step(proposed, (proposed.cells == target).float().mean(1))
+    best = controller(1, cells=target[None]).log_probabilities.sum().exp()
     assert float(best.detach()) > 0.8
     assert learner.baseline == pytest.approx(1.0, abs=0.1)
 
@@ -91,5 +91,5 @@ def test_a_large_entropy_bonus_keeps_it_undecided() -> None:
     learner = Reinforce(controller, lr=0.02, entropy=5.0)
     for _ in range(60):
         proposed = controller(8)
-        learner.tell(proposed, (proposed.cells[:, 0] == 1).float())
+        learner.step(proposed, (proposed.cells[:, 0] == 1).float())
     assert float(controller(1).entropies.sum().detach()) > 0.95 * math.log(4)

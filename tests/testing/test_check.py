@@ -30,7 +30,7 @@ from privaware.testing import (
     rows_for,
     spent,
 )
-from tests import planted
+from tests.testing import planted
 
 REPLACED = example(relation="replace_one")
 

@@ -1,4 +1,4 @@
-"""What a release says about the noise behind it: for perturbed problems, and for chains of which the end is seen."""
+"""The noise that a release implies: for objective perturbation, and for iterations that release only the last."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 
 class Certified:
-    """A problem whose answers are held against the tolerance it declares; `worst` is their ratio."""
+    """A problem whose solutions are compared with the tolerance it declares; `worst` is the largest ratio."""
 
     def __init__(self, problem: Perturbed) -> None:
         self.problem, self.worst = problem, 0.0
         self.masks, self.tolerance, self.slack = problem.masks, problem.tolerance, problem.slack
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
-        found = self.problem.solve(vectors)
-        apart = np.linalg.norm(self.implied(found)[0] - vectors, axis=1)
+        solutions = self.problem.solve(vectors)
+        apart = np.linalg.norm(self.implied(solutions)[0] - vectors, axis=1)
         self.worst = float(np.max(apart / self.tolerance, initial=0.0))
-        return found
+        return solutions
 
     def implied(self, released: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.problem.implied(released)
 
 
-def perturbed_ratio(was: np.ndarray, now: np.ndarray, public: dict[str, Any]) -> float:
-    """How far one row moved what a release implies, over what was declared.
+def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any]) -> float:
+    """How far one row moved the noise vector that a release implies, over what was declared.
 
-    `was` and `now` are implied vectors with the log volume as last column. Compared are the vectors'
+    `before` and `now` are implied vectors with the log volume as last column. Compared are the vectors'
     distance with the sensitivity, the volumes with theirs, and, for the gamma law, the exact privacy loss
     at the release with the epsilon of its price; a Gaussian price may not claim more noise than there is.
     """
-    blur = 1e-9 * (1 + np.abs(was).max(axis=1))
-    apart = np.linalg.norm(now[:, :-1] - was[:, :-1], axis=1) - blur
-    volume = was[:, -1] - now[:, -1]
+    blur = 1e-9 * (1 + np.abs(before).max(axis=1))
+    apart = np.linalg.norm(now[:, :-1] - before[:, :-1], axis=1) - blur
+    volume = before[:, -1] - now[:, -1]
     ratios = [apart / public["sensitivity"], (np.abs(volume) - blur) / public["volume"]]
     scale = public["noise"] * public["sensitivity"]
-    longer = np.linalg.norm(now[:, :-1], axis=1) - np.linalg.norm(was[:, :-1], axis=1)
+    longer = np.linalg.norm(now[:, :-1], axis=1) - np.linalg.norm(before[:, :-1], axis=1)
     loss = np.abs(longer / scale + volume) - blur / scale
     for at, event in enumerate(public["price"]):
         if public["law"] == "gamma":
@@ -52,7 +52,7 @@ def perturbed_ratio(was: np.ndarray, now: np.ndarray, public: dict[str, Any]) ->
 
 
 def noted(move: Map, seen: list[np.ndarray]) -> Map:
-    """The same map, which notes where it was used and where that led."""
+    """The same map, which records its arguments and results."""
 
     def watched(at: np.ndarray) -> np.ndarray:
         moved = move(at)
@@ -62,10 +62,10 @@ def noted(move: Map, seen: list[np.ndarray]) -> Map:
     return watched
 
 
-def chain_ratio(was: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
+def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
     """How many maps the row moved, if more than the one it may, or how far, over the sensitivity."""
-    apart = np.linalg.norm((now[:, 1] - was[:, 1]).reshape(len(now), -1), axis=1)
-    blur = 1e-9 * (sensitivity + np.abs(was).max(initial=0.0))
+    apart = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
+    blur = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
     moved = int((apart > blur).sum())
     return float(moved) if moved > 1 else float(np.max(apart - blur, initial=0.0)) / sensitivity
 

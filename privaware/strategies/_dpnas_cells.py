@@ -1,9 +1,9 @@
-"""Cells of DPNAS: as points of its space, and what many of them have in common.
+"""Cells of DPNAS: as points of its space, and how often each operation occurs in many of them.
 
 >>> cell = ("selu",) + ("zero",) * 13 + ("max_pool",)
 >>> point_of(cell)["edge_4_5"], cell_of(point_of(cell)) == cell
 ('max_pool', True)
->>> shares([cell])["activations"]["selu"], shares([cell])["pools"]
+>>> operation_shares([cell])["activations"]["selu"], operation_shares([cell])["pools"]
 (1.0, {'max_pool': 1.0, 'average_pool': 0.0})
 """
 
@@ -19,9 +19,19 @@ import numpy as np
 from privaware.models.dpnas import OPERATIONS
 
 if TYPE_CHECKING:
-    from privaware.strategies._controller import Controller
+    from privaware.strategies._dpnas_controller import Controller
 
-__all__ = ["Cell", "Found", "cell_of", "chart", "edges", "named", "point_of", "shares", "uniform"]
+__all__ = [
+    "Cell",
+    "CellSearchResult",
+    "cell_of",
+    "cells_from_indices",
+    "chart",
+    "edges",
+    "operation_shares",
+    "point_of",
+    "uniform_cells",
+]
 
 Cell = tuple[str, ...]
 
@@ -30,8 +40,8 @@ ACTIVATIONS = OPERATIONS[4:]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """The best of the cells derived, their noised scores, and the controller that proposed them."""
+class CellSearchResult:
+    """The best of the derived cells, all of them with their noised scores, and the controller that proposed them."""
 
     cell: Cell
     score: float
@@ -44,22 +54,22 @@ class Found:
         """The cell as a point of the space `dpnas`."""
         return point_of(self.cell)
 
-    def proposed(self, count: int, rng: np.random.Generator) -> list[Cell]:
-        """More cells of the controller, to see what it has learnt to like: `shares` and `chart` count them."""
+    def proposals(self, count: int, rng: np.random.Generator) -> list[Cell]:
+        """More cells of the controller: `operation_shares` and `chart` show which operations it prefers."""
         import torch
 
         generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
         with torch.no_grad():
-            return named(self.controller(count, generator).cells)
+            return cells_from_indices(self.controller(count, generator).cells)
 
 
-def named(cells: Any) -> list[Cell]:
-    """Cells by the names of their operations, from a matrix of numbers."""
-    return [tuple(OPERATIONS[op] for op in row) for row in cells.tolist()]
+def cells_from_indices(indices: Any) -> list[Cell]:
+    """Cells by the names of their operations, from a matrix (cells, edges) of indices."""
+    return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
 
 
 def edges(nodes: int) -> list[tuple[int, int]]:
-    """From where to where, in the order of a cell."""
+    """Pairs (from node, to node), in the order of a cell."""
     return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
@@ -74,13 +84,12 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
     return tuple(point.values())
 
 
-def uniform(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
+def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
     """Cells with every operation equally likely on every edge."""
-    drawn = rng.integers(len(OPERATIONS), size=(count, len(edges(nodes))))
-    return named(drawn)
+    return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
 
 
-def shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
+def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
     """How often each operation occurs, each activation among the convolutions, and each pool among the pools."""
     counted = Counter(op for cell in cells for op in cell)
     kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}
@@ -95,10 +104,10 @@ def chart(cells: Iterable[Cell]) -> Any:
     import altair as alt
     import pandas as pd
 
-    found = shares(cells)
+    shares = operation_shares(cells)
     parts = []
     for kind in ("activations", "pools"):
-        table = pd.DataFrame({"operation": list(found[kind]), "share": list(found[kind].values())})
+        table = pd.DataFrame({"operation": list(shares[kind]), "share": list(shares[kind].values())})
         bars = alt.Chart(table, title=kind).mark_bar()
         axis = alt.Axis(format="%", title=None)
         parts.append(bars.encode(x=alt.X("operation:N", sort=None, title=None), y=alt.Y("share:Q", axis=axis)))

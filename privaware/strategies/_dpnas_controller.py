@@ -1,0 +1,110 @@
+"""The controller of DPNAS: a recurrent network that proposes cells, trained on their scores by REINFORCE.
+
+A proposal is one operation an edge, in the order of the cell; each is sampled from a softmax of the state of a
+two-layer LSTM over those before. The log-probability of a cell grows with its reward above a moving baseline, and an
+entropy bonus keeps it exploring.
+
+Papers: Pham et al. 2018, Efficient Neural Architecture Search, arXiv:1802.03268; Williams 1992. The topology is fixed,
+so predecessors are not attended to: after the edges of a node the LSTM takes one step more and starts anew.
+Privacy: it sees rewards only. Where these are noised and paid for, controller and proposals are post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Controller", "Proposals", "Reinforce"]
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Cells as (cells, edges) indices of operations, with the log-probability and the entropy of each choice."""
+
+    cells: Tensor
+    log_probabilities: Tensor
+    entropies: Tensor
+
+
+class Controller(nn.Module):
+    """An LSTM over the edges of a cell with `nodes` nodes; `clamp` t replaces the logits by t tanh(logits)."""
+
+    def __init__(
+        self, nodes: int = 5, operations: int = 10, hidden: int = 100, layers: int = 2, clamp: float | None = None
+    ) -> None:
+        super().__init__()
+        self.nodes, self.operations, self.hidden, self.clamp = nodes, operations, hidden, clamp
+        self.embedding = nn.Embedding(operations + 1, hidden)
+        self.memory = nn.ModuleList(nn.LSTMCell(hidden, hidden) for _ in range(layers))
+        self.head = nn.Linear(hidden, operations)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+        nn.init.zeros_(self.head.bias)
+
+    @property
+    def edges(self) -> int:
+        return self.nodes * (self.nodes + 1) // 2
+
+    def forward(self, count: int, generator: torch.Generator | None = None, cells: Tensor | None = None) -> Proposals:
+        """`count` cells sampled by `generator`; or the probabilities of the `cells` that are passed."""
+        begin = torch.full((count,), self.operations)
+        start = self.embedding(begin)
+        states = [(torch.zeros(count, self.hidden),) * 2 for _ in self.memory]
+        choices: list[Tensor] = []
+        logs: list[Tensor] = []
+        for node in range(1, self.nodes + 1):
+            inputs = start
+            for _ in range(node):
+                logits = self.head(self._step(inputs, states))
+                if self.clamp is not None:
+                    logits = self.clamp * torch.tanh(logits)
+                logs.append(torch.log_softmax(logits, 1))
+                if cells is None:
+                    operation = torch.multinomial(logs[-1].detach().exp(), 1, generator=generator)[:, 0]
+                else:
+                    operation = cells[:, len(choices)]
+                choices.append(operation)
+                inputs = self.embedding(operation)
+            if node < self.nodes:
+                self._step(inputs, states)
+        chosen, log_softmax = torch.stack(choices, 1), torch.stack(logs, 1)
+        log_probabilities = log_softmax.gather(2, chosen[:, :, None])[:, :, 0]
+        return Proposals(chosen, log_probabilities, -(log_softmax.exp() * log_softmax).sum(2))
+
+    def _step(self, inputs: Tensor, states: list[tuple[Tensor, Tensor]]) -> Tensor:
+        for at, layer in enumerate(self.memory):
+            states[at] = layer(inputs, states[at])
+            inputs = states[at][0]
+        return inputs
+
+
+class Reinforce:
+    """Adam on -(reward - baseline) log p - entropy x (mean entropy of an edge), averaged over the cells.
+
+    The baseline starts at the mean of the first rewards; each reward decays it by the factor `decay`.
+    """
+
+    def __init__(self, controller: Controller, *, lr: float = 3e-4, entropy: float = 0.05, decay: float = 0.99) -> None:
+        self.controller, self.entropy, self.decay = controller, entropy, decay
+        self.optimizer = torch.optim.Adam(controller.parameters(), lr=lr)
+        self.baseline = math.nan
+
+    def step(self, proposals: Proposals, rewards: Tensor) -> None:
+        """One step towards cells whose reward is above the baseline; then the baseline moves."""
+        mean = float(rewards.mean())
+        if math.isnan(self.baseline):
+            self.baseline = mean
+        self.optimizer.zero_grad()
+        self.loss(proposals, rewards).backward()
+        self.optimizer.step()
+        weight = self.decay ** len(rewards)
+        self.baseline = weight * self.baseline + (1 - weight) * mean
+
+    def loss(self, proposals: Proposals, rewards: Tensor) -> Tensor:
+        """Its expected gradient is minus that of the expected reward with the entropy bonus."""
+        above = (rewards - self.baseline).to(proposals.log_probabilities)
+        gain = above * proposals.log_probabilities.sum(1) + self.entropy * proposals.entropies.mean(1)
+        return -gain.mean()

@@ -1,0 +1,100 @@
+"""What one trial of a search costs: training a candidate and scoring it, from public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from privaware import accounting
+from privaware.errors import WrongInput
+from privaware.events import AnyOf, Event, Laplace
+from privaware.learners import ResumableLearner
+from privaware.mechanism import Mechanism
+from privaware.model import Model
+from privaware.models.spaces import Point, Space
+from privaware.schema import Schema
+
+__all__ = ["Build", "TrialPrice", "price_key", "truncated", "unpriced"]
+
+Build = Callable[[dict[str, Any]], Mechanism[Model]]
+
+DELTA = 1e-5
+"""At which candidates of different cost are balanced: a public convention, not the delta of the guarantee."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPrice:
+    """`build` returns a learner for a candidate's settings; schemas are those of the rows that train.
+
+    Scores get Laplace noise such that, where one training costs `reference_epsilon`, a score costs the fraction
+    `score_fraction` of it. `reference_noise` is the noise multiplier of that training where it is known already.
+    Candidates of different cost get noise multipliers that make them cost the same there.
+    """
+
+    space: Space
+    build: Build
+    reference_epsilon: float
+    score_fraction: float
+    reference_noise: float | None = None
+
+    def learner(self, point: Point) -> Mechanism[Model]:
+        """The learner of one candidate."""
+        return self.build(self.space.settings(point))
+
+    def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
+        """One training, or a `share` of its steps, of any candidate: the one that costs most at every epsilon."""
+        events = []
+        for point, scale in self.noise_scales(schema):
+            learner = self.learner(point)
+            if share < 1:
+                learner = truncated(learner, schema, share, None)
+            events.append(learner.cost(schema, noise * scale))
+        unique = tuple(dict.fromkeys(events))
+        return unique[0] if len(unique) == 1 else AnyOf(events=unique)
+
+    def score(self, schema: Schema, noise: float) -> Event:
+        """One noisy score."""
+        return Laplace(noise=noise * self.score_scale(schema))
+
+    def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
+        """A point for each different cost, and its noise multiplier over that of the first."""
+        points = self.space.priced_points()
+        if len(points) == 1:
+            return [(points[0], 1.0)]
+        noises = [self._balanced_noise(point, schema) for point in points]
+        return [(point, noise / noises[0]) for point, noise in zip(points, noises, strict=True)]
+
+    def score_scale(self, schema: Schema) -> float:
+        """Laplace noise of a score, in rows, over the noise multiplier."""
+        return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
+
+    def calibrated_noise(self, schema: Schema) -> float:
+        """The noise multiplier at which one training costs `reference_epsilon`."""
+        return self.reference_noise or self._balanced_noise(self.space.priced_points()[0], schema)
+
+    def _balanced_noise(self, point: Point, schema: Schema) -> float:
+        learner = self.learner(point)
+        return accounting.calibrate(lambda noise: learner.cost(schema, noise), self.reference_epsilon, DELTA)
+
+
+def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:
+    """A share of the learner's training, or a refusal where it cannot be cut short."""
+    if not isinstance(learner, ResumableLearner):
+        raise WrongInput(
+            f"{type(learner).__name__} cannot stop and continue, which racing asks of a learner; use another strategy"
+        )
+    return learner.truncated(schema, share, initial)
+
+
+def price_key(space: Space, point: Point) -> str:
+    """The choices that the cost of a point depends on."""
+    return repr([point.get(name) for name in space.priced])
+
+
+def unpriced(candidate: Any) -> WrongInput:
+    """The error for a candidate of another cost than the space declares."""
+    return WrongInput(
+        f"a candidate costs something else than the space says ({candidate!r:.160}); name the choices that change a "
+        "price under `priced`"
+    )

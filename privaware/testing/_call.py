@@ -1,0 +1,104 @@
+"""One call of the generator as the checks see it: its exact value, its public settings and what was returned."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "MEASURES",
+    "BrokenPromise",
+    "Call",
+    "as_array",
+    "copied",
+    "expect_valid",
+    "make_call",
+    "moved_ratio",
+    "noises",
+]
+
+MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
+
+
+class BrokenPromise(AssertionError):
+    """One sentence: which promise of the contract does not hold, and how that was seen."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Call:
+    """One call of the generator: its kind, its public settings, the exact value and what was returned."""
+
+    kind: str
+    public: dict[str, Any]
+    exact: np.ndarray
+    returned: Any
+    step: float = 0.0  # relative rounding error of the exact value's number type
+
+    @property
+    def samples_rows(self) -> bool:
+        """Whether it sampled rows; the other kinds release a value."""
+        return self.kind in ("poisson", "shards")
+
+
+def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
+    """Noise multipliers and sensitivities, one for each part of the exact value that has its own."""
+    noise, sensitivity = np.broadcast_arrays(
+        as_array(call.public["noise"]).astype(float), as_array(call.public["sensitivity"]).astype(float)
+    )
+    shape = (1,) * (call.exact.ndim - noise.ndim) + noise.shape
+    return noise.reshape(shape), sensitivity.reshape(shape)
+
+
+def moved_ratio(before: Call, now: Call) -> float:
+    """How far the exact value moved, over what was declared; rounding errors are forgiven."""
+    apart = now.exact.astype(float) - before.exact.astype(float)
+    if before.kind == "respond":
+        return float((apart.reshape(len(apart), -1) != 0).any(axis=1).sum()) if apart.size else 0.0
+    size = float(np.sqrt((before.exact.astype(float) ** 2).sum()))
+    if before.kind == "choose":
+        distance, limit = (np.abs(apart).max(initial=0.0), np.asarray(before.public["sensitivity"], float))
+    else:
+        limit = noises(before)[1]
+        shared = tuple(axis for axis in range(apart.ndim) if limit.shape[axis] == 1)
+        if before.kind == "gaussian":
+            distance = np.sqrt((apart**2).sum(axis=shared, keepdims=True))
+        else:
+            distance = np.abs(apart).sum(axis=shared, keepdims=True)
+    rounding = 32 * before.step * (size + limit)
+    beyond = np.maximum(distance - rounding, 0.0)
+    return float(np.max(np.where(beyond > 0, beyond / np.maximum(limit, 1e-300), 0.0), initial=0.0))
+
+
+def expect_valid(call: Call, at: int) -> None:
+    words = f"call {at + 1} ({call.kind})"
+    if not np.isfinite(call.exact.astype(float)).all():
+        raise BrokenPromise(f"{words} was given an exact value that is not finite: one row can break the release")
+    for name in ("noise", "sensitivity", "epsilon"):
+        if name in call.public and not (as_array(call.public[name]).astype(float) > 0).all():
+            raise BrokenPromise(f"{words} was given {name} {call.public[name]!r:.60}, expected more than 0")
+
+
+def make_call(kind: str, exact: Any, returned: Any, public: dict[str, Any]) -> Call:
+    values = as_array(exact)
+    step = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+    return Call(
+        kind=kind,
+        public={name: copied(value) for name, value in public.items()},
+        exact=values.copy(),
+        returned=copied(returned),
+        step=step,
+    )
+
+
+def as_array(value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float().numpy() if value.is_floating_point() and value.element_size() < 4 else value.numpy()
+    return np.asarray(value)
+
+
+def copied(value: Any) -> Any:
+    return value.detach().clone() if hasattr(value, "detach") else copy.copy(value)

@@ -1,0 +1,53 @@
+"""What a learner must keep beyond the contract of every mechanism."""
+
+from __future__ import annotations
+
+from privaware.data import Data
+from privaware.learners import Learner
+from privaware.model import Model
+from privaware.schema import Schema
+from privaware.testing._call import BrokenPromise
+from privaware.testing._check import check_mechanism
+from privaware.testing._protocol import expect_members
+from privaware.testing._replay import record
+from privaware.testing._rows import example, rows_for
+
+__all__ = ["check_learner"]
+
+TASKS = ("classification", "regression")
+
+
+def check_learner(
+    learner: Learner,
+    *,
+    schema: Schema | None = None,
+    data: Data | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    games: int = 200,
+) -> float:
+    """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.
+
+    Checked are the protocol `Learner`, that the release is a model, and everything that `check_mechanism` checks.
+
+    >>> from privaware.learners.majority import Majority
+    >>> check_learner(Majority(), games=0)
+    0.0
+    >>> class Unsaid(Majority):
+    ...     tasks = ("ranking",)
+    >>> check_learner(Unsaid())
+    Traceback (most recent call last):
+    privaware.testing.BrokenPromise: Unsaid: expected tasks among classification and regression, got ('ranking',)
+    """
+    name = type(learner).__name__
+    expect_members(learner, Learner)
+    if not learner.tasks or not set(learner.tasks) <= set(TASKS):
+        raise BrokenPromise(f"{name}: expected tasks among {' and '.join(TASKS)}, got {learner.tasks!r:.80}")
+    if learner.unit not in ("row", "label"):
+        raise BrokenPromise(f"{name}: expected unit as row or label, got {learner.unit!r:.80}")
+    classes = 2 if "classification" in learner.tasks else 0
+    schema = schema or (data.schema if data is not None else example(classes=classes, unit=learner.unit))
+    released = record(learner, data if data is not None else rows_for(schema, 24), 1.0).released
+    if not isinstance(released, Model):
+        raise BrokenPromise(f"{name}: expected a Model as release, got {type(released).__name__}")
+    return check_mechanism(learner, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games)
