@@ -29,9 +29,8 @@ types: $(VENV)/installed
 slow: $(VENV)/installed data  ## the long checks: 200 kills, 2,000 bad inputs
 	@$(BIN)/python -m pytest -n 2 -m slow
 
-bench: $(VENV)/installed data  ## the tables of docs/results
-	@$(BIN)/python -m benchmarks.accounting
-	@$(BIN)/python -m benchmarks.core --out docs/results/core.md
+bench: $(VENV)/installed  ## the pages of docs/results, from their stored cells
+	@$(BIN)/python -m privaware.papers._page
 
 data: $(VENV)/installed  ## writes the benchmark data in their official formats, once, where they are at hand
 	@if [ -f $(SHARED)/unpack ]; then $(BIN)/python $(SHARED)/unpack $(DATA); fi

@@ -105,7 +105,7 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
     if not Path(file).is_file():
         raise WrongInput(
             f"prior: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
-            "or write them with `python -m benchmarks.prior` and name the file as weights"
+            "or write them with `privaware reproduce ours/prior/weights` and name the file as weights"
         )
     try:
         with safe_open(str(file), framework="pt") as opened:
@@ -123,7 +123,7 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
         reason = " ".join(str(problem).split())
         raise WrongInput(
-            f"prior: expected {Path(file).name!r} as `python -m benchmarks.prior` writes it: {reason:.160}"
+            f"prior: expected {Path(file).name!r} as `privaware reproduce ours/prior/weights` writes it: {reason:.160}"
         ) from None
     network = network.eval().requires_grad_(False)
     network = network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]

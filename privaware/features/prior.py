@@ -47,7 +47,7 @@ class Prior:
 
     `whiten` is the power of the whitening, 0 for none; `mirror` averages the features of an image and its mirror image;
     `normed` takes maps behind the next group norm; `scatter` is the weight of whitened scattering coefficients;
-    `weights` is a file written by `python -m benchmarks.prior`, instead of the one in the package.
+    `weights` is a file written by `privaware reproduce ours/prior/weights`, instead of the one in the package.
     """
 
     depths: tuple[int, ...] = (1, 3, 4, 5)

@@ -25,9 +25,8 @@ SOURCES = {
 
 def functions(page: Page) -> dict[str, Callable[..., str]]:
     """What the template calls."""
-    known: tuple[Callable[..., str], ...]
-    known = (searches, derived, table1, last_models, table3, table4, figure3, ranks, figure5, plots)
-    known += (digits_trained, digits_charged, digits_curve)
+    known: list[Callable[..., str]] = [searches, derived, table1, last_models, table3, table4, figure3, ranks, figure5]
+    known += [plots, digits_trained, digits_charged, digits_curve]
     return {function.__name__: partial(function, page) for function in known}
 
 

@@ -100,7 +100,7 @@ def test_invalid_fields_are_refused(wrong: dict[str, object]) -> None:
 def test_damaged_weights_file_is_refused(prior: Prior, tmp_path: Path) -> None:
     broken = tmp_path / "prior.safetensors"
     broken.write_bytes(Path(str(prior.weights)).read_bytes()[:1000])
-    with pytest.raises(WrongInput, match=r"as `python -m benchmarks\.prior` writes it"):
+    with pytest.raises(WrongInput, match=r"as `privaware reproduce ours/prior/weights` writes it"):
         replace(prior, weights=str(broken))(np.zeros((1, 3, 32, 32), np.float32))
 
 

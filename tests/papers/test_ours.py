@@ -1,0 +1,150 @@
+"""Our own items: linear heads and fine-tuning from the prior, printed epsilons, constants of convex learners."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import accounting, features, papers
+from privaware.data import Data
+from privaware.features.prior import Prior
+from privaware.learners.linear import LONGEST, LR_NAMED, Linear
+from privaware.noise import Rng
+from privaware.papers import _ours_prior, ours
+from privaware.papers._ours_accounting import CLAIMS
+from privaware.papers._page import write
+from privaware.papers._prices import Prices
+from privaware.papers._results import Store, cell_key
+from privaware.papers._runner import Bench, run
+from privaware.schema import Schema
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+PAGES = ("accounting", "convex", "core", "descent", "dpnas", "prior", "robustness", "scatter")
+PAGES += ("tramer_boneh_cnn", "tramer_boneh_scatter")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_comes_out_of_its_stored_cells(page: str) -> None:
+    assert write(page, check=True)
+
+
+@pytest.mark.parametrize("page", ["accounting", "convex", "core", "prior"])
+def test_every_stored_cell_is_a_run_of_its_item(page: str) -> None:
+    runs = {cell_key(item.id, settings) for item in papers.matching("ours") for settings in item.runs}
+    cells = Store(RESULTS / page / "cells.jsonl").read()
+    assert {cell.item for key, cell in cells.items() if key not in runs} <= {"benchmarks/convex", "ours/prior/explored"}
+
+
+def trained_head(x: np.ndarray, y: np.ndarray, lr: float, norm: float = 0.5, steps: int = 100) -> np.ndarray:
+    """Full-batch clipped descent with momentum and the average of the second half, written out: a slow reference."""
+    rows = np.hstack([x, np.full((len(x), 1), 0.1)])
+    target = np.eye(10)[y]
+    weights, speed, total = (np.zeros((10, rows.shape[1])) for _ in range(3))
+    for step in range(steps):
+        logits = rows @ weights.T
+        error = np.exp(logits - logits.max(1, keepdims=True))
+        error = error / error.sum(1, keepdims=True) - target
+        size = np.linalg.norm(error, axis=1) * np.linalg.norm(rows, axis=1)
+        error *= np.minimum(1, norm / size)[:, None]
+        speed = 0.9 * speed + error.T @ rows / len(rows)
+        weights = weights - lr * speed
+        total += weights / (steps / 2) if step >= steps / 2 else 0
+    return total
+
+
+def test_head_without_noise_is_clipped_descent_written_out() -> None:
+    schema = Schema(form="image", shape=(1, 3, 4), classes=tuple("0123456789"), rows=200)
+    rng = np.random.default_rng(0)
+    data = Data(schema=schema, x=rng.random((200, 1, 3, 4), dtype=np.float32), y=rng.integers(0, 10, 200))
+    model = Linear(features=[{"name": "bounded"}], lr=4.0).run(data, 1e-9, Rng(seed=1))
+    expected = trained_head(features.apply(model.features, data.x, schema), data.y, lr=4.0)
+    assert model.tensors["output.weight"] == pytest.approx(expected[:, :-1], abs=1e-4)
+    assert model.tensors["output.bias"] == pytest.approx(0.1 * expected[:, -1], abs=1e-4)
+    noisy = Linear(features=[{"name": "bounded"}], lr=4.0).run(data, 1e4, Rng(seed=1))
+    assert (noisy.predictions(data) == data.y).mean() < 0.5
+
+
+def test_heads_have_the_noise_and_the_step_size_of_the_page() -> None:
+    known = Prices("ours").known
+    assert known["head 100 1"] == pytest.approx(10 * 3.730631, rel=1e-3)
+    assert known["head 250 1"] == pytest.approx(math.sqrt(250) * 3.730631, rel=1e-3)
+    schema = Schema(form="image", shape=(1, 1, 20), classes=tuple("0123456789"), rows=60_000)
+    for rows, noise in ((200, known["head 100 0.5"]), (60_000, known["head 100 1"]), (60_000, 3.0)):
+        step = min(LR_NAMED / (noise * 0.5 * math.sqrt(10 * 100) / rows), LONGEST)
+        learner = Linear(features=[{"name": "bounded"}])
+        assert learner.step_size(replace(schema, rows=rows), noise) == pytest.approx(step)
+
+
+def test_heads_compute_features_once_for_all_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def rows(data: str, scatter: float, first: Any) -> tuple[Data, Data]:
+        calls.append((data, scatter))
+        schema = Schema(form="image", shape=(1, 1, 10), classes=tuple("0123456789"), rows=60)
+        y = np.arange(60) % 10
+        return (part := Data(schema=schema, x=np.eye(10, dtype=np.float32)[y][:, None, None], y=y)), part
+
+    monkeypatch.setattr(_ours_prior, "prior_rows", rows)
+    cells = [{"data": "mnist", "scatter": 0.0, "steps": 100, "epsilon": epsilon, "seeds": 2} for epsilon in (0.5, 8.0)]
+    low, high = _ours_prior.heads(Bench("ours"), cells)
+    assert calls == [("mnist", 0.0)]
+    assert len(high["scores"]) == 2
+    assert low["score"] < high["score"]
+
+
+def test_fine_tuning_starts_from_the_prior_with_calibrated_noise() -> None:
+    known = {key: noise for key, noise in Prices("ours").known.items() if key.startswith("finetune")}
+    assert len(known) == 3
+    for key, noise in known.items():
+        paid = accounting.epsilon(_ours_prior.recipe(lr=1.0, copies=2).cost(noise), 1e-5)
+        assert 0.99 * float(key.split()[1]) < paid <= float(key.split()[1])
+    network = _ours_prior.from_prior()
+    images = torch.rand(2, 3, 32, 32)
+    expected = Prior(depths=(5,), pools=(1,), whiten=0.0, mirror=False, norm=1.0)(images)
+    pooled = network[:-1](images * 2 - 1)
+    assert torch.allclose(torch.nn.functional.normalize(pooled, dim=1), expected, atol=1e-4)
+    assert not network.output.weight.any()
+    moved = _ours_prior.moved(images, torch.Generator().manual_seed(1))
+    assert moved.shape == images.shape
+    assert not torch.equal(moved, images)
+
+
+def test_pretraining_writes_weights_that_the_prior_reads(tmp_path: Path) -> None:
+    [cell] = run(papers.find("ours/prior/weights"), tmp_path, scale="quick")
+    assert cell.result["steps"] == 3
+    rows = Prior(weights=str(tmp_path / "prior.safetensors"))(np.zeros((2, 3, 32, 32), np.float32))
+    assert np.isfinite(rows).all()
+    assert not list(tmp_path.glob("prior-state*"))
+
+
+def test_stored_epsilons_are_what_the_accountants_say() -> None:
+    cells = Store(RESULTS / "accounting" / "cells.jsonl").of("ours/accounting/epsilons")
+    assert len(cells) == sum(map(len, CLAIMS.values()))
+    [stored] = [cell for cell in cells if cell.settings["entry"] == "Table VI, FCN"]
+    again = ours.recomputed(Bench("ours"), stored.settings)
+    assert again["epsilon"] == pytest.approx(stored.result["epsilon"], rel=1e-6)
+    assert again["theirs"] == pytest.approx(0.341, abs=5e-4)
+
+
+def test_wrong_constants_are_seen_by_a_game() -> None:
+    right, wrong = (
+        ours.constants(Bench("ours"), {"constants": name, "games": 4_000}) for name in ("right", "half the noise")
+    )
+    assert right["exact"] == pytest.approx(1.0, abs=1e-3)
+    assert right["played"] <= 1.0
+    assert wrong["exact"] == pytest.approx(2.0, abs=1e-3)
+
+
+def test_trying_lengths_leaves_the_constant_as_it_was() -> None:
+    module = importlib.import_module("privaware.learners.output_perturbation")
+    before = module.LENGTH
+    cell = {"learner": "output_perturbation", "data": "breast_cancer", "epsilon": 1.0}
+    assert len(ours.lengths(Bench("ours"), cell)["scores"]) == 5
+    assert before == module.LENGTH
