@@ -1,4 +1,4 @@
-"""`privaware search`: the price first, nothing for bad input, one charge, and a model to release."""
+"""`privaware search`: the cost first, no charge for bad input, one charge, and a model to release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from privaware.learners import _networks
-from privaware.strategies._trials import Trials
+from privaware.strategies._scoring import ValidationScorer
 from privaware.workflow import _output
 from tests.cli.people import SPACE, Run, watched, write_people
 
@@ -107,26 +107,26 @@ def test_a_killed_search_resumes_with_one_charge(
     run: Run, words: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = (*words, "--strategy", "paas", "--option", "population=2", "--epsilon", 4, "--out", "model", "--json")
-    scored, trained = Trials._scored, []
+    scores, trained = ValidationScorer.scores, []
 
-    def dying(self: Trials, models: Any, *more: Any) -> list[float]:
+    def stopped(self: ValidationScorer, models: Any, *rest: Any) -> list[float]:
         if trained:
             raise KeyboardInterrupt
         trained.append(len(models))
-        return scored(self, models, *more)
+        return scores(self, models, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trials, "_scored", dying)
+        patch.setattr(ValidationScorer, "scores", stopped)
         assert run(*call).code == 130
     assert Path("model/.search").exists()
-    population = _networks._population
+    train = _networks._train
     again: list[int] = []
 
     def counted(learners: Any, *rest: Any) -> Any:
         again.append(len(learners))
-        return population(learners, *rest)
+        return train(learners, *rest)
 
-    monkeypatch.setattr(_networks, "_population", counted)
+    monkeypatch.setattr(_networks, "_train", counted)
     result = run(*call)
     assert result.code == 0, result.err
     assert "resuming" in result.err
