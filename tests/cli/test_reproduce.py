@@ -1,0 +1,63 @@
+"""`privaware reproduce`: items are listed with their state, and run beside the published numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from privaware import datasets
+from privaware.errors import PrivawareError
+from tests.cli.people import Run
+
+
+def test_list_shows_measured_ready_and_open_items(run: Run) -> None:
+    items = {item["id"]: item for item in json.loads(run("reproduce", "--list", "--json").out)["items"]}
+    assert items["bao/table1/fcn/mnist"]["status"] == "measured"
+    assert items["bao/table1/fcn/mnist"]["page"] == "docs/results/studies.md"
+    assert items["bao/table1/fcn/purchase100"]["status"] == "open"
+    assert items["dpmlbench/table4"]["status"] == "open"
+    assert {item["paper"] for item in items.values()} >= {"bao", "tramer_boneh", "dpnas", "dpmlbench"}
+    assert run("reproduce", "bao/table1", "--list").out.count("Table I:") == 8
+
+
+def test_quick_run_gives_measured_beside_published(run: Run, tmp_path: Path) -> None:
+    done = run("reproduce", "bao/lemma", "--json", "--out", str(tmp_path))
+    result = json.loads(done.out)
+    assert done.code == 0
+    assert [row["measured"] for row in result["rows"] if row["epsilon"] == "1"] == [3.731]
+    assert all("published" in row for row in result["rows"])
+    assert (tmp_path / "cells.jsonl").exists()
+
+
+def test_prices_of_a_search_are_recomputed(run: Run, tmp_path: Path) -> None:
+    [row] = json.loads(run("reproduce", "bao/table8/prices", "--json", "--out", str(tmp_path)).out)["rows"]
+    assert row["published"] == 3.51
+    assert row["measured"] == pytest.approx(4.23, abs=0.01)
+
+
+def test_private_training_of_a_benchmark_paper_runs_quickly(run: Run, tmp_path: Path) -> None:
+    try:
+        datasets.path("mnist")
+    except PrivawareError:
+        pytest.skip("needs the files of mnist")
+    item = "dpmlbench/table3/mnist/dp-sgd"
+    [row] = json.loads(run("reproduce", item, "--json", "--out", str(tmp_path)).out)["rows"]
+    assert row["published"] == 3.04
+    assert row["measured"] < 50
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["bao/lema"], "did you mean"),
+        (["dpmlbench/table4"], "not in the package yet"),
+        (["bao/lemma", "--scale", "huge"], "quick or full"),
+        ([], "PAPER/ITEM"),
+    ],
+)
+def test_wrong_call_is_one_sentence(run: Run, words: list[str], reason: str) -> None:
+    done = run("reproduce", *words)
+    assert done.code == 2
+    assert reason in done.err
