@@ -1,4 +1,4 @@
-"""Convolutions and pools one after another, then dense layers: what most of the papers' networks are."""
+"""Convolutions and pools in sequence, then dense layers: the form of most of the papers' networks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from privaware.errors import WrongInput
-from privaware.models._description import Image, smaller
+from privaware.models._description import ImageDescription, output_size
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Conv", "Pool", "Step", "convolutions", "flat", "stack"]
+__all__ = ["Conv", "ConvLayer", "Pool", "build_stack", "conv_layers", "flattened_size"]
 
 
 class Conv(NamedTuple):
@@ -30,39 +30,39 @@ class Pool(NamedTuple):
     stride: int = 2
 
 
-Step = Conv | Pool
+ConvLayer = Conv | Pool
 
 
-def flat(model: Image, steps: Iterable[Step]) -> int:
-    """How many numbers are left of one image behind `steps`."""
+def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
+    """The number of values of one image behind `stack`."""
     channels, height, width = model.inputs
-    for step in steps:
-        padding = step.padding if isinstance(step, Conv) else 0
-        height = smaller(height, step.kernel, step.stride, padding)
-        width = smaller(width, step.kernel, step.stride, padding)
+    for layer in stack:
+        padding = layer.padding if isinstance(layer, Conv) else 0
+        height = output_size(height, layer.kernel, layer.stride, padding)
+        width = output_size(width, layer.kernel, layer.stride, padding)
         if min(height, width) < 1:
             raise WrongInput(
                 f"{model.name}: expected images large enough for every layer, got inputs {list(model.inputs)}"
-                " of which nothing is left; leave out a pool or take larger images"
+                " of which nothing is left; remove a pool or use larger images"
             )
-        channels = step.filters if isinstance(step, Conv) else channels
+        channels = layer.filters if isinstance(layer, Conv) else channels
     return channels * height * width
 
 
-def convolutions(model: Image, steps: Iterable[Step], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """The layers of `steps` with their names; `groups` puts a norm without weights before each activation."""
+def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
+    """The layers of `stack` with their names; `groups` adds a group norm without weights before each activation."""
     from torch import nn
 
     from privaware.models._layers import pool
 
     layers: list[tuple[str, nn.Module]] = []
     channels = model.inputs[0]
-    for at, step in enumerate(steps, start=1):
-        if isinstance(step, Pool):
-            layers.append((f"pool{at}", pool(model.pooling, step.kernel, step.stride)))
+    for at, layer in enumerate(stack, start=1):
+        if isinstance(layer, Pool):
+            layers.append((f"pool{at}", pool(model.pooling, layer.kernel, layer.stride)))
             continue
-        conv = nn.Conv2d(channels, step.filters, step.kernel, step.stride, step.padding)
-        channels = step.filters
+        conv = nn.Conv2d(channels, layer.filters, layer.kernel, layer.stride, layer.padding)
+        channels = layer.filters
         layers.append((f"conv{at}", conv))
         if groups:
             layers.append((f"norm{at}", nn.GroupNorm(groups, channels, affine=False)))
@@ -70,17 +70,22 @@ def convolutions(model: Image, steps: Iterable[Step], groups: int = 0) -> list[t
     return layers
 
 
-def stack(
-    model: Image, steps: tuple[Step, ...], hidden: tuple[int, ...], *, dropout: float = 0.0, groups: int = 0
+def build_stack(
+    model: ImageDescription,
+    stack: tuple[ConvLayer, ...],
+    hidden: tuple[int, ...],
+    *,
+    dropout: float = 0.0,
+    groups: int = 0,
 ) -> nn.Sequential:
-    """`steps`, then dense layers with activation, dropout before the output, and a linear output."""
+    """`stack`, then dense layers with activation, dropout before the output, and a linear output layer."""
     from collections import OrderedDict
 
     from torch import nn
 
-    layers = convolutions(model, steps, groups)
+    layers = conv_layers(model, stack, groups)
     layers.append(("flatten", nn.Flatten()))
-    width = flat(model, steps)
+    width = flattened_size(model, stack)
     for at, units in enumerate(hidden, start=1):
         layers.append((f"dense{at}", nn.Linear(width, units)))
         layers.append((f"dense{at}_activation", model._activation()))

@@ -1,6 +1,6 @@
-"""What every architecture shares: a small frozen description, checked at birth, that can be written as JSON and built.
+"""What every architecture shares: a frozen, validated description that can be written as JSON and built.
 
-A family is one file with one subclass of `Description`: it names its fields, checks them in `__post_init__` and makes
+A family is one file with one subclass of `Description`: it names its fields, checks them in `__post_init__` and builds
 the module in `_module`. Everything else is here.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count, expect_in, expect_one_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-__all__ = ["ACTIVATIONS", "POOLINGS", "Activated", "Description", "Image", "is_whole", "seeded", "smaller"]
+__all__ = [
+    "ACTIVATIONS",
+    "POOLINGS",
+    "Activated",
+    "Description",
+    "ImageDescription",
+    "is_count",
+    "output_size",
+    "seeded",
+]
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
 POOLINGS = ("max", "average")
 LARGEST = 2**31
-"""No layer is as wide as this; wider ones would be found by the library of tensors, after the charge."""
+"""No layer is as wide as this: a wider one would fail only when it is built, after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +49,18 @@ class Description:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input row."""
-        raise WrongInput(f"{self.name}: expected a family that says the shape of one row")
+        raise WrongInput(f"{self.name}: expected a family that defines the shape of one row")
 
     @property
     def codes(self) -> int | None:
-        """For inputs that are whole numbers: how many there are. None for real numbers."""
+        """The number of codes where inputs are codes; None for real numbers."""
         return None
 
     def _module(self) -> nn.Module:
-        raise WrongInput(f"{self.name}: expected a family that makes a module")
+        raise WrongInput(f"{self.name}: expected a family that builds a module")
 
     def build(self, rng: Rng | np.random.Generator | torch.Generator | None = None, device: Any = None) -> nn.Module:
-        """A new module, its weights drawn from `rng`, or from the operating system's entropy where none is given."""
+        """A new module with initial weights from `rng`, or from the operating system's entropy without one."""
         import torch
 
         if str(device) == "meta":
@@ -61,57 +71,54 @@ class Description:
         return module if device is None else module.to(device)
 
     def describe(self) -> dict[str, Any]:
-        """The same thing as JSON values: `build(describe())` makes the same architecture."""
-        values = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        """The description as JSON values: `build(describe())` builds the same architecture."""
+        values = {field.name: _json_value(getattr(self, field.name)) for field in fields(self)}
         return {"name": self.name, **values}
 
-    # Checks. Each reads one field, complains in one sentence, and stores the value in its usual form.
+    # Checks of one field each: refused with one sentence, or stored in its canonical type.
 
-    def _wrong(self, field: str, expected: str) -> WrongInput:
-        got = _plain(getattr(self, field))
-        return WrongInput(f"{self.name}: expected {field} as {expected}, got {got!r}")
+    def _error(self, field: str, expected: str) -> WrongInput:
+        value = _json_value(getattr(self, field))
+        return WrongInput(f"{self.name}: expected {field} as {expected}, got {value!r}")
 
     def _set(self, field: str, value: Any) -> None:
         object.__setattr__(self, field, value)
 
-    def _whole(self, field: str, least: int = 1) -> None:
+    def _check_count(self, field: str, least: int = 1) -> None:
         value = getattr(self, field)
-        if not is_whole(value, least):
-            raise self._wrong(field, f"a whole number >= {least}")
+        expect_count(self.name, least, **{field: value})
         self._set(field, int(value))
 
-    def _wholes(self, field: str, least: int = 1, size: int | None = None) -> None:
+    def _check_counts(self, field: str, least: int = 1, size: int | None = None) -> None:
         values = getattr(self, field)
-        listed = isinstance(values, (list, tuple))
-        if not listed or not all(is_whole(v, least) and v < LARGEST for v in values) or size not in (None, len(values)):
-            many = "a list of" if size is None else f"{size}"
-            raise self._wrong(field, f"{many} whole numbers >= {least} and below {LARGEST}")
+        is_list = isinstance(values, (list, tuple)) and size in (None, len(values))
+        if not is_list or not all(is_count(v, least) and v < LARGEST for v in values):
+            count = "a list of" if size is None else f"{size}"
+            raise self._error(field, f"{count} whole numbers >= {least} and below {LARGEST}")
         self._set(field, tuple(int(v) for v in values))
 
-    def _share(self, field: str) -> None:
+    def _check_fraction(self, field: str) -> None:
         value = getattr(self, field)
-        if not is_real(value) or not 0 <= value < 1:
-            raise self._wrong(field, "a number in [0, 1)")
+        expect_in(self.name, "[0, 1)", **{field: value})
         self._set(field, float(value))
 
-    def _flag(self, field: str) -> None:
+    def _check_flag(self, field: str) -> None:
         if not isinstance(getattr(self, field), bool):
-            raise self._wrong(field, "true or false")
+            raise self._error(field, "true or false")
 
-    def _choice(self, field: str, choices: tuple[str, ...]) -> None:
-        if getattr(self, field) not in choices:
-            raise self._wrong(field, f"one of {', '.join(choices)}")
+    def _check_choice(self, field: str, choices: tuple[str, ...]) -> None:
+        expect_one_of(self.name, choices, **{field: getattr(self, field)})
 
-    def _groups(self, field: str, *channels: int) -> None:
+    def _check_groups(self, field: str, *channels: int) -> None:
         groups = getattr(self, field)
         if any(groups and c % groups for c in channels):
-            some = ", ".join(str(c) for c in channels)
-            raise self._wrong(field, f"a number of groups that divides the channels ({some})")
+            every = ", ".join(str(c) for c in channels)
+            raise self._error(field, f"a number of groups that divides the channels ({every})")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activated(Description):
-    """A description with an activation. `tempered` holds scale, temperature and offset of that one activation."""
+    """A description with an activation. `tempered` holds scale, temperature and offset of the tempered sigmoid."""
 
     activation: str = "relu"
     tempered: tuple[float, float, float] = (2.0, 2.0, 1.0)
@@ -123,19 +130,19 @@ class Activated(Description):
         return self.activation == "tempered"
 
     def _check_activation(self) -> None:
-        self._choice("activation", ACTIVATIONS)
+        self._check_choice("activation", ACTIVATIONS)
         self._check_tempered()
 
     def _check_tempered(self) -> None:
         values = self.tempered
-        if not isinstance(values, (list, tuple)) or len(values) != 3 or not all(is_real(v) for v in values):
-            raise self._wrong("tempered", "three numbers: scale, temperature and offset")
+        if not isinstance(values, (list, tuple)) or len(values) != 3 or not all(is_finite(v) for v in values):
+            raise self._error("tempered", "three numbers: scale, temperature and offset")
         self._set("tempered", tuple(float(v) for v in values))
         if not self._uses_tempered() and self.tempered != (2.0, 2.0, 1.0):
-            raise self._wrong("tempered", "left out unless activation is tempered")
+            raise self._error("tempered", "left out unless activation is tempered")
 
     def describe(self) -> dict[str, Any]:
-        """The same thing as JSON values; `tempered` only where it is used."""
+        """The description as JSON values; `tempered` only if it is used."""
         values = super().describe()
         if not self._uses_tempered():
             del values["tempered"]
@@ -148,8 +155,8 @@ class Activated(Description):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Image(Activated):
-    """A description of a network for images: `inputs` is (channels, height, width) of one."""
+class ImageDescription(Activated):
+    """A description of a network for images: `inputs` is (channels, height, width)."""
 
     inputs: tuple[int, int, int]
     outputs: int
@@ -157,19 +164,19 @@ class Image(Activated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._wholes("inputs", size=3)
-        self._whole("outputs")
-        self._choice("pooling", POOLINGS)
+        self._check_counts("inputs", size=3)
+        self._check_count("outputs")
+        self._check_choice("pooling", POOLINGS)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.inputs
 
 
-def smaller(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
-    """One side of an image after a convolution or a pool; zero or less where the image is too small.
+def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+    """One side of an image after a convolution or a pool; zero or less if the image is too small.
 
-    >>> smaller(28, kernel=8, stride=2, padding=2)
+    >>> output_size(28, kernel=8, stride=2, padding=2)
     13
     """
     return (size + 2 * padding - kernel) // stride + 1
@@ -177,10 +184,10 @@ def smaller(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
 
 @contextmanager
 def seeded(rng: Rng | np.random.Generator | torch.Generator | None) -> Iterator[None]:
-    """Layers made inside draw their weights from `rng`; torch's global generator is afterwards as it was before.
+    """Layers built inside draw their weights from `rng`; torch's global generator is restored afterwards.
 
-    PyTorch's layers know only the global generator, so it is borrowed. Initial weights hide nothing about any row, so
-    the 32 bits that the borrowed generator keeps of its seed are enough.
+    PyTorch's layers use only the global generator, so it is seeded for a while. Initial weights protect no row, so the
+    32 bits of its seed are enough.
     """
     import torch
 
@@ -205,12 +212,13 @@ def _seed(rng: Any) -> int:
     )
 
 
-def is_whole(value: Any, least: int) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and bool(value >= least)
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is a whole number of at least `least`."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
-def is_real(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number."""
     return (
         isinstance(value, (int, float, np.integer, np.floating))
         and not isinstance(value, bool)
@@ -218,5 +226,5 @@ def is_real(value: Any) -> bool:
     )
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+def _json_value(value: Any) -> Any:
+    return [_json_value(v) for v in value] if isinstance(value, (list, tuple)) else value

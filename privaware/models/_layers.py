@@ -1,7 +1,7 @@
-"""The few modules that PyTorch lacks. Everything else in this folder is made of PyTorch's own layers.
+"""The modules that PyTorch lacks. Everything else in this folder consists of PyTorch's own layers.
 
 Those with parameters (`LSTM`, `StandardisedConv2d`, `Constant`) have no sub-modules, so that a training engine can
-treat each as one layer; those without are plain wiring. None of them mixes rows.
+treat each as one layer. None of them mixes rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
     "Residual",
     "StandardisedConv2d",
     "Tempered",
-    "Together",
+    "Branches",
     "activation",
     "global_pool",
     "he_normal",
@@ -58,17 +58,17 @@ def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
 
 def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
     """A new pooling layer."""
-    made = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
-    return made(size, stride, padding)
+    layer = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
+    return layer(size, stride, padding)
 
 
 def global_pool(kind: str) -> nn.Module:
-    """A new layer that makes one number of each channel."""
+    """A new layer that pools each channel to one number."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
 
 
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
-    """Draw every convolution from a normal of deviation gain / sqrt(filters x kernel area), and clear its bias."""
+    """Draws every convolution from a normal of deviation gain / sqrt(filters x kernel area), and zeroes its bias."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             outgoing = layer.out_channels * math.prod(layer.kernel_size)
@@ -78,14 +78,14 @@ def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
 
 
 class LastStep(nn.Module):
-    """Of a sequence (rows, steps, width), what stands at the last step."""
+    """The last step of a sequence (rows, steps, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, -1]
 
 
 class PadChannels(nn.Module):
-    """Adds channels of zeros behind those that are there."""
+    """Appends channels of zeros."""
 
     def __init__(self, extra: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class PadChannels(nn.Module):
 
 
 class Residual(nn.Module):
-    """`after(body(first(x)) + shortcut(x))`; a shortcut with `early` false starts from first(x) instead."""
+    """`after(body(first(x)) + shortcut(x))`; with `preactivated` the shortcut takes first(x) instead of x."""
 
     def __init__(
         self,
@@ -105,23 +105,23 @@ class Residual(nn.Module):
         shortcut: nn.Module | None = None,
         first: nn.Module | None = None,
         after: nn.Module | None = None,
-        early: bool = True,
+        preactivated: bool = False,
     ) -> None:
         super().__init__()
         self.first = nn.Identity() if first is None else first
         self.body = body
         self.shortcut = nn.Identity() if shortcut is None else shortcut
         self.after = nn.Identity() if after is None else after
-        self.early = early
+        self.preactivated = preactivated
 
     def forward(self, x: Tensor) -> Tensor:
-        begun = self.first(x)
-        out: Tensor = self.after(self.body(begun) + self.shortcut(x if self.early else begun))
+        first = self.first(x)
+        out: Tensor = self.after(self.body(first) + self.shortcut(first if self.preactivated else x))
         return out
 
 
-class Together(nn.Module):
-    """Several branches on one input, their channels side by side."""
+class Branches(nn.Module):
+    """Several branches on one input, their channels concatenated."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -137,10 +137,10 @@ class LSTM(nn.Module):
     Parameters: `weight_ih` (4 units, inputs), `weight_hh` (4 units, units), `bias` (4 units), in the order input,
     forget, cell, output gate. PyTorch's own layer has a second bias, which adds 4 units parameters and nothing else.
 
-    With z the gates before their activation, z[t] = weight_ih x[t] + weight_hh h[t-1] + bias, one row's gradients are
+    With z the gates before their activation, z[t] = weight_ih x[t] + weight_hh h[t-1] + bias, per-example gradients are
     sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before the first
     step), and `probe`, a tensor (rows, steps, 4 units) of zeros added to z, receives dz as its gradient: that is all
-    a rule for per-row gradients needs.
+    a rule for per-example gradients needs.
     """
 
     def __init__(self, inputs: int, units: int) -> None:
@@ -153,16 +153,16 @@ class LSTM(nn.Module):
             nn.init.uniform_(parameter, -(units**-0.5), units**-0.5)
 
     def forward(self, x: Tensor, probe: Tensor | None = None) -> Tensor:
-        driven = functional.linear(x, self.weight_ih, self.bias)
+        from_inputs = functional.linear(x, self.weight_ih, self.bias)
         if probe is not None:
-            driven = driven + probe
-        hidden = memory = x.new_zeros(x.shape[0], self.units)
+            from_inputs = from_inputs + probe
+        hidden = cell = x.new_zeros(x.shape[0], self.units)
         states = []
-        for step in driven.unbind(1):
+        for step in from_inputs.unbind(1):
             gates = step + functional.linear(hidden, self.weight_hh)
-            enter, keep, new, show = gates.chunk(4, dim=-1)
-            memory = torch.sigmoid(keep) * memory + torch.sigmoid(enter) * torch.tanh(new)
-            hidden = torch.sigmoid(show) * torch.tanh(memory)
+            input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)
+            cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
+            hidden = torch.sigmoid(output_gate) * torch.tanh(cell)
             states.append(hidden)
         return torch.stack(states, dim=1)
 
@@ -171,9 +171,9 @@ class LSTM(nn.Module):
 
 
 class StandardisedConv2d(nn.Module):
-    """A convolution whose filters are made zero-mean and of unit norm before use.
+    """A convolution with weight standardisation: filters of zero mean and unit norm.
 
-    It is no subclass of `nn.Conv2d`, so that no rule for that layer is applied to it: the gradient of `weight` passes
+    It is not a subclass of `nn.Conv2d`, so that no rule for that layer applies to it: the gradient of `weight` passes
     through the standardisation, which is the same for every row.
     """
 
@@ -187,7 +187,7 @@ class StandardisedConv2d(nn.Module):
             nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5)
 
     def standardised(self) -> Tensor:
-        """The filters that are used."""
+        """The standardised filters."""
         centred = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
         fan_in = self.weight[0].numel()
         variance = centred.square().sum((1, 2, 3), keepdim=True) / max(fan_in - 1, 1)

@@ -1,7 +1,7 @@
-"""One learned constant for every row: what `majority` and `mean` release.
+"""One learned constant for every row: the model of the learners `majority` and `mean`.
 
-Privacy: none of its own; no layer mixes rows.
-Use when: a floor is wanted that any model worth its budget must beat.
+Privacy: no cost of its own; no layer mixes rows.
+Use when: a baseline is needed that any useful model must beat.
 
 >>> Constant(outputs=3).describe()
 {'name': 'constant', 'inputs': 1, 'outputs': 3}
@@ -22,7 +22,7 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(Description):
-    """`outputs` numbers, zero at first. `inputs` is only remembered: no column is looked at."""
+    """`outputs` numbers, initially zero. `inputs` is only recorded: no column is used."""
 
     name: ClassVar[str] = "constant"
 
@@ -30,8 +30,8 @@ class Constant(Description):
     outputs: int
 
     def __post_init__(self) -> None:
-        self._whole("inputs")
-        self._whole("outputs")
+        self._check_count("inputs")
+        self._check_count("outputs")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from privaware.models._description import Image, is_whole
+from privaware.models._description import ImageDescription, is_count
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +34,7 @@ OPERATIONS = ("zero", "max_pool", "average_pool", "identity", "relu", "selu", "t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpnas(Image):
+class Dpnas(ImageDescription):
     """`channels` of each stage (the stem has those of the first), then `squeeze` channels and `hidden` dense units."""
 
     name: ClassVar[str] = "dpnas"
@@ -51,15 +51,15 @@ class Dpnas(Image):
         nodes = _nodes(self.cell)
         if not nodes:
             known = ", ".join(OPERATIONS)
-            raise self._wrong("cell", f"1, 3, 6, 10 or 15 of the operations {known}, or 0 to 9")
+            raise self._error("cell", f"1, 3, 6, 10 or 15 of the operations {known}, or 0 to 9")
         self._set("cell", tuple(op if isinstance(op, str) else OPERATIONS[op] for op in self.cell))
-        self._wholes("channels")
-        self._whole("squeeze")
-        self._whole("hidden")
-        self._whole("groups")
-        self._groups("groups", *self.channels, self.squeeze)
+        self._check_counts("channels")
+        self._check_count("squeeze")
+        self._check_count("hidden")
+        self._check_count("groups")
+        self._check_groups("groups", *self.channels, self.squeeze)
         if not self.channels or min(self.inputs[1:]) < 2 ** len(self.channels):
-            raise self._wrong("channels", "one number for each time the image can be halved")
+            raise self._error("channels", "one number for each time the image can be halved")
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict
@@ -131,6 +131,6 @@ def _nodes(cell: Any) -> int:
     """How many nodes a cell of this length has; 0 if it is not a cell."""
     if not isinstance(cell, (list, tuple)):
         return 0
-    if not all(op in OPERATIONS or (is_whole(op, 0) and op < len(OPERATIONS)) for op in cell):
+    if not all(op in OPERATIONS or (is_count(op, 0) and op < len(OPERATIONS)) for op in cell):
         return 0
     return {n * (n + 1) // 2: n for n in range(1, 6)}.get(len(cell), 0)

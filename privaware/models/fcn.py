@@ -1,8 +1,8 @@
 """Fully connected layers, each with its activation and dropout, and a linear output.
 
 Paper: Bao, Bauer and Bindschaedler, appendices B and D; dropout 0.2 after each hidden layer as in their section VIII.
-Privacy: none of its own; no layer mixes rows.
-Use when: columns are few or already made by PCA; under privacy prefer one narrow layer to several wide ones.
+Privacy: no cost of its own; no layer mixes rows.
+Use when: columns are few or come from PCA; under privacy prefer one narrow layer to several wide ones.
 
 >>> from privaware.models import count
 >>> count(Fcn(inputs=300, hidden=(64,), outputs=10))
@@ -35,20 +35,20 @@ class Fcn(Activated):
     dropout: float = 0.2
 
     def __post_init__(self) -> None:
-        self._whole("inputs")
-        self._wholes("hidden")
-        self._whole("outputs")
-        self._share("dropout")
+        self._check_count("inputs")
+        self._check_counts("hidden")
+        self._check_count("outputs")
+        self._check_fraction("dropout")
         super().__post_init__()
 
     def _check_activation(self) -> None:
         if isinstance(self.activation, str):
-            self._choice("activation", ACTIVATIONS)
+            self._check_choice("activation", ACTIVATIONS)
         else:
             each = self._activations()
             if len(each) != len(self.hidden) or not each or any(name not in ACTIVATIONS for name in each):
-                many = f"one name, or one for each of the {len(self.hidden)} hidden layers, of"
-                raise self._wrong("activation", f"{many} {', '.join(ACTIVATIONS)}")
+                expected = f"one name, or one for each of the {len(self.hidden)} hidden layers, of"
+                raise self._error("activation", f"{expected} {', '.join(ACTIVATIONS)}")
             self._set("activation", each)
         self._check_tempered()
 

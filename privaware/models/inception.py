@@ -2,10 +2,10 @@
 
 Paper: DPMLBench, Tables 15 and 17. The paper counts 1.97M parameters; the authors' code, followed here, gives
 1,609,690 on colour images, and Table 17 taken literally (one 7 x 7 branch in block C) 1,460,506: neither is 1.97M.
-Privacy: none of its own; no layer mixes rows.
+Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench.
 
-`pooling` is that of the pools that make the image smaller; the pools inside blocks A, C and E and the last one average.
+`pooling` is that of the pools with a stride; the pools inside blocks A, C and E and the last one average.
 
 >>> from privaware.models import count
 >>> count(Inception(inputs=(3, 32, 32), outputs=10))
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privaware.models._description import Image, smaller
+from privaware.models._description import ImageDescription, output_size
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,7 +50,7 @@ Branch = tuple[str | tuple[int, int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inception(Image):
+class Inception(ImageDescription):
     """`groups` of the norms, which have weights; `dropout` before the output."""
 
     name: ClassVar[str] = "inception"
@@ -60,12 +60,12 @@ class Inception(Image):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._whole("groups")
-        self._groups("groups", 16, 24, 32, 48, 80, 96, 112)
-        self._share("dropout")
-        least = min(self.inputs[1:])
-        if smaller(smaller(least - 3, 3, 2), 3, 2) < 1:
-            raise self._wrong("inputs", "images of at least 10 x 10")
+        self._check_count("groups")
+        self._check_groups("groups", 16, 24, 32, 48, 80, 96, 112)
+        self._check_fraction("dropout")
+        side = min(self.inputs[1:])
+        if output_size(output_size(side - 3, 3, 2), 3, 2) < 1:
+            raise self._error("inputs", "images of at least 10 x 10")
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict
@@ -81,8 +81,8 @@ class Inception(Image):
         ]
         channels = 32
         for name, block in zip("ABCDE", (A, B, C, D, E)):
-            made, channels = self._block(channels, block)
-            layers.append((f"block{name}", made))
+            module, channels = self._block(channels, block)
+            layers.append((f"block{name}", module))
         layers += [("last_pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten())]
         if self.dropout:
             layers.append(("dropout", nn.Dropout(self.dropout)))
@@ -100,11 +100,11 @@ class Inception(Image):
         )
 
     def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
-        """The block on `channels`, and how many channels leave it."""
-        from privaware.models._layers import Together
+        """The block, and its number of output channels."""
+        from privaware.models._layers import Branches
 
-        made = [self._branch(channels, branch) for branch in block]
-        return Together(*(branch for branch, _ in made)), sum(width for _, width in made)
+        branches = [self._branch(channels, branch) for branch in block]
+        return Branches(*(branch for branch, _ in branches)), sum(width for _, width in branches)
 
     def _branch(self, channels: int, branch: Branch) -> tuple[nn.Module, int]:
         from torch import nn

@@ -1,12 +1,11 @@
 """One linear layer: logistic regression under the cross-entropy, linear regression under the squared error.
 
-With `inputs` given as (channels, height, width) and `groups` above zero, the channels are first normalised in groups,
-each row by itself and without weights: the linear head on scattering features of Tramer and Boneh, and what DPMLBench
-calls MLP.
+With `inputs` as (channels, height, width) and `groups` above zero, the channels are first group-normalised without
+weights: the linear head on scattering features of Tramer and Boneh, and what DPMLBench calls MLP.
 
 Paper: Tramer and Boneh, section 2.2 and appendix C.3; Bao et al., section V; DPMLBench, appendix D.
-Privacy: none of its own; no layer mixes rows.
-Use when: features are good, or the budget is small.
+Privacy: no cost of its own; no layer mixes rows.
+Use when: features are informative, or the budget is small.
 
 >>> Linear(inputs=3969, outputs=10).describe()
 {'name': 'linear', 'inputs': 3969, 'outputs': 10, 'groups': 0}
@@ -36,15 +35,15 @@ class Linear(Description):
     groups: int = 0
 
     def __post_init__(self) -> None:
-        self._whole("outputs")
-        self._whole("groups", least=0)
+        self._check_count("outputs")
+        self._check_count("groups", least=0)
         if isinstance(self.inputs, (list, tuple)):
-            self._wholes("inputs", size=3)
-            self._groups("groups", self.shape[0])
+            self._check_counts("inputs", size=3)
+            self._check_groups("groups", self.shape[0])
             return
-        self._whole("inputs")
+        self._check_count("inputs")
         if self.groups:
-            raise self._wrong("groups", "0 unless inputs are (channels, height, width)")
+            raise self._error("groups", "0 unless inputs are (channels, height, width)")
 
     @property
     def shape(self) -> tuple[int, ...]:

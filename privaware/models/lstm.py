@@ -1,13 +1,13 @@
-"""Words to vectors, one recurrent layer, a dense layer and the output.
+"""A word embedding, one LSTM layer, dense layers and the output.
 
-A row is `length` word codes below `words`; shorter texts are filled with code 0 on the left, since the state after
-the last word is what counts. The recurrent layer has one bias vector, as in Keras; PyTorch's own has two, 4 x units
+A row is `length` word codes below `words`; shorter texts are padded with code 0 on the left, since the state after
+the last word is the output. The recurrent layer has one bias vector, as in Keras; PyTorch's own has two, 4 x units
 more parameters.
 
 Paper: Bao, Bauer and Bindschaedler, Tables XXVII, XXVIII and XXXI. Where those print 150 beside the embedding they mean
-the length of a text: 1,000 words of 50 numbers make its 50,000 parameters.
-Privacy: none of its own; no layer mixes rows.
-Use when: rows are short texts and their order of words matters.
+the length of a text: 1,000 words of 50 numbers are its 50,000 parameters.
+Privacy: no cost of its own; no layer mixes rows.
+Use when: rows are short texts and the order of words matters.
 
 >>> from privaware.models import count
 >>> count(Lstm(units=4, hidden=(16,), outputs=2))
@@ -29,7 +29,7 @@ __all__ = ["Lstm"]
 
 @dataclass(frozen=True, kw_only=True)
 class Lstm(Activated):
-    """`embedding` numbers for each of `words`, `units` of memory, `hidden` dense layers, dropout before the output."""
+    """`embedding` numbers for each of `words`, `units` of the LSTM, `hidden` dense layers, dropout, output."""
 
     name: ClassVar[str] = "lstm"
 
@@ -44,9 +44,9 @@ class Lstm(Activated):
     def __post_init__(self) -> None:
         super().__post_init__()
         for field in ("words", "length", "embedding", "units", "outputs"):
-            self._whole(field)
-        self._wholes("hidden")
-        self._share("dropout")
+            self._check_count(field)
+        self._check_counts("hidden")
+        self._check_fraction("dropout")
 
     @property
     def shape(self) -> tuple[int, ...]:

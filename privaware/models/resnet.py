@@ -1,15 +1,15 @@
 """Residual networks for small images with group norm without weights: 20, 32, 44, 56, 74 or 110 layers and more.
 
-Three stages of two-convolution blocks with 16, 32 and 64 filters; where a stage halves the image, the shortcut takes
-every other pixel, normalises it and adds channels of zeros, so that it has no parameters.
+Three stages of two-convolution blocks with 16, 32 and 64 filters; where a stage has stride 2, the shortcut takes every
+other pixel, normalises and appends channels of zeros, so that it has no parameters.
 
-Paper: DPMLBench, Table 14; the table of the whole network is missing from the paper. Table 14 says "no weights" only
+Paper: DPMLBench, Table 14; the table of the full network is missing from the paper. Table 14 says "no weights" only
 for the first norm, the authors' code for all of them; ours has none anywhere (268,346 parameters on colour images,
 0.26M in the paper's Table 2; with weights it would be 269,818).
-Privacy: none of its own; no layer mixes rows.
+Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench, or asking what depth costs under privacy.
 
-Convolutions begin by He's rule.
+Initial weights of convolutions follow He et al.
 
 >>> from privaware.models import count
 >>> count(ResNet(inputs=(3, 32, 32), outputs=10))
@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privaware.models._description import Image
+from privaware.models._description import ImageDescription
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,8 +30,8 @@ __all__ = ["ResNet"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNet(Image):
-    """`depth` is 6 n + 2 layers; `filters` are those of the three stages; `pooling` is the last, global one."""
+class ResNet(ImageDescription):
+    """`depth` is 6 n + 2 layers; `filters` are those of the three stages; `pooling` is that of the global pool."""
 
     name: ClassVar[str] = "resnet"
 
@@ -42,14 +42,14 @@ class ResNet(Image):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._whole("depth", least=8)
+        self._check_count("depth", least=8)
         if self.depth % 6 != 2:
-            raise self._wrong("depth", "6 n + 2, such as 20, 32, 44, 56, 74 or 110")
-        self._wholes("filters", size=3)
+            raise self._error("depth", "6 n + 2, such as 20, 32, 44, 56, 74 or 110")
+        self._check_counts("filters", size=3)
         if list(self.filters) != sorted(self.filters):
-            raise self._wrong("filters", "three numbers that do not fall")
-        self._whole("groups")
-        self._groups("groups", *self.filters)
+            raise self._error("filters", "three numbers that do not fall")
+        self._check_count("groups")
+        self._check_groups("groups", *self.filters)
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict

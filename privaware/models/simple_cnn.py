@@ -3,7 +3,7 @@
 Paper: DPMLBench. Its table of this network is missing from the paper; the structure is that of the authors' code and
 its 171,246 parameters agree with the 0.17M of the paper's Table 2. With `groups` a norm without weights stands before
 each of the three activations (their Figure 4; four groups in their code).
-Privacy: none of its own; no layer mixes rows.
+Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench.
 
 >>> from privaware.models import count
@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privaware.models._conv_stack import Conv, Pool, Step, flat, stack
-from privaware.models._description import Image
+from privaware.models._conv_stack import Conv, ConvLayer, Pool, build_stack, flattened_size
+from privaware.models._description import ImageDescription
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,7 +26,7 @@ __all__ = ["SimpleCnn"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimpleCnn(Image):
+class SimpleCnn(ImageDescription):
     """`filters` of the convolutions, `hidden` units of the dense layers, `groups` of the norm (0: none)."""
 
     name: ClassVar[str] = "simple_cnn"
@@ -37,14 +37,14 @@ class SimpleCnn(Image):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._wholes("filters")
-        self._wholes("hidden")
-        self._whole("groups", least=0)
-        self._groups("groups", *self.filters)
-        flat(self, self._steps())
+        self._check_counts("filters")
+        self._check_counts("hidden")
+        self._check_count("groups", least=0)
+        self._check_groups("groups", *self.filters)
+        flattened_size(self, self._stack())
 
-    def _steps(self) -> tuple[Step, ...]:
-        return tuple(step for filters in self.filters for step in (Conv(filters, 3, 1, 1), Pool()))
+    def _stack(self) -> tuple[ConvLayer, ...]:
+        return tuple(layer for filters in self.filters for layer in (Conv(filters, 3, 1, 1), Pool()))
 
     def _module(self) -> nn.Module:
-        return stack(self, self._steps(), self.hidden, groups=self.groups)
+        return build_stack(self, self._stack(), self.hidden, groups=self.groups)

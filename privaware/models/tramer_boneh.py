@@ -1,11 +1,11 @@
 """The convolutional networks of Tramer and Boneh, from pixels or on scattering features: tanh after every hidden layer.
 
 `layers` are convolutions `[filters, kernel, stride, padding]` and pools `["pool", kernel, stride]`. On scattering
-features the channels may first be normalised in `groups`, each row by itself and without weights.
+features the channels may first be group-normalised in `groups`, without weights.
 
 Paper: Tramer and Boneh, Differentially private learning needs better features (or much more data), Tables 6 to 9.
 Tables 8 and 9 print pools that the parameter counts of Table 4 contradict; the published entries leave those out.
-Privacy: none of its own; no layer mixes rows.
+Privacy: no cost of its own; no layer mixes rows.
 Use when: rows are small images; on scattering features when the budget is small.
 
 >>> from privaware.models import count
@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from privaware.models._conv_stack import Conv, Pool, Step, flat, stack
-from privaware.models._description import Image, is_whole
+from privaware.models._conv_stack import Conv, ConvLayer, Pool, build_stack, flattened_size
+from privaware.models._description import ImageDescription, is_count
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,7 +29,7 @@ __all__ = ["TramerBoneh"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TramerBoneh(Image):
+class TramerBoneh(ImageDescription):
     """`layers` in order, then dense layers of `hidden` units, then the output."""
 
     name: ClassVar[str] = "tramer_boneh"
@@ -42,14 +42,14 @@ class TramerBoneh(Image):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.layers, (list, tuple)) or not all(map(_is_layer, self.layers)):
-            raise self._wrong("layers", 'a list of [filters, kernel, stride, padding] and ["pool", kernel, stride]')
+            raise self._error("layers", 'a list of [filters, kernel, stride, padding] and ["pool", kernel, stride]')
         self._set("layers", tuple(tuple(layer) for layer in self.layers))
-        self._wholes("hidden")
-        self._whole("groups", least=0)
-        self._groups("groups", self.inputs[0])
-        flat(self, self._steps())
+        self._check_counts("hidden")
+        self._check_count("groups", least=0)
+        self._check_groups("groups", self.inputs[0])
+        flattened_size(self, self._stack())
 
-    def _steps(self) -> tuple[Step, ...]:
+    def _stack(self) -> tuple[ConvLayer, ...]:
         return tuple(
             Pool(*map(int, layer[1:])) if layer[0] == "pool" else Conv(*map(int, layer)) for layer in self.layers
         )
@@ -59,7 +59,7 @@ class TramerBoneh(Image):
 
         from torch import nn
 
-        network = stack(self, self._steps(), self.hidden)
+        network = build_stack(self, self._stack(), self.hidden)
         if not self.groups:
             return network
         norm = nn.GroupNorm(self.groups, self.inputs[0], affine=False)
@@ -70,6 +70,5 @@ def _is_layer(layer: Any) -> bool:
     if not isinstance(layer, (list, tuple)):
         return False
     if layer and layer[0] == "pool":
-        return len(layer) == 3 and all(is_whole(v, 1) for v in layer[1:])
-    whole = len(layer) == 4 and all(is_whole(v, 0) for v in layer)
-    return whole and min(layer[:3]) >= 1
+        return len(layer) == 3 and all(is_count(v, 1) for v in layer[1:])
+    return len(layer) == 4 and all(is_count(v, 0) for v in layer) and min(layer[:3]) >= 1

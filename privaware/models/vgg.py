@@ -3,11 +3,11 @@
 Paper: DPMLBench, Table 16. What the paper calls VGG16 has the eight convolutions of VGG-11 (configuration A):
 128,807,306 parameters on colour images, as its Table 2 rounds. Before the dense layers the image is averaged onto 7 x
 7, which for 32 x 32 images repeats one pixel 49 times; `spread` is that 7.
-Privacy: none of its own; no layer mixes rows.
+Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench. It is far too wide for small budgets.
 
-Convolutions begin by He's rule with the gain of the activation (the authors' code keeps that of ReLU for tanh too),
-dense layers with deviation 0.01 and no bias.
+Initial weights of convolutions follow He et al. with the gain of the activation (the authors' code keeps that of ReLU
+for tanh too), those of dense layers have deviation 0.01 and no bias.
 
 >>> from privaware.models import count
 >>> count(Vgg(inputs=(3, 32, 32), outputs=10))
@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privaware.models._conv_stack import Conv, Pool, Step, convolutions, flat
-from privaware.models._description import Image, is_whole
+from privaware.models._conv_stack import Conv, ConvLayer, Pool, conv_layers, flattened_size
+from privaware.models._description import ImageDescription, is_count
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,7 +31,7 @@ GAINS = {"tanh": 5 / 3, "hardtanh": 5 / 3, "tempered": 5 / 3, "sigmoid": 1.0, "s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vgg(Image):
+class Vgg(ImageDescription):
     """`filters` by stage, a pool after each stage, then `hidden` dense layers."""
 
     name: ClassVar[str] = "vgg"
@@ -45,20 +45,20 @@ class Vgg(Image):
         super().__post_init__()
         stages = self.filters
         if not isinstance(stages, (list, tuple)) or not all(
-            isinstance(stage, (list, tuple)) and stage and all(is_whole(f, 1) for f in stage) for stage in stages
+            isinstance(stage, (list, tuple)) and stage and all(is_count(f, 1) for f in stage) for stage in stages
         ):
-            raise self._wrong("filters", "a list of stages, each a list of whole numbers >= 1")
+            raise self._error("filters", "a list of stages, each a list of whole numbers >= 1")
         self._set("filters", tuple(tuple(int(f) for f in stage) for stage in stages))
-        self._wholes("hidden")
-        self._whole("spread")
-        self._share("dropout")
-        flat(self, self._steps())
+        self._check_counts("hidden")
+        self._check_count("spread")
+        self._check_fraction("dropout")
+        flattened_size(self, self._stack())
 
-    def _steps(self) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def _stack(self) -> tuple[ConvLayer, ...]:
+        stack: list[ConvLayer] = []
         for stage in self.filters:
-            steps += [*(Conv(filters, 3, 1, 1) for filters in stage), Pool()]
-        return tuple(steps)
+            stack += [*(Conv(filters, 3, 1, 1) for filters in stage), Pool()]
+        return tuple(stack)
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict
@@ -67,7 +67,7 @@ class Vgg(Image):
 
         from privaware.models._layers import he_normal
 
-        layers = convolutions(self, self._steps())
+        layers = conv_layers(self, self._stack())
         layers += [("spread", nn.AdaptiveAvgPool2d(self.spread)), ("flatten", nn.Flatten())]
         channels = self.filters[-1][-1] if self.filters else self.inputs[0]
         width = channels * self.spread**2

@@ -1,13 +1,13 @@
 """Wide residual network with group norm and weight standardisation; WRN-16-4 by default.
 
 Activation before convolution, three stages of (depth - 4) / 6 blocks with 16, 32 and 64 times `width` filters.
-Filters are made zero-mean and of unit norm before use, so that their scale does not matter.
+Filters are standardised to zero mean and unit norm, so that their scale does not matter.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks; with these norms the network of De et al., Unlocking
-high-accuracy differentially private image classification through scale, and of our features learned on images made by
-random processes. None of the four papers prints its count: 2,751,146 for ten classes of colour images.
-Privacy: none of its own; no layer mixes rows.
-Use when: features are learned on public or made-up images, or rows are many.
+high-accuracy differentially private image classification through scale, and of the `prior` features. None of the four
+papers prints its number of parameters: 2,751,146 for ten classes of colour images.
+Privacy: no cost of its own; no layer mixes rows.
+Use when: features are learned on public or synthetic images, or rows are many.
 
 >>> from privaware.models import count
 >>> count(Wrn(inputs=(3, 32, 32), outputs=10))
@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privaware.models._description import Image
+from privaware.models._description import ImageDescription
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,8 +28,8 @@ __all__ = ["Wrn"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wrn(Image):
-    """`depth` is 6 n + 4 layers; `pooling` is the last, global one. Its parts are stem, blocks, norm, ..., output."""
+class Wrn(ImageDescription):
+    """`depth` is 6 n + 4 layers; `pooling` is that of the last, global pool."""
 
     name: ClassVar[str] = "wrn"
 
@@ -40,12 +40,12 @@ class Wrn(Image):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._whole("depth", least=10)
+        self._check_count("depth", least=10)
         if self.depth % 6 != 4:
-            raise self._wrong("depth", "6 n + 4, such as 16, 22, 28 or 40")
-        self._whole("width")
-        self._whole("groups")
-        self._groups("groups", 16, 16 * self.width)
+            raise self._error("depth", "6 n + 4, such as 16, 22, 28 or 40")
+        self._check_count("width")
+        self._check_count("groups")
+        self._check_groups("groups", 16, 16 * self.width)
 
     def _module(self) -> nn.Module:
         from collections import OrderedDict
@@ -88,4 +88,4 @@ class Wrn(Image):
         if channels == filters and stride == 1:
             return Residual(body, first=first)
         projection = StandardisedConv2d(channels, filters, 1, stride)
-        return Residual(body, first=first, shortcut=projection, early=False)
+        return Residual(body, first=first, shortcut=projection, preactivated=True)
