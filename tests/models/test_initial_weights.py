@@ -1,4 +1,4 @@
-"""Initial weights come from the generator that is handed over, and from nothing else."""
+"""Initial weights are a function of the generator only."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def weights(name: str, rng: object = None) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("make", [np.random.default_rng, lambda seed: torch.Generator().manual_seed(seed), Rng])
-def test_same_generator_same_weights_and_the_next_draw_differs(name: str, make: object) -> None:
+def test_weights_are_a_function_of_the_generator_state(name: str, make: object) -> None:
     first, again = make(5), make(5)  # type: ignore[operator]
-    drawn = weights(name, first)
-    assert torch.equal(drawn, weights(name, again))
-    assert not torch.equal(drawn, weights(name, first))
-    assert not torch.equal(drawn, weights(name, make(6)))  # type: ignore[operator]
+    initial = weights(name, first)
+    assert torch.equal(initial, weights(name, again))
+    assert not torch.equal(initial, weights(name, first))
+    assert not torch.equal(initial, weights(name, make(6)))  # type: ignore[operator]
 
 
-def test_without_a_generator_the_global_seed_decides_nothing() -> None:
+def test_global_seed_has_no_effect_without_a_generator() -> None:
     torch.manual_seed(0)
     first = weights(NAMES[0])
     torch.manual_seed(0)
@@ -42,7 +42,7 @@ def test_without_a_generator_the_global_seed_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("rng", [None, np.random.default_rng(1)])
-def test_building_leaves_the_global_generator_as_it_was(rng: np.random.Generator | None) -> None:
+def test_building_restores_the_global_generator(rng: np.random.Generator | None) -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
@@ -50,7 +50,7 @@ def test_building_leaves_the_global_generator_as_it_was(rng: np.random.Generator
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_linear_layers_begin_by_the_rule_of_pytorch() -> None:
+def test_linear_layers_are_initialised_as_in_pytorch() -> None:
     module = build({"name": "linear", "inputs": 10_000, "outputs": 10}, np.random.default_rng(2))
     weight = dict(module.named_parameters())["output.weight"]
     bound = 10_000**-0.5
@@ -58,7 +58,7 @@ def test_linear_layers_begin_by_the_rule_of_pytorch() -> None:
     assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.01)
 
 
-def test_convolutions_of_the_residual_networks_begin_by_the_rule_of_he() -> None:
+def test_resnet_convolutions_are_initialised_as_by_he() -> None:
     module = build({"name": "resnet", "inputs": [3, 32, 32], "outputs": 10}, Rng(seed=1))
     last = [p for p in module.parameters() if p.dim() == 4][-1]
     assert last.std().item() == pytest.approx((2 / (9 * 64)) ** 0.5, rel=0.02)

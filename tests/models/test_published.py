@@ -1,4 +1,4 @@
-"""The papers' networks: exact sizes, and what every one of them promises to a training engine."""
+"""The papers' networks: exact numbers of parameters, and no layer that mixes rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from privaware.models import build, count, example, named, parse
 
 TABLE = named()
 LARGE = 5_000_000
-"""Above this a network is only looked at without memory."""
+"""Larger networks are built on the device "meta" only."""
 
-ISSUE = """
+PRINTED = """
 246554 1820330 89828 903524 19914 636938 61706 56970 496978 50994 1362122 122442
 197130 1817930 600522 221066 39818 1577738 435402 674762 76810 9610 38410 66762
 40741 26010 33066 550570 167642 187210 56346 39700 155530
 171246 268346 1609690 128807306 529434 213418 214570
 """
 
-CARRIED = [
+BUILT = [
     name
     for name, network in TABLE.items()
     if network.parameters < LARGE and not name.startswith(("dpmlbench.resnet1", "bao.fcn.medical"))
@@ -39,19 +39,19 @@ def module_and_rows(name: str, rows: int = 3) -> tuple[nn.Module, torch.Tensor]:
     return module, example(description, rows, rng)
 
 
-def test_every_size_of_the_papers_is_in_the_table() -> None:
+def test_table_holds_every_printed_number_of_parameters() -> None:
     sizes = {network.parameters for network in TABLE.values()}
-    assert {int(size) for size in ISSUE.split()} <= sizes
+    assert {int(size) for size in PRINTED.split()} <= sizes
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_parameters_are_exactly_as_many_as_published(name: str) -> None:
+def test_number_of_parameters_is_the_published_one(name: str) -> None:
     assert count(TABLE[name].description) == TABLE[name].parameters
     assert name.endswith(f".{TABLE[name].parameters}")
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_description_survives_json(name: str) -> None:
+def test_description_round_trips_through_json(name: str) -> None:
     first = parse(TABLE[name].description)
     again = parse(json.loads(json.dumps(first.describe())))
     assert again == first
@@ -59,16 +59,16 @@ def test_description_survives_json(name: str) -> None:
     assert hash(again) == hash(first)
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in CARRIED])
-def test_large_networks_run_without_memory(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in BUILT])
+def test_large_networks_run_on_the_meta_device(name: str) -> None:
     description = TABLE[name].description
     rows = example(description, 2).to("meta")
     assert build(description, device="meta")(rows).shape == (2, description["outputs"])
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("name", CARRIED)
-def test_rows_do_not_see_each_other(name: str, training: bool) -> None:
+@pytest.mark.parametrize("name", BUILT)
+def test_output_of_a_row_does_not_depend_on_other_rows(name: str, training: bool) -> None:
     module, rows = module_and_rows(name)
     module.train(training)
     with torch.no_grad():
@@ -85,16 +85,16 @@ def test_rows_do_not_see_each_other(name: str, training: bool) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_every_parameter_belongs_to_a_leaf_and_nothing_mixes_rows(name: str) -> None:
+def test_every_parameter_belongs_to_a_leaf_module_without_buffers(name: str) -> None:
     module = build(TABLE[name].description, device="meta")
     for layer in module.modules():
-        own = list(layer.parameters(recurse=False))
-        assert not (own and list(layer.children())), layer
+        parameters = list(layer.parameters(recurse=False))
+        assert not (parameters and list(layer.children())), layer
         assert not isinstance(layer, nn.modules.batchnorm._BatchNorm)
         assert not list(layer.buffers(recurse=False)), "state outside the parameters would leak rows"
 
 
-def test_random_weights_training_trains_what_the_paper_says() -> None:
+def test_last_two_layers_have_the_printed_number_of_parameters() -> None:
     def last_two(name: str) -> int:
         owners = [
             layer
@@ -108,7 +108,7 @@ def test_random_weights_training_trains_what_the_paper_says() -> None:
     assert last_two("bao.cnn.mnist.122442") == 103_114
 
 
-def test_pools_that_the_scattering_tables_print_give_the_sizes_they_contradict() -> None:
+def test_printed_pools_contradict_the_printed_number_of_parameters() -> None:
     mnist = dict(TABLE["tramer_boneh.scatter_cnn.mnist.33066"].description)
     mnist["layers"] = [[16, 3, 2, 1], ["pool", 2, 1], [32, 3, 1, 1], ["pool", 2, 1]]
     assert count(mnist) == 20_778
@@ -117,7 +117,7 @@ def test_pools_that_the_scattering_tables_print_give_the_sizes_they_contradict()
     assert count(cifar) == 179_530
 
 
-def test_parts_of_the_inception_network_are_as_large_as_counted_by_hand() -> None:
+def test_inception_blocks_have_the_number_of_parameters_counted_by_hand() -> None:
     module = build(TABLE["dpmlbench.inception.colour.1609690"].description, device="meta")
     sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in module.named_children()}
     blocks = [sizes[f"block{letter}"] for letter in "ABCDE"]
@@ -128,7 +128,7 @@ def test_parts_of_the_inception_network_are_as_large_as_counted_by_hand() -> Non
 
 @pytest.mark.parametrize("depth", [16, 28])
 @pytest.mark.parametrize("width", [1, 4])
-def test_wide_residual_network_is_as_large_as_its_sum(depth: int, width: int) -> None:
+def test_number_of_wrn_parameters_is_the_sum_over_layers(depth: int, width: int) -> None:
     def conv(channels: int, filters: int, size: int) -> int:
         return filters * (channels * size * size + 1)
 
@@ -146,7 +146,7 @@ def test_wide_residual_network_is_as_large_as_its_sum(depth: int, width: int) ->
     assert count({**description, "depth": depth, "width": width}) == total
 
 
-def test_changing_a_named_description_does_not_change_the_table() -> None:
+def test_table_is_not_changed_through_a_returned_description() -> None:
     name = "bao.fcn.cifar10.19914"
     named()[name].description["hidden"].append(7)
     assert models.named()[name] == TABLE[name]

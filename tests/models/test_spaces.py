@@ -1,4 +1,4 @@
-"""Spaces: what may be chosen, under which conditions, and what a learner makes of it."""
+"""Search spaces: points, conditions, random points and settings."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MNIST = {"fcn": 300, "fcn_frozen": 300, "cnn": (1, 28, 28), "cnn_frozen": (1, 28
 
 
 @pytest.mark.parametrize(("name", "points"), [("fcn", 1770), ("cnn", 28), ("fcn_frozen", 13530), ("cnn_frozen", 352)])
-def test_the_papers_spaces_have_as_many_points_as_their_tables(name: str, points: int) -> None:
-    found = [point_key(point) for point in Space.load(name).points()]
-    assert len(found) == len(set(found)) == points
+def test_spaces_of_the_papers_have_the_printed_number_of_points(name: str, points: int) -> None:
+    keys = [point_key(point) for point in Space.load(name).points()]
+    assert len(keys) == len(set(keys)) == points
 
 
 @pytest.mark.parametrize("name", sorted(MNIST))
-def test_every_drawn_point_builds_a_network_with_a_flag_for_each_layer(name: str) -> None:
+def test_random_points_build_networks_with_one_trainable_flag_a_layer(name: str) -> None:
     space = Space.load(name)
     for seed in range(20):
         settings = space.settings(space.draw(np.random.default_rng(seed)))
@@ -32,18 +32,18 @@ def test_every_drawn_point_builds_a_network_with_a_flag_for_each_layer(name: str
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["fcn", "fcn_frozen", "cnn_frozen", "dpnas"]))
-def test_drawing_changing_and_crossing_stay_inside(seed: int, name: str) -> None:
+def test_drawn_mutated_and_crossed_points_are_canonical(seed: int, name: str) -> None:
     space, rng = Space.load(name), np.random.default_rng(seed)
     one, two = space.draw(rng), space.draw(rng)
-    changed, child = space.mutate(one, rng), space.cross(one, two, rng)
-    for point in (one, two, changed, child):
+    mutated, child = space.mutate(one, rng), space.cross(one, two, rng)
+    for point in (one, two, mutated, child):
         assert space.canonical(point) == point
-    assert changed != one
+    assert mutated != one
     assert all(child[at] in (one.get(at), two.get(at)) for at in child if at in one or at in two)
 
 
 @pytest.mark.parametrize("name", ["tuning", "images"])
-def test_spaces_of_settings_build_learners_for_images(name: str) -> None:
+def test_settings_build_learners_of_a_priced_cost(name: str) -> None:
     space, schema = Space.load(name), datasets.schema("mnist")
     for seed in range(12):
         learner = DpSgd(**space.settings(space.draw(np.random.default_rng(seed))))
@@ -52,13 +52,13 @@ def test_spaces_of_settings_build_learners_for_images(name: str) -> None:
         ]
 
 
-def test_points_that_build_the_same_are_equal() -> None:
+def test_canonical_point_has_no_inactive_choices() -> None:
     space = Space.load("fcn")
     point = {"layers": 1, "units1": 64, "activation1": "relu"}
     assert space.canonical({**point, "units2": 128, "activation3": "tanh"}) == point
 
 
-def test_all_recipes_are_known_before_a_row_is_read() -> None:
+def test_priced_points_are_all_combinations_of_priced_choices() -> None:
     space = Space.load(
         {
             "choices": {"units": [4, 8], "batch": [10, 20, 40], "steps": [5, 10]},
@@ -88,13 +88,13 @@ GOOD = {"choices": {"a": [1, 2], "b": [3]}, "build": {"lr": "$a"}, "when": {"b":
         {"surprise": 1},
     ],
 )
-def test_a_wrong_space_is_refused_with_a_sentence(wrong: dict[str, object]) -> None:
+def test_invalid_space_is_refused(wrong: dict[str, object]) -> None:
     Space.load(GOOD)
     with pytest.raises(WrongInput, match="expected"):
         Space.load({**GOOD, **wrong})
 
 
-def test_a_file_that_is_no_space_is_refused(tmp_path) -> None:
+def test_invalid_file_is_refused(tmp_path) -> None:
     (tmp_path / "bad.toml").write_text("choices = [")
     for name in ("nothing", str(tmp_path / "missing.toml"), str(tmp_path / "bad.toml")):
         with pytest.raises(WrongInput):
@@ -104,10 +104,10 @@ def test_a_file_that_is_no_space_is_refused(tmp_path) -> None:
     assert {"fcn", "cnn", "dpnas"} <= set(spaces())
 
 
-def test_samples_show_every_value_once_it_can_count() -> None:
+def test_covering_points_hold_every_reachable_value() -> None:
     for name in spaces():
         space = Space.load(name)
-        shown = {(at, point_key({at: point[at]})) for point in space.covering_points() for at in point}
+        covered = {(at, point_key({at: point[at]})) for point in space.covering_points() for at in point}
         drawn = [space.draw(np.random.default_rng(seed)) for seed in range(200)]
-        assert {(at, point_key({at: point[at]})) for point in drawn for at in point} <= shown
+        assert {(at, point_key({at: point[at]})) for point in drawn for at in point} <= covered
         assert all(space.canonical(point) == point for point in space.covering_points())

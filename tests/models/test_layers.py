@@ -1,4 +1,4 @@
-"""The layers that PyTorch lacks, against slow references."""
+"""The layers that PyTorch lacks agree with slow references."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def normal(*shape: int, seed: int) -> torch.Tensor:
 
 @settings(max_examples=30, deadline=None)
 @given(rows=SIZES, steps=SIZES, inputs=SIZES, units=SIZES, seed=st.integers(0, 99))
-def test_lstm_is_that_of_pytorch_with_one_bias_left_out(
-    rows: int, steps: int, inputs: int, units: int, seed: int
-) -> None:
+def test_lstm_agrees_with_pytorch_with_one_bias(rows: int, steps: int, inputs: int, units: int, seed: int) -> None:
     ours = LSTM(inputs, units).double()
     theirs = nn.LSTM(inputs, units, batch_first=True).double()
     with torch.no_grad():
@@ -40,7 +38,7 @@ def test_lstm_is_that_of_pytorch_with_one_bias_left_out(
 
 @settings(max_examples=20, deadline=None)
 @given(rows=SIZES, steps=SIZES, inputs=SIZES, units=SIZES, seed=st.integers(0, 99))
-def test_lstm_probe_gives_the_gradients_of_each_row(rows: int, steps: int, inputs: int, units: int, seed: int) -> None:
+def test_lstm_probe_gives_per_example_gradients(rows: int, steps: int, inputs: int, units: int, seed: int) -> None:
     layer = LSTM(inputs, units).double()
     x = normal(rows, steps, inputs, seed=seed)
     weight = normal(rows, steps, units, seed=seed + 1)
@@ -63,7 +61,7 @@ def test_lstm_probe_gives_the_gradients_of_each_row(rows: int, steps: int, input
 
 @settings(max_examples=20, deadline=None)
 @given(channels=st.integers(1, 4), filters=st.integers(1, 4), size=st.integers(1, 3), scale=st.floats(0.5, 20))
-def test_standardised_filters_do_not_know_their_scale_or_offset(
+def test_standardised_filters_are_invariant_to_scale_and_offset(
     channels: int, filters: int, size: int, scale: float
 ) -> None:
     layer = StandardisedConv2d(channels, filters, size).double()
@@ -80,19 +78,19 @@ def test_standardised_filters_do_not_know_their_scale_or_offset(
         torch.testing.assert_close(used.flatten(1).norm(dim=1), expected, rtol=1e-5, atol=1e-7)
 
 
-def test_standardised_convolution_is_not_taken_for_a_plain_one() -> None:
+def test_standardised_convolution_is_not_a_conv2d() -> None:
     assert not issubclass(StandardisedConv2d, nn.Conv2d)
 
 
 @pytest.mark.parametrize(("stride", "padding"), [(1, 1), (2, 0), (2, 1)])
-def test_standardised_convolution_convolves_with_its_filters(stride: int, padding: int) -> None:
+def test_standardised_convolution_uses_its_standardised_filters(stride: int, padding: int) -> None:
     layer = StandardisedConv2d(3, 4, 3, stride, padding).double()
     x = normal(2, 3, 7, 6, seed=0)
     expected = functional.conv2d(x, layer.standardised(), layer.bias, stride, padding)
     torch.testing.assert_close(layer(x), expected)
 
 
-def test_tempered_sigmoid_becomes_tanh_and_the_logistic() -> None:
+def test_tempered_sigmoid_includes_tanh_and_sigmoid() -> None:
     x = torch.linspace(-8, 8, 101)
     torch.testing.assert_close(Tempered(2, 2, 1)(x), torch.tanh(x), rtol=0, atol=1e-6)
     torch.testing.assert_close(Tempered(1, 1, 0)(x), torch.sigmoid(x))
@@ -104,7 +102,7 @@ def test_tempered_sigmoid_becomes_tanh_and_the_logistic() -> None:
     assert steepest.grad.item() == pytest.approx(1.58 * 3 / 4)
 
 
-def test_constant_says_the_same_for_every_row_and_learns_it() -> None:
+def test_constant_outputs_its_value_and_has_a_gradient() -> None:
     module = Constant(3)
     rows = torch.randn(4, 2)
     assert torch.equal(module(rows), torch.zeros(4, 3))

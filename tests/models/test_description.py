@@ -1,4 +1,4 @@
-"""A description is checked at birth, in one sentence, and settles what is built."""
+"""A description is validated with one sentence and determines the module."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def smallest(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, **SMALLEST[name], **more}
 
 
-def test_every_file_of_the_folder_is_a_family_and_tried_here() -> None:
+def test_every_file_of_the_folder_is_a_family() -> None:
     assert sorted(SMALLEST) == registry.names("models")
     for name in SMALLEST:
         family = registry.find("models", name)
@@ -50,7 +50,7 @@ def test_every_file_of_the_folder_is_a_family_and_tried_here() -> None:
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
-def test_every_convolutional_family_takes_every_activation_and_pooling(name: str) -> None:
+def test_convolutional_families_accept_every_activation_and_pooling(name: str) -> None:
     expected = {
         "relu": nn.ReLU,
         "relu6": nn.ReLU6,
@@ -77,7 +77,7 @@ def test_every_convolutional_family_takes_every_activation_and_pooling(name: str
     assert not torch.equal(*outputs), "the two poolings give the same numbers"
 
 
-def test_each_hidden_layer_may_have_its_own_activation() -> None:
+def test_hidden_layers_may_differ_in_activation() -> None:
     module = build(smallest("fcn", hidden=[5, 6], activation=["tanh", "sigmoid"], dropout=0))
     kinds = [type(layer) for layer in module]
     assert kinds == [nn.Flatten, nn.Linear, nn.Tanh, nn.Linear, nn.Sigmoid, nn.Linear]
@@ -86,7 +86,7 @@ def test_each_hidden_layer_may_have_its_own_activation() -> None:
 @pytest.mark.parametrize(
     "fields", [{"name": "linear"}, {"name": "tramer_boneh", "layers": [[4, 3, 1, 1]], "hidden": [3]}]
 )
-def test_groups_first_bring_each_row_to_mean_nought_and_variance_one(fields: dict[str, Any]) -> None:
+def test_groups_normalise_the_input_to_mean_zero_and_variance_one(fields: dict[str, Any]) -> None:
     shape = {**fields, "inputs": [6, 4, 4], "outputs": 2}
     plain = build(shape, torch.Generator().manual_seed(1))
     normed = build({**shape, "groups": 3}, torch.Generator().manual_seed(1))
@@ -98,7 +98,7 @@ def test_groups_first_bring_each_row_to_mean_nought_and_variance_one(fields: dic
     assert not torch.allclose(normed(rows), plain(rows))
 
 
-def test_dropout_stands_where_the_paper_puts_it() -> None:
+def test_dropout_is_placed_as_in_the_paper() -> None:
     fcn = build(smallest("fcn", hidden=[5, 6]))
     assert [(type(a), b.p) for a, b in pairwise(fcn) if isinstance(b, nn.Dropout)] == [(nn.ReLU, 0.2), (nn.ReLU, 0.2)]
     cnn = list(build(smallest("cnn")))
@@ -108,7 +108,7 @@ def test_dropout_stands_where_the_paper_puts_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("description", "words"),
+    ("description", "expected"),
     [
         ("fcn", "dictionary"),
         ({}, "dictionary"),
@@ -156,16 +156,16 @@ def test_dropout_stands_where_the_paper_puts_it() -> None:
         (smallest("constant", outputs=0), "outputs"),
     ],
 )
-def test_wrong_descriptions_are_answered_in_one_sentence(description: Any, words: str) -> None:
+def test_invalid_description_is_refused_with_one_sentence(description: Any, expected: str) -> None:
     with pytest.raises(WrongInput) as error:
         parse(description)
     message = str(error.value)
-    assert words in message
+    assert expected in message
     assert "\n" not in message
     assert ". " not in message
 
 
-def test_wrong_generator_is_answered_in_one_sentence() -> None:
+def test_invalid_generator_is_refused() -> None:
     with pytest.raises(WrongInput, match="numpy Generator"):
         build(smallest("linear"), 7)  # type: ignore[arg-type]
 
@@ -177,7 +177,7 @@ def test_wrong_generator_is_answered_in_one_sentence() -> None:
     outputs=st.integers(1, 9),
     dropout=st.floats(0, 0.9),
 )
-def test_fully_connected_size_is_the_sum_over_layers(
+def test_number_of_fcn_parameters_is_the_sum_over_layers(
     inputs: int, hidden: list[int], outputs: int, dropout: float
 ) -> None:
     description = {"name": "fcn", "inputs": inputs, "hidden": hidden, "outputs": outputs}
@@ -206,7 +206,7 @@ def run_layers(x: torch.Tensor, layers: list[Any]) -> torch.Tensor:
     ),
     hidden=st.lists(st.integers(1, 6), max_size=2),
 )
-def test_a_stack_that_is_accepted_runs_and_one_that_is_refused_cannot(
+def test_conv_stack_is_accepted_exactly_if_it_runs(
     inputs: tuple[int, int, int], layers: list[Any], hidden: list[int]
 ) -> None:
     fields = {"inputs": inputs, "layers": layers, "hidden": hidden, "outputs": 2}
@@ -220,7 +220,7 @@ def test_a_stack_that_is_accepted_runs_and_one_that_is_refused_cannot(
     assert model.build()(torch.randn(2, *inputs)).shape == (2, 2)
 
 
-def test_listing_and_describing_models_does_not_import_torch() -> None:
+def test_describing_models_does_not_import_torch() -> None:
     code = (
         "import sys; from privaware import models, registry;"
         "[models.parse(n.description).describe() for n in models.named().values()];"
