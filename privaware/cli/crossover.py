@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +11,12 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import confirm, say, show
 
 app = typer.Typer()
+_CONTENDER = "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
+COMPARISON = Annotated[Path | None, o.option("A folder to make, with crossover.json and a plot.")]
+EPSILONS = Annotated[str, o.option("The epsilons to try, rising, with commas.")]
+REPEATS = Annotated[int, o.option("How often each model is trained at each epsilon.")]
+SIMPLE = Annotated[str, o.option(f"The simple model: {_CONTENDER}", "--simple")]
+COMPLEX = Annotated[str, o.option(f"The complex model: {_CONTENDER}", "--complex")]
 
 
 @app.command(
@@ -18,13 +25,13 @@ app = typer.Typer()
 @o.with_run_options
 def crossover(
     data: o.DATA,
-    simple: o.SIMPLE,
-    complex_: o.COMPLEX,
-    epsilons: o.EPSILONS = "0.1,0.3,1,3,10",
-    repeats: o.REPEATS = 5,
+    simple: SIMPLE,
+    complex_: COMPLEX,
+    epsilons: EPSILONS = "0.1,0.3,1,3,10",
+    repeats: REPEATS = 5,
     set_: o.SET = None,
     device: o.DEVICE = "cpu",
-    out: o.COMPARISON = None,
+    out: COMPARISON = None,
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:

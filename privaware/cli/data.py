@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
 app = typer.Typer(help="Built-in benchmark data.", no_args_is_help=True, rich_markup_mode=None)
+_BUILTIN = "A built-in data set."
+NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False)]
 
 
 @app.command("list", epilog="Example: privaware data list")
@@ -24,7 +28,7 @@ def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
 
 
 @app.command("fetch", epilog="Example: privaware data fetch mnist")
-def data_fetch(name: o.NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+def data_fetch(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
     """Download a data set from its public origin and check it."""
     from privaware.datasets import fetch
 
@@ -34,7 +38,7 @@ def data_fetch(name: o.NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
 
 
 @app.command("path", epilog="Example: privaware data path mnist")
-def data_path(name: o.NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
+def data_path(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
     """Where the files of a data set are on this machine."""
     from privaware.datasets import path as find
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import confirm, say, show
 
 app = typer.Typer()
+PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
+LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.")]
+TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training may take.")]
 
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --accept-schema --out income-model")
@@ -18,11 +21,11 @@ app = typer.Typer()
 def fit(
     data: o.DATA,
     epsilon: o.EPSILON = 1.0,
-    public: o.PUBLIC = None,
-    learner: o.LEARNER = "auto",
+    public: PUBLIC = None,
+    learner: LEARNER = "auto",
     set_: o.SET = None,
     test: o.TEST = None,
-    time_limit: o.TIME_LIMIT = None,
+    time_limit: TIME_LIMIT = None,
     device: o.DEVICE = "cpu",
     out: o.FOLDER = None,
     json: o.JSON = False,

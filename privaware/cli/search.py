@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,24 +11,35 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import confirm, say, show
 
 app = typer.Typer()
+SPACE = Annotated[str, o.option("One of `privaware list spaces`, or a TOML file of your own.")]
+STRATEGY = Annotated[str, o.option("One of `privaware list strategies`.")]
+TOTAL = Annotated[float | None, o.option("The budget of the search and its model together.", "--epsilon")]
+MODEL_EPSILON = Annotated[float | None, o.option("The budget of one model; the total follows from the strategy.")]
+TRIALS = Annotated[int | None, o.option("How many candidates (on average, where it is a secret).")]
+OPTION = Annotated[list[str] | None, o.option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")]
+PUBLIC = Annotated[str | None, o.option("Public rows like these: searching them has no privacy cost.", "--public")]
+WORKFLOW = Annotated[str, o.option("aware, or standard: search without noise, to compare on built-in data.")]
+WORKERS = Annotated[int, o.option("Processes that train candidates.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains candidates, or auto.")]
+HELD_OUT = Annotated[float, o.option("The share of rows that scores candidates and trains none.")]
 
 
 @app.command(epilog="Example: privaware search digits --space fcn --strategy rs --epsilon 5 --trials 20")
 @o.with_run_options
 def search(
     data: o.DATA,
-    space: o.SPACE = "fcn",
-    strategy: o.STRATEGY = "rs",
-    epsilon: o.TOTAL = None,
-    model_epsilon: o.MODEL_EPSILON = None,
-    trials: o.TRIALS = None,
-    option: o.OPTION = None,
+    space: SPACE = "fcn",
+    strategy: STRATEGY = "rs",
+    epsilon: TOTAL = None,
+    model_epsilon: MODEL_EPSILON = None,
+    trials: TRIALS = None,
+    option: OPTION = None,
     set_: o.SET = None,
-    held_out: o.HELD_OUT = 0.1,
-    public: o.SEARCH_PUBLIC = None,
-    workflow: o.WORKFLOW = "aware",
-    workers: o.WORKERS = 1,
-    ray: o.RAY = None,
+    held_out: HELD_OUT = 0.1,
+    public: PUBLIC = None,
+    workflow: WORKFLOW = "aware",
+    workers: WORKERS = 1,
+    ray: RAY = None,
     test: o.TEST = None,
     device: o.DEVICE = "cpu",
     out: o.FOLDER = None,

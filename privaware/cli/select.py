@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +11,11 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import confirm, say, show
 
 app = typer.Typer()
+METHOD = Annotated[str, o.option("One of `privaware list selectors`.")]
+COLUMNS = Annotated[int | None, o.option("How many columns to keep, at most.")]
+POPULATION = Annotated[int | None, o.option("For genetic searches: sets in a generation.")]
+GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many generations.")]
+SELECTION = Annotated[Path | None, o.option("A folder to make, with the choice in selection.json.")]
 
 
 @app.command(
@@ -18,13 +24,13 @@ app = typer.Typer()
 @o.with_run_options
 def select(
     data: o.DATA,
-    method: o.METHOD = "cfs_greedy",
+    method: METHOD = "cfs_greedy",
     epsilon: o.EPSILON = 1.0,
-    columns: o.COLUMNS = None,
-    population: o.POPULATION = None,
-    generations: o.GENERATIONS = None,
+    columns: COLUMNS = None,
+    population: POPULATION = None,
+    generations: GENERATIONS = None,
     set_: o.SET = None,
-    out: o.SELECTION = None,
+    out: SELECTION = None,
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from privaware import accounting
+from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, AnyOf, Disjoint, Event, Gaussian, Group, Laplace, Sampled, Selected, leaves
@@ -223,10 +224,8 @@ def _choose(schema: Schema, epsilon: float, learner: str) -> tuple[str, list[str
 
 
 def _expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
-    if not (isinstance(epsilon, (int, float)) and math.isfinite(epsilon) and epsilon > 0):
-        raise WrongInput(f"expected epsilon as a number > 0, got {epsilon!r}")
-    if not (isinstance(delta, (int, float)) and 0 < delta < 1):
-        raise WrongInput(f"expected delta in (0, 1), got {delta!r}")
+    expect_positive("", epsilon=epsilon)
+    expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
         raise WrongInput(
             f"expected delta well below 1 / rows, got {delta:g} for {schema.rows} rows: that would allow "

@@ -241,7 +241,7 @@ def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
             "compare on built-in benchmark data: leave --workflow out"
         )
     if workflow == "standard" and public is not None:
-        raise WrongInput("expected --public with --workflow aware: a search on public rows is free")
+        raise WrongInput("expected --public with --workflow aware: a search on public rows has no privacy cost")
     if public is not None and not source.schema.bounded:
         raise WrongInput("expected declared bounds for a search on public rows; give --schema")
 
