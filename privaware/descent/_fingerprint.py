@@ -118,6 +118,8 @@ class _Walk:
 
     def _tensor(self, value: Tensor) -> Any:
         """Parameters and buffers by shape; their values are compared or taken over by who holds the setup."""
+        if nn.parameter.is_lazy(value):
+            raise NoFingerprint("a lazy parameter is not initialised yet")
         number, _ = self._number(value)
         layout = (value.shape, value.dtype, value.device, value.layout, value.requires_grad, value.is_leaf)
         hooks = self.value(dict(value._backward_hooks or {}))

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from privaware.descent import _block, clipped_sum, cross_entropy, flat
-from privaware.descent._gradient import accumulate
+from privaware.descent import _conv_block, clipped_sum, cross_entropy, flat
+from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._losses import losing_less
-from privaware.descent._probe import mantissas
-from privaware.descent._stack import Stack
+from privaware.descent._precision import matmul_precision
+from privaware.descent._rules import stacked
 from privaware.kernels import conv_block
 
 INTERPRETED = conv_block.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
@@ -48,28 +48,30 @@ def test_kernels_there_and_back(shape, kind, pool, side, last):
     scale = torch.tensor([0.01, 0.2, 1.0, 8.0])[torch.randint(4, shape)]
     z, bias = torch.randn(shape) * scale, torch.randn(shape[1])
     given = beside(z.to(DEVICE)) if side else z.to(DEVICE)
-    made = conv_block.activated(given, bias.to(DEVICE), kind, pool=pool, last=last)
+    made = conv_block.bias_activation_pool(given, bias.to(DEVICE), kind, pool=pool, channels_last=last)
     z.requires_grad_()
     want = after(z, bias, kind, pool)
-    torch.testing.assert_close(made.first.cpu(), want, rtol=2e-6, atol=1e-7)
-    assert made.first.is_contiguous()
-    assert (made.last is None) != last
-    y = made.first
+    torch.testing.assert_close(made.channels_first.cpu(), want, rtol=2e-6, atol=1e-7)
+    assert made.channels_first.is_contiguous()
+    assert (made.channels_last is None) != last
+    y = made.channels_first
     if last:
-        assert torch.equal(made.last, made.first)
-        y = made.last
+        assert torch.equal(made.channels_last, made.channels_first)
+        y = made.channels_last
         assert y.is_contiguous(memory_format=torch.channels_last)
     g = torch.randn_like(want)
     expected = torch.autograd.grad(want, z, g)[0]
     g = (beside(g) if last else g).to(DEVICE)
     size = z.shape[2:]
-    found = conv_block.activated_back(g, y, made.index, size, kind, last=True, first=True, sums=True)
+    above = conv_block.Above(g, y, made.argmax)
+    back = conv_block.bias_activation_pool_backward
+    found = back(above, size, kind, channels_last=True, channels_first=True, sums=True)
     for part in found[:2]:
         torch.testing.assert_close(part.cpu(), expected, rtol=1e-5, atol=2e-6)
     assert found[0].is_contiguous(memory_format=torch.channels_last)
     assert found[1].is_contiguous()
     torch.testing.assert_close(found[2].cpu(), expected.sum((2, 3)), rtol=1e-4, atol=1e-4)
-    none = conv_block.activated_back(g, y, made.index, size, kind, last=False, first=False, sums=False)
+    none = back(above, size, kind, channels_last=False, channels_first=False, sums=False)
     assert none == (None, None, None)
 
 
@@ -77,12 +79,15 @@ def test_kernels_there_and_back(shape, kind, pool, side, last):
 def test_without_a_bias_and_with_rows_that_are_not_finite():
     z = torch.randn(3, 16, 4, 4)
     z[1, 2, 3, 3] = torch.nan
-    made = conv_block.activated(beside(z.to(DEVICE)), None, "tanh", pool=True, last=False)
+    made = conv_block.bias_activation_pool(beside(z.to(DEVICE)), None, "tanh", pool=True, channels_last=False)
     want = after(z, None, "tanh", True)
-    torch.testing.assert_close(made.first.cpu(), want, rtol=2e-6, atol=1e-7, equal_nan=True)
-    assert torch.isnan(made.first.cpu()).sum() == 1
+    torch.testing.assert_close(made.channels_first.cpu(), want, rtol=2e-6, atol=1e-7, equal_nan=True)
+    assert torch.isnan(made.channels_first.cpu()).sum() == 1
     g = torch.ones_like(want).to(DEVICE)
-    back = conv_block.activated_back(g, made.first, made.index, (4, 4), "tanh", last=False, first=True, sums=True)
+    above = conv_block.Above(g, made.channels_first, made.argmax)
+    back = conv_block.bias_activation_pool_backward(
+        above, (4, 4), "tanh", channels_last=False, channels_first=True, sums=True
+    )
     assert torch.isfinite(back[1][[0, 2]]).all()
     assert torch.isfinite(back[2][[0, 2]]).all()
 
@@ -103,27 +108,27 @@ def net(kind=nn.Tanh, channels=3):
 
 
 def sums_of(module, x, y, device, copies=1, precision="float32"):
-    stack = Stack([module], device=device)
+    stack = stacked([module], device=device)
     total = torch.zeros_like(stack.theta)
-    given = {"rows": len(x) // copies, "clip": flat(0.3), "norm": 0.3, "total": total}
-    with mantissas(precision):  # PyTorch shortens those of convolutions unless told otherwise
-        squares = accumulate(stack, cross_entropy, (x.to(device),), y.to(device), **given)
+    batch = Batch((x.to(device),), y.to(device), len(x) // copies)
+    with matmul_precision(precision):  # PyTorch's convolutions use TF32 unless it is switched off
+        squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
     return total.cpu(), squares.cpu()
 
 
 def joined(monkeypatch):
     """Lets blocks be taken where the kernels can run, and tells how often they are."""
     taken = []
-    plain = _block._Joined.apply
+    plain = _conv_block._FusedBlock.apply
 
     def counted(*given):
         taken.append(given)
         return plain(*given)
 
-    monkeypatch.setattr(_block._Joined, "apply", counted)
-    monkeypatch.setattr(_block._convolution_kernels, "fits", lambda x, g, copies: x.ndim == 4)
+    monkeypatch.setattr(_conv_block._FusedBlock, "apply", counted)
+    monkeypatch.setattr(_conv_block.convolution_kernels, "fits", lambda x, g, copies: x.ndim == 4)
     if DEVICE == "cpu":  # rows' gradients by PyTorch: their kernel has tests of its own
-        monkeypatch.setattr(_block.Convolved, "slide", lambda self: None)
+        monkeypatch.setattr(_conv_block.ConvolutionGradient, "kernel_geometry", lambda self: None)
     return taken
 
 
@@ -158,8 +163,8 @@ def test_a_row_that_is_not_finite_adds_nothing_through_a_block(monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_short_products_take_blocks_by_themselves(monkeypatch):
-    taken, plain = [], _block._Joined.apply
-    monkeypatch.setattr(_block._Joined, "apply", lambda *given: taken.append(given) or plain(*given))
+    taken, plain = [], _conv_block._FusedBlock.apply
+    monkeypatch.setattr(_conv_block._FusedBlock, "apply", lambda *given: taken.append(given) or plain(*given))
     x, y = torch.randn(6, 3, 13, 13), torch.arange(6) % 3
     want, _ = sums_of(net(), x, y, "cuda")
     assert not taken
@@ -169,8 +174,8 @@ def test_short_products_take_blocks_by_themselves(monkeypatch):
 
 
 def forwards(module, watch=()):
-    stack = Stack([module], watch=watch)
-    return [name for name, part in stack.module.named_modules() if getattr(part.forward, "__name__", "") == "_as_it_is"]
+    stack = stacked([module], watch=watch)
+    return [name for name, part in stack.module.named_modules() if getattr(part.forward, "__name__", "") == "_identity"]
 
 
 def test_only_what_nobody_else_looks_at_is_joined():

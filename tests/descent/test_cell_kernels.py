@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from privaware import models
-from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, momentum
-from privaware.descent._gradient import accumulate
-from privaware.descent._probe import SHORT, mantissas, proven
-from privaware.descent._shares import Rows
-from privaware.descent._stack import Stack
+from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, members, momentum
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._per_example import Materialised
+from privaware.descent._precision import matmul_precision, tf32_allowed
+from privaware.descent._probe import TF32_TOLERANCE, needs_materialising
+from privaware.descent._rules import stacked
 from privaware.errors import Refused
 from privaware.kernels import dpnas_cell, elementwise
 from privaware.models import _dpnas_cell
@@ -57,43 +58,43 @@ class Standing:
     def fits_groups(self, images: Tensor, groups: int) -> bool:
         return images.shape[1] % groups == 0
 
-    def convolved(self, x, weight, y, groups, eps, kind, add, keep):  # type: ignore[no-untyped-def]
+    def conv_norm_activation(self, x, weight, y, groups, eps, kind, add, keep):  # type: ignore[no-untyped-def]
         made = by_layers(x.float(), weight, groups, eps, kind)
         y.copy_(y + made if add else made)
         return (torch.zeros(1), torch.zeros(1)) if keep else None
 
-    def convolved_back(self, x, weight, g, kept, base, dx, groups, kind):  # type: ignore[no-untyped-def]
+    def conv_norm_activation_backward(self, x, weight, g, kept, base, dx, groups, kind):  # type: ignore[no-untyped-def]
         with torch.enable_grad():
             back, found = row_gradients(x.float(), weight, g.float(), groups, kind)
         dx.copy_(back if base is None else base + back)
         return found.flatten(2)
 
-    def maxima(self, x, y, add):  # type: ignore[no-untyped-def]
+    def max_pool_3x3(self, x, y, add):  # type: ignore[no-untyped-def]
         made, index = F.max_pool2d(x, 3, 1, 1, return_indices=True)
         y.copy_(y + made if add else made)
         return index
 
-    def maxima_back(self, g, index, base, dx):  # type: ignore[no-untyped-def]
-        self.halved_back(g, index, dx)
+    def max_pool_3x3_backward(self, g, index, base, dx):  # type: ignore[no-untyped-def]
+        self.max_pool_2x2_backward(g, index, dx)
         dx.add_(0 if base is None else base)
 
-    def halved(self, x):  # type: ignore[no-untyped-def]
+    def max_pool_2x2(self, x):  # type: ignore[no-untyped-def]
         return F.max_pool2d(x.float(), 2, return_indices=True)
 
-    def halved_back(self, g, index, dx):  # type: ignore[no-untyped-def]
+    def max_pool_2x2_backward(self, g, index, dx):  # type: ignore[no-untyped-def]
         dx.zero_().flatten(2).scatter_add_(2, index.flatten(2), g.to(dx.dtype).flatten(2))
 
-    def normed(self, x, groups, eps):  # type: ignore[no-untyped-def]
+    def group_norm(self, x, groups, eps):  # type: ignore[no-untyped-def]
         parts = x.unflatten(1, (groups, -1)).flatten(2)
         scales = (parts.var(2, correction=0) + eps).rsqrt()
         return F.group_norm(x, groups, eps=eps), scales
 
-    def normed_back(self, g, y, scales):  # type: ignore[no-untyped-def]
+    def group_norm_backward(self, g, y, scales):  # type: ignore[no-untyped-def]
         slope, z = (t.unflatten(1, (scales.shape[1], -1)).flatten(2) for t in (g, y))
         level, tilt = slope.mean(2, keepdim=True), (slope * z).mean(2, keepdim=True)
         return (scales[..., None] * (slope - level - z * tilt)).view_as(y)
 
-    def averaged(self, x, base, y):  # type: ignore[no-untyped-def]
+    def avg_pool_3x3(self, x, base, y):  # type: ignore[no-untyped-def]
         made = F.avg_pool2d(x, 3, 1, 1)
         y.copy_(made if base is None else base + made)
 
@@ -143,15 +144,14 @@ def test_short_mantissas_store_nodes_in_half_the_bytes(monkeypatch: pytest.Monke
     stored: list[torch.dtype] = []
     monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
     monkeypatch.setattr(_dpnas_cell, "run_kernels", noting(stored))
-    stack = Stack([net])
+    stack = stacked([net])
     total = torch.zeros_like(stack.theta)
-    given: Any = {"rows": len(x), "clip": flat(0.5), "norm": 0.5, "total": total}
-    with mantissas("tf32"):
-        squares = accumulate(stack, cross_entropy, (x,), y, **given)
+    with matmul_precision("tf32"):
+        squares = accumulate(stack, cross_entropy, Batch((x,), y, len(x)), flat(0.5), 0.5, total)
     assert set(stored) == {torch.bfloat16}
-    torch.testing.assert_close(squares[:, 0].sqrt(), norms, rtol=SHORT, atol=0)
+    torch.testing.assert_close(squares[:, 0].sqrt(), norms, rtol=TF32_TOLERANCE, atol=0)
     apart = [(stack.view(total, s)[0] - sums[s.name]).square().sum() for s in stack.slots]
-    assert 0 < float(sum(apart)) ** 0.5 < SHORT * 0.5 * len(x)
+    assert 0 < float(sum(apart)) ** 0.5 < TF32_TOLERANCE * 0.5 * len(x)
 
 
 @pytest.mark.parametrize("other", [{"pooling": "average"}, {"inputs": [1, 8, 8]}])
@@ -174,10 +174,9 @@ def test_several_models_each_convolve_with_their_own_weights(monkeypatch: pytest
     x, y = rows()
     alone = [clipped_sum(net, cross_entropy, x, y, norm=0.5)[0] for net in nets]
     monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
-    stack = Stack(nets)
+    stack = stacked(nets)
     total = torch.zeros_like(stack.theta)
-    given = {"rows": 12, "clip": flat(0.5), "norm": 0.5, "total": total}
-    accumulate(stack, cross_entropy, (torch.cat([x, x]),), torch.cat([y, y]), **given)
+    accumulate(stack, cross_entropy, Batch((torch.cat([x, x]),), torch.cat([y, y]), 12), flat(0.5), 0.5, total)
     for at, sums in enumerate(alone):
         for slot in stack.slots:
             found = stack.view(total, slot)[at]
@@ -231,16 +230,16 @@ def check_convolution(shape: tuple[int, ...], kind: int, stored: torch.dtype, sl
     y = base.clone()
     assert dpnas_cell.fits(x)
     assert dpnas_cell.fits_groups(x, groups)
-    kept = dpnas_cell.convolved(x, weight, y, groups, 1e-5, kind, add=True, keep=True)
+    kept = dpnas_cell.conv_norm_activation(x, weight, y, groups, 1e-5, kind, add=True, keep=True)
     assert kept is not None
     double = [t.double().cpu() for t in (x, weight, g)]
     close(y.double() - base, by_layers(double[0], double[1], groups, 1e-5, kind), slack)
     back, own = row_gradients(*double, groups, kind)
     dx = torch.full_like(base, float("nan"))
-    dw = dpnas_cell.convolved_back(x, weight, g, kept, base, dx, groups, kind)
+    dw = dpnas_cell.conv_norm_activation_backward(x, weight, g, kept, base, dx, groups, kind)
     close(dx.double() - base, back, slack)
     close(dw.view_as(own), own, slack)
-    dpnas_cell.convolved_back(x, weight, g, kept, None, dx, groups, kind)
+    dpnas_cell.conv_norm_activation_backward(x, weight, g, kept, None, dx, groups, kind)
     close(dx, back, slack)
 
 
@@ -262,11 +261,11 @@ def test_the_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(*(torch.autograd.grad(t, x, g)[0] for t in (found, true)))
     base, g, y, dx = (torch.randn(shape).cuda() for _ in range(4))
     true, start = F.max_pool2d(x, 3, 1, 1), y.clone()
-    index = dpnas_cell.maxima(x.detach(), y, add=True)
+    index = dpnas_cell.max_pool_3x3(x.detach(), y, add=True)
     torch.testing.assert_close(y, start + true)
-    dpnas_cell.maxima_back(g, index, base, dx)
+    dpnas_cell.max_pool_3x3_backward(g, index, base, dx)
     torch.testing.assert_close(dx, base + torch.autograd.grad(true, x, g)[0])
-    dpnas_cell.averaged(x.detach(), base, y)
+    dpnas_cell.avg_pool_3x3(x.detach(), base, y)
     torch.testing.assert_close(y, base + F.avg_pool2d(x.detach(), 3, 1, 1))
 
 
@@ -276,7 +275,7 @@ def test_the_norm_kernels_agree_with_layers(shape: tuple[int, ...], groups: int)
     torch.manual_seed(0)
     x = (torch.randn(shape) + 4).cuda().requires_grad_()
     true, found = F.group_norm(x, groups), _dpnas_cell.PlainGroupNorm(groups, shape[1])(x)
-    assert "_Normed" in type(found.grad_fn).__name__
+    assert "_PlainGroupNorm" in type(found.grad_fn).__name__
     torch.testing.assert_close(found, true, rtol=1e-4, atol=1e-5)
     g = torch.randn_like(true)
     both = [torch.autograd.grad(t, x, g)[0] for t in (found, true)]
@@ -289,7 +288,7 @@ def test_a_row_that_is_not_finite_spoils_no_other() -> None:
     x, y = (t.cuda() for t in rows())
     x[2] = float("inf")
     good = torch.tensor([0, 1, 3, 4, 5], device="cuda")
-    with mantissas("float32"):
+    with matmul_precision("float32"):
         found, norms = clipped_sum(net, cross_entropy, x, y, norm=0.5)
         true, sizes = clipped_sum(net, cross_entropy, x[good], y[good], norm=0.5)
     torch.testing.assert_close(norms[good], sizes, rtol=1e-4, atol=1e-6)
@@ -306,7 +305,7 @@ def test_clipped_sums_on_the_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, 
     net = network(drawn(seed), seed, inputs=shape, channels=[32, 32, 64])
     x, y = torch.rand(4, *shape), torch.arange(4) % 3
     slow, norms = clipped_sum(net, cross_entropy, x, y, norm=0.1)
-    with mantissas("float32"):
+    with matmul_precision("float32"):
         fast, sizes = clipped_sum(net.cuda(), cross_entropy, x.cuda(), y.cuda(), norm=0.1)
     torch.testing.assert_close(sizes.cpu(), norms, rtol=1e-3, atol=1e-5)
     for name, value in slow.items():
@@ -322,9 +321,9 @@ def test_a_captured_step_is_the_eager_step(many: int) -> None:
     x, y = rows(32)
     descent = Descent(steps=4, sampler=FullBatch(), clip=flat(0.5), update=momentum(0.3))
     nets = [network(drawn(2), seed) for seed in range(many)]
-    given: Any = {"noise": [0.0] * many, "rows": 32, "device": "cuda"}
-    with mantissas("float32"):
-        both = [descent.run_population(nets, x, y, rng=rng, **given) for rng in (Rng(1), Eager(1))]
+    population = members(nets, noise=[0.0] * many)
+    with matmul_precision("float32"):
+        both = [descent.run_population(population, x, y, rows=32, rng=rng, device="cuda") for rng in (Rng(1), Eager(1))]
     for one, other in zip(*both, strict=True):
         pairs = zip(one.parameters(), other.parameters(), strict=True)
         for a, b in pairs:
@@ -340,18 +339,17 @@ def test_rows_of_nodes_stored_as_bf16_stay_within_their_bound(monkeypatch: pytes
         """The longest clipped gradient of a row, as a part of the bound."""
         found = []
         for row, goal in zip(x.split(1), y.split(1), strict=True):
-            stack = Stack([net])
+            stack = stacked([net])
             total = torch.zeros_like(stack.theta)
-            given: Any = {"rows": 1, "clip": flat(0.1), "norm": 0.1, "total": total}
-            with mantissas("tf32"):
-                accumulate(stack, cross_entropy, (row,), goal, **given)
+            with matmul_precision("tf32"):
+                accumulate(stack, cross_entropy, Batch((row,), goal, 1), flat(0.1), 0.1, total)
             found.append(float(total.double().norm()) / 0.1)
         return max(found)
 
     assert 0.99 < largest() <= 1
-    stored = Rows.squares  # a planted bug: norms of what bf16 would have left of the gradients
+    stored = Materialised.squared_norms  # a planted bug: norms of what bf16 would have left of the gradients
     cut = torch.tensor(-(2**16), dtype=torch.int32)
-    monkeypatch.setattr(Rows, "squares", lambda self: stored(Rows(shorter(self.gradients, cut))))
+    monkeypatch.setattr(Materialised, "squared_norms", lambda self: stored(Materialised(shorter(self.gradients, cut))))
     assert largest() > 1.0001
 
 
@@ -363,15 +361,15 @@ def test_a_cell_in_bf16_is_tried_as_it_will_run(right: bool, monkeypatch: pytest
     cell += " linear linear max_pool max_pool"
     net = network(tuple(cell.split()), seed=24, hidden=128, activation="tanh", **given)
     x, y = torch.zeros(3, 1, 28, 28), torch.zeros(3, dtype=torch.long)
-    whole = Standing.maxima_back  # a planted bug of bf16 alone: the way back forgets what is there
+    whole = Standing.max_pool_3x3_backward  # a planted bug of bf16 alone: the way back forgets what is there
 
     def lost(self, g, index, base, dx):  # type: ignore[no-untyped-def]
         whole(self, g, index, base if right or dx.dtype == torch.float32 else None, dx)
 
-    monkeypatch.setattr(Standing, "maxima_back", lost)
+    monkeypatch.setattr(Standing, "max_pool_3x3_backward", lost)
     monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
-    with mantissas("tf32"), contextlib.nullcontext() if right else pytest.raises(Refused):
-        assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
+    with matmul_precision("tf32"), contextlib.nullcontext() if right else pytest.raises(Refused):
+        assert not needs_materialising(net, cross_entropy, (x,), y, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("part", [1.0, 0.96])
@@ -379,15 +377,15 @@ def test_norms_that_come_out_too_small_in_bf16_are_refused(part: float, monkeypa
     """A planted bug that the comparison with autograd lets pass: it is within what rounding may do."""
     net = network(drawn(3), inputs=[1, 16, 16])
     x, y = torch.zeros(3, 1, 16, 16), torch.zeros(3, dtype=torch.long)
-    whole = Rows.squares
+    whole = Materialised.squared_norms
 
-    def squares(self: Rows) -> Tensor:
-        return whole(self) * (part if torch.backends.cuda.matmul.allow_tf32 else 1.0)
+    def squares(self: Materialised) -> Tensor:
+        return whole(self) * (part if tf32_allowed() else 1.0)
 
-    monkeypatch.setattr(Rows, "squares", squares)
+    monkeypatch.setattr(Materialised, "squared_norms", squares)
     monkeypatch.setattr(_dpnas_cell, "kernels", Standing())
-    with mantissas("tf32"), contextlib.nullcontext() if part == 1 else pytest.raises(Refused):
-        assert not proven(net, cross_entropy, (x,), y, torch.device("cpu"))
+    with matmul_precision("tf32"), contextlib.nullcontext() if part == 1 else pytest.raises(Refused):
+        assert not needs_materialising(net, cross_entropy, (x,), y, torch.device("cpu"))
 
 
 def shorter(values: Tensor, mask: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from privaware.descent import (
+    Callbacks,
     Checkpoint,
     Descent,
     FullBatch,
@@ -17,14 +18,15 @@ from privaware.descent import (
     cosine,
     ema,
     flat,
+    members,
     momentum,
     per_layer,
     quantile,
     sgd,
     squared,
 )
-from privaware.descent._capture import Captured
-from privaware.descent._run import Run
+from privaware.descent._cuda_graph import CapturedStep
+from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -60,7 +62,7 @@ def test_captured_without_noise_is_eager(count, clip, update, device):
     descent = Descent(steps=6, sampler=FullBatch(), clip=clip, update=update, average=ema(0.5), lr_schedule=cosine())
     models = [net(seed) for seed in range(count)]
     both = [
-        descent.run_population(models, x, y, noise=[0.0] * count, rows=ROWS, rng=rng, device=device)
+        descent.run_population(members(models, noise=[0.0] * count), x, y, rows=ROWS, rng=rng, device=device)
         for rng in (Rng(1), Eager(1))
     ]
     for one, other in zip(*both, strict=True):
@@ -79,15 +81,16 @@ def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
         steps=1, sampler=Poisson(rate=0.25), clip=flat(0.5), update=sgd(1.0), loss=squared, overflow=overflow
     )
     goal = torch.full((200, 5000), 1e-9)
-    trained = descent.run_population([wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda")
+    population = members([wide] * count, noise=[2.0] * count)
+    trained = descent.run_population(population, x, goal, rows=200, rng=Rng(5), device="cuda")
     moved = torch.stack([flat_of(one) for one in trained]) * 50
     assert moved.std(1).tolist() == pytest.approx([1.0] * count, rel=0.03)
-    run = Run(descent, [wide] * count, x, goal, noise=[2.0] * count, rows=200, rng=Rng(5), device="cuda")
-    graphs = Captured(run)
+    prepared = prepare([wide] * count, descent.loss, x, goal, "cuda")
+    graphs = CapturedStep(Training(descent, population, prepared, rows=200, rng=Rng(5)))
     if overflow:
         sizes = []
         for _ in range(300):
-            sizes.append(sum(valid.sum() for _, valid in graphs._batches()) / count)
+            sizes.append(sum(selection.valid.sum() for selection in graphs._selections()) / count)
         sizes = torch.stack(sizes)
         assert float(sizes.mean()) == pytest.approx(50, rel=0.05)
         assert float(sizes.std()) == pytest.approx(math.sqrt(200 * 0.25 * 0.75 / count), rel=0.2)
@@ -111,8 +114,8 @@ def test_captured_steps_differ_and_resume_bit_for_bit(tmp_path, overflow):
 
     path = Checkpoint(tmp_path / "run", every=3)
     with pytest.raises(Stopped):
-        descent.run(net(), x, y, rng=Rng(3), progress=stop, checkpoint=path, **settings)
-    resumed = descent.run(net(), x, y, rng=Rng(9), checkpoint=path, **settings)
+        descent.run(net(), x, y, rng=Rng(3), callbacks=Callbacks(path, stop), **settings)
+    resumed = descent.run(net(), x, y, rng=Rng(9), callbacks=Callbacks(path), **settings)
     torch.testing.assert_close(flat_of(resumed), flat_of(whole), rtol=1e-3, atol=1e-4)
 
 
@@ -151,7 +154,7 @@ def test_a_stack_of_different_chains_is_its_models_alone_on_a_cpu():
         assert any(p.requires_grad for p in model.parameters())
     descent = Descent(steps=5, sampler=FullBatch(), clip=flat(0.1), update=momentum(0.5))
     given = {"rows": ROWS, "rng": Rng(seed=0)}
-    made = descent.run_population(models, x, y, noise=[0.0] * 6, device="cuda", **given)
+    made = descent.run_population(members(models, noise=[0.0] * 6), x, y, device="cuda", **given)
     for model, one in zip(models, made, strict=True):
         alone = descent.run(model, x, y, noise=0.0, **given)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-3, atol=1e-4)

@@ -37,13 +37,13 @@ def test_depthwise_convolutions_agree_with_rows_one_by_one(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
 def test_the_kernel_agrees_with_products_and_sums() -> None:
-    from privaware.descent._convolution import Geometry
+    from privaware.descent._geometry import Geometry
 
     for kernel, stride, padding, dilation in [(3, 1, 1, 1), (5, 2, 2, 1), (3, 1, 2, 2)]:
         conv = nn.Conv2d(6, 6, kernel, stride, padding, dilation, groups=6, bias=False)
         x = torch.randn(5, 6, 14, 13)
         g = torch.randn_like(conv(x))
-        slow = Geometry(conv).apart_gradients(x, g)
-        fast = Geometry(conv).apart_gradients(x.cuda(), g.cuda())
+        slow = Geometry(conv).depthwise_gradients(x, g)
+        fast = Geometry(conv).depthwise_gradients(x.cuda(), g.cuda())
         assert elementwise.fits(x.cuda())
         torch.testing.assert_close(fast.cpu(), slow, rtol=1e-4, atol=1e-4)

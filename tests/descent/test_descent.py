@@ -15,11 +15,12 @@ import torch
 from torch import nn
 
 from privaware.descent import (
+    Callbacks,
     Checkpoint,
     Descent,
     FullBatch,
     Poisson,
-    _capture,
+    _cuda_graph,
     adam,
     automatic,
     clipped_sum,
@@ -30,6 +31,7 @@ from privaware.descent import (
     exponential,
     flat,
     linear,
+    members,
     momentum,
     per_layer,
     piecewise,
@@ -40,12 +42,12 @@ from privaware.descent import (
     tail,
     warm_up,
 )
-from privaware.descent._capture import Captured, capacity, gaps_to_places
-from privaware.descent._convolution import Convolved
-from privaware.descent._loop import _Settings
-from privaware.descent._probe import mantissas
-from privaware.descent._run import Run
-from privaware.descent._widths import together
+from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._cuda_graph import CapturedStep, capacity, gaps_to_indices
+from privaware.descent._loop import train_to_end
+from privaware.descent._padded_population import stackable_groups
+from privaware.descent._precision import matmul_precision, tf32_allowed
+from privaware.descent._training import Training, prepare
 from privaware.errors import Refused, WrongInput
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.noise import Rng
@@ -89,9 +91,15 @@ def flat_of(module):
     return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
-def train(descent, *, seed=3, noise=1.0, module=None, data=None, declared=ROWS, **more):
+def train(descent, *, seed=3, noise=1.0, module=None, data=None, declared=ROWS, **callbacks):
     x, y = data or rows()
-    return descent.run(module or net(), x, y, noise=noise, rows=declared, rng=Rng(seed), **more)
+    given = {"noise": noise, "rows": declared, "rng": Rng(seed), "callbacks": Callbacks(**callbacks)}
+    return descent.run(module or net(), x, y, **given)
+
+
+def training(descent, modules, x, y, *, noise, rows, rng, device="cpu"):
+    prepared = prepare(modules, descent.loss, x, y, device)
+    return Training(descent, members(modules, noise), prepared, rows=rows, rng=rng)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,7 @@ def test_p2_poisson_rows_are_independent():
 def test_p2_gaps_on_a_device_follow_the_same_law():
     made = torch.Generator().manual_seed(1)
     draws = torch.rand(4000, 32, generator=made, dtype=torch.float64)
-    places, inside = gaps_to_places(draws, 0.2, 30)
+    places, inside = gaps_to_indices(draws, 0.2, 30)
     drawn = torch.zeros(4000, 31).scatter_(1, torch.where(inside, places, 30), 1.0)[:, :30]
     assert torch.equal(inside.sum(1), drawn.sum(1).long())
     assert_bernoulli(drawn.numpy(), 0.2)
@@ -201,32 +209,32 @@ class Told:
 
 @pytest.mark.parametrize("physical", [10_000, 100, 7])
 @pytest.mark.parametrize("models", [1, 3, 400])
-@pytest.mark.parametrize("often", [_capture.OFTEN, (0.01, 0.3)])
+@pytest.mark.parametrize("often", [_cuda_graph.FIT_CHANCES, (0.01, 0.3)])
 def test_the_host_sends_every_row_once_in_the_narrowest_shape(models, physical, often, monkeypatch):
-    monkeypatch.setattr(_capture, "OFTEN", often)
+    monkeypatch.setattr(_cuda_graph, "FIT_CHANCES", often)
     rows, rate = 1_000, 0.3
     run = SimpleNamespace(
-        inputs=[np.zeros(rows)],
+        examples=rows,
         models=models,
-        physical=physical,
+        microbatch=physical,
         rng=Rng(seed=4),
-        step=0,
-        descent=SimpleNamespace(sampler=Poisson(rate=rate)),
+        state=SimpleNamespace(step=0),
+        recipe=SimpleNamespace(sampler=Poisson(rate=rate)),
     )
-    graphs, said = Captured.__new__(Captured), []
-    graphs.run = run
+    graphs, said = CapturedStep.__new__(CapturedStep), []
+    graphs.training = run
     widths = graphs._widths()
     assert widths == sorted(widths)
     assert widths[-1] <= physical
-    graphs.laid = [Told(width, said) for width in widths]
-    graphs.graphs = [*graphs.laid, Told("finish", said)]
+    graphs.shapes = [Told(width, said) for width in widths]
+    graphs.graphs = [*graphs.shapes, Told("finish", said)]
     twice = []
     for step in range(60):
         expected, within = Rng.restore(run.rng.state()).poisson_places(rows, rate, models)
         said.clear()
         graphs.one_step()
         assert said.pop() == "finish"
-        assert run.step == step + 1
+        assert run.state.step == step + 1
         batches, replays = said[::2], said[1::2]
         assert [width for _, _, width in batches] == replays
         sent = [np.concatenate(parts, 1) for parts in zip(*(batch[:2] for batch in batches))]
@@ -244,7 +252,7 @@ def test_the_host_sends_every_row_once_in_the_narrowest_shape(models, physical, 
 @pytest.mark.parametrize("sampler", [Poisson(rate=0.25), Poisson(rate=1.0), FullBatch()])
 @pytest.mark.parametrize("clip", [flat(1.0), per_layer(1.0), automatic(), quantile(norm=1.0, count_noise=5.0)])
 def test_p3_price_follows_the_sampler_and_nothing_else(sampler, clip):
-    event = recipe(sampler=sampler, clip=clip, steps=7, physical=3).cost(1.5)
+    event = recipe(sampler=sampler, clip=clip, steps=7, microbatch=3).cost(1.5)
     assert list(leaves(event)) == [(sampler.event(Gaussian(noise=1.5)), 7)]
 
 
@@ -282,10 +290,10 @@ def test_p5_no_rows_at_all_still_train_on_noise():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
-@pytest.mark.parametrize("branch", [True, False], ids=["eager", "captured"])
-def test_p6_a_row_that_is_not_finite_adds_nothing(value, branch):
-    from privaware.descent._gradient import accumulate
-    from privaware.descent._stack import Stack
+@pytest.mark.parametrize("capturing", [False, True], ids=["eager", "captured"])
+def test_p6_a_row_that_is_not_finite_adds_nothing(value, capturing):
+    from privaware.descent._accumulate import Batch, accumulate
+    from privaware.descent._rules import stacked
 
     torch.manual_seed(0)
     module = nn.Sequential(
@@ -295,9 +303,9 @@ def test_p6_a_row_that_is_not_finite_adds_nothing(value, branch):
     expected, _ = clipped_sum(module, cross_entropy, x[1:], y[1:], 0.5)
     x[0] = value
     x[0, 0, 1] = -1.0
-    stack = Stack([module])
+    stack = stacked([module])
     total = torch.zeros_like(stack.theta)
-    accumulate(stack, cross_entropy, (x,), y, rows=6, clip=flat(0.5), norm=0.5, total=total, branch=branch)
+    accumulate(stack, cross_entropy, Batch((x,), y, 6), flat(0.5), 0.5, total, capturing=capturing)
     found = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
     if value == 1e38:
         assert all(torch.isfinite(part).all() for part in found.values())
@@ -372,16 +380,16 @@ def test_quantile_tracks_the_gradient_sizes():
     descent = recipe(
         sampler=FullBatch(), clip=quantile(norm=50.0, count_noise=2.0, target=0.5, lr=0.3), update=sgd(1e-9), steps=150
     )
-    run = Run(descent, [net()], x, y, noise=[0.1], rows=400, rng=Rng(1))
-    run.to_end()
+    run = training(descent, [net()], x, y, noise=[0.1], rows=400, rng=Rng(1))
+    train_to_end(run)
     _, sizes = clipped_sum(net(), cross_entropy, x, y, 1.0)
-    assert float(run.bounds) == pytest.approx(float(sizes.median()), rel=0.05)
+    assert float(run.state.norms) == pytest.approx(float(sizes.median()), rel=0.05)
 
 
 @pytest.mark.parametrize("physical", [1, 7, 64, None])
 def test_p28_physical_batch_changes_nothing(physical):
     expected = train(recipe(steps=4), noise=0.7)
-    found = train(recipe(steps=4, physical=physical), noise=0.7)
+    found = train(recipe(steps=4, microbatch=physical), noise=0.7)
     torch.testing.assert_close(flat_of(found), flat_of(expected), rtol=1e-4, atol=2e-4)
 
 
@@ -390,8 +398,10 @@ def test_p27_noise_is_drawn_once_a_step_with_the_promised_deviation(models, phys
     x, _ = rows(20)
     rng = Listening()
     wide = nn.Linear(4, 2000)
-    descent = recipe(steps=2, sampler=FullBatch(), loss=squared, physical=physical, update=sgd(1.0))
-    trained = descent.run_population([wide] * models, x, torch.zeros(20, 2000), noise=[0.8] * models, rows=20, rng=rng)
+    descent = recipe(steps=2, sampler=FullBatch(), loss=squared, microbatch=physical, update=sgd(1.0))
+    trained = descent.run_population(
+        members([wide] * models, noise=[0.8] * models), x, torch.zeros(20, 2000), rows=20, rng=rng
+    )
     assert [tuple(exact.shape) for exact, *_ in rng.calls] == [(models, 10_000)] * 2
     moved = torch.stack([flat_of(one) - flat_of(wide) for one in trained])
     exact = sum(exact for exact, *_ in rng.calls)
@@ -407,12 +417,12 @@ def test_each_model_of_a_population_has_its_own_noise_lr_norm_and_sample():
     x, y = rows()
     descent = recipe(steps=1, sampler=FullBatch())
     trained = descent.run_population(
-        [net()] * 3, x, y, noise=[0.0] * 3, lr=[0.1, 0.2, 0.1], norm=[1e9, 1e9, 0.01], rows=ROWS, rng=Rng(0)
+        members([net()] * 3, noise=[0.0] * 3, lr=[0.1, 0.2, 0.1], norm=[1e9, 1e9, 0.01]), x, y, rows=ROWS, rng=Rng(0)
     )
     moved = [flat_of(one) - flat_of(net()) for one in trained]
     torch.testing.assert_close(moved[1], 2 * moved[0], rtol=1e-4, atol=1e-6)
     assert float(moved[2].norm()) <= 0.1 * 0.01 * 1.001
-    sampled = recipe(steps=1).run_population([net()] * 2, x, y, noise=[0.0] * 2, rows=ROWS, rng=Rng(0))
+    sampled = recipe(steps=1).run_population(members([net()] * 2, noise=[0.0] * 2), x, y, rows=ROWS, rng=Rng(0))
     assert not torch.equal(flat_of(sampled[0]), flat_of(sampled[1]))
 
 
@@ -421,7 +431,7 @@ def test_a_population_without_noise_is_its_models_alone(update):
     x, y = rows()
     descent = recipe(sampler=FullBatch(), update=update, average=tail(0.5), steps=6, noise_schedule=cosine())
     models = [net(seed=seed) for seed in range(3)]
-    made = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
+    made = descent.run_population(members(models, noise=[0.0] * 3), x, y, rows=ROWS, rng=Rng(0))
     for model, one in zip(models, made, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
@@ -434,14 +444,14 @@ def test_different_widths_in_one_stack_are_trained_as_if_alone(kind):
     for width in (7, 8, 6):
         torch.manual_seed(width)
         models.append(nn.Sequential(nn.Linear(4, width), kind(), nn.Linear(width, 3)))
-    assert len(together(models, "cpu")) == 1
+    assert len(stackable_groups(models, "cpu")) == 1
     descent = recipe(sampler=FullBatch(), update=momentum(0.5), steps=6)
-    made = descent.run_population(models, x, y, noise=[0.0] * 3, rows=ROWS, rng=Rng(0))
+    made = descent.run_population(members(models, noise=[0.0] * 3), x, y, rows=ROWS, rng=Rng(0))
     for model, one in zip(models, made, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
     rng = Listening()
-    noisy = descent.run_population(models, x, y, noise=[1.0] * 3, rows=ROWS, rng=rng)
+    noisy = descent.run_population(members(models, noise=[1.0] * 3), x, y, rows=ROWS, rng=rng)
     assert [flat_of(one).shape for one in noisy] == [flat_of(one).shape for one in models]
     exact = rng.calls[-1][0]
     assert int((exact[0] != 0).sum()) <= flat_of(models[0]).numel()
@@ -467,11 +477,10 @@ def test_different_activations_and_frozen_layers_in_one_stack_are_trained_as_if_
     x, y = rows()
     descent = recipe(sampler=FullBatch(), update=momentum(0.5), average=tail(0.5), clip=flat(0.05), steps=6)
     models = chains()
-    assert together(models, "cuda") == [list(range(5))]
-    assert len(together(models, "cpu")) == 5
-    assert len(together(models, "cuda", by_layer=True)) == 5
-    picked = [[0.0] * 5, None, None]
-    made = descent._run_stack(models, x, y, picked, _Settings(ROWS, Rng(0), "cpu"), None, None)
+    assert stackable_groups(models, "cuda") == [list(range(5))]
+    assert len(stackable_groups(models, "cpu")) == 5
+    assert len(stackable_groups(models, "cuda", per_layer=True)) == 5
+    made = descent._train_stack(members(models, noise=[0.0] * 5), x, y, rows=ROWS, rng=Rng(0), device="cpu")
     for model, one in zip(models, made, strict=True):
         alone = train(descent, noise=0.0, module=model)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-4, atol=1e-5)
@@ -481,8 +490,7 @@ def test_noise_in_one_stack_reaches_no_padding_and_no_frozen_layer_and_bounds_ho
     x, y = rows()
     descent = recipe(sampler=FullBatch(), update=sgd(0.5), clip=flat(0.05), steps=4)
     models, rng = chains(), Listening()
-    picked = [[1.0] * 5, None, None]
-    made = descent._run_stack(models, x[:1], y[:1], picked, _Settings(ROWS, rng, "cpu"), None, None)
+    made = descent._train_stack(members(models, noise=[1.0] * 5), x[:1], y[:1], rows=ROWS, rng=rng, device="cpu")
     for model, one in zip(models, made, strict=True):
         for before, after in zip(model.parameters(), one.parameters(), strict=True):
             assert torch.equal(before, after) != before.requires_grad
@@ -497,14 +505,12 @@ def test_models_that_do_not_fit_one_stack_are_trained_one_stack_after_another():
     descent = recipe(sampler=FullBatch(), steps=3)
     heard = []
     trained = descent.run_population(
-        models,
+        members(models, noise=[0.0] * 4, lr=[0.1, 0.2, 0.3, 0.4]),
         x,
         y,
-        noise=[0.0] * 4,
-        lr=[0.1, 0.2, 0.3, 0.4],
         rows=ROWS,
         rng=Rng(0),
-        progress=lambda *facts: heard.append(facts[:2]),
+        callbacks=Callbacks(progress=lambda *facts: heard.append(facts[:2])),
     )
     for model, one, lr in zip(models, trained, (0.1, 0.2, 0.3, 0.4), strict=True):
         alone = train(recipe(sampler=FullBatch(), steps=3, update=sgd(lr)), noise=0.0, module=model)
@@ -572,7 +578,7 @@ class Opaque(nn.Module):
         (Mixing(), "not independent"),
         (Remembering(), "buffer 'seen'"),
         (Idle(), "takes no part"),
-        (Opaque(), "per-row gradients cannot be had"),
+        (Opaque(), "per-example gradients cannot be computed"),
         (nn.Sequential(nn.LazyLinear(3)), "not initialised"),
     ],
     ids=["batch norm", "mixing", "remembering", "idle", "opaque", "lazy"],
@@ -594,7 +600,7 @@ def test_batch_norm_can_be_replaced():
 
 def test_a_loss_over_the_batch_is_refused():
     x, y = rows(6)
-    with pytest.raises(WrongInput, match="one value a row"):
+    with pytest.raises(WrongInput, match="one value an example"):
         clipped_sum(net(), nn.functional.cross_entropy, x, y, 1.0)
 
 
@@ -637,12 +643,12 @@ def test_adam_frees_the_second_moment_of_the_noise():
     x, _ = rows(20)
     wide = nn.Linear(4, 500)
     descent = recipe(steps=300, sampler=FullBatch(), loss=squared, clip=flat(0.5), update=adam(1e-6, betas=(0.9, 0.99)))
-    run = Run(descent, [wide], x, torch.zeros(20, 500), noise=[3.0], rows=20, rng=Rng(1))
-    run.to_end()
+    run = training(descent, [wide], x, torch.zeros(20, 500), noise=[3.0], rows=20, rng=Rng(1))
+    train_to_end(run)
     variance = (3.0 * 0.5 / 20) ** 2
     left = 1 - 0.99**300
-    assert float(run.state["noise"]) / left == pytest.approx(variance, rel=1e-3)
-    assert float(run.state["square"].mean()) / left == pytest.approx(variance, rel=0.05)
+    assert float(run.state.update["noise"]) / left == pytest.approx(variance, rel=1e-3)
+    assert float(run.state.update["square"].mean()) / left == pytest.approx(variance, rel=0.05)
 
 
 def test_averages():
@@ -738,7 +744,7 @@ def test_p33_a_killed_process_resumes_bit_for_bit(tmp_path):
         """
         import os, sys, torch
         from torch import nn
-        from privaware.descent import Checkpoint, Descent, Poisson, flat, momentum
+        from privaware.descent import Callbacks, Checkpoint, Descent, Poisson, flat, momentum
         from privaware.noise import Rng
         torch.manual_seed(0)
         net, x, y = nn.Linear(4, 3), torch.randn(40, 4), torch.randint(3, (40,))
@@ -746,8 +752,8 @@ def test_p33_a_killed_process_resumes_bit_for_bit(tmp_path):
         def kill(step, steps, left):
             if step == int(sys.argv[2]):
                 os.kill(os.getpid(), 9)
-        made = descent.run(net, x, y, noise=1.0, rows=40, rng=Rng(7), progress=kill,
-                           checkpoint=Checkpoint(sys.argv[1], every=2))
+        callbacks = Callbacks(checkpoint=Checkpoint(sys.argv[1], every=2), progress=kill)
+        made = descent.run(net, x, y, noise=1.0, rows=40, rng=Rng(7), callbacks=callbacks)
         print(made.weight.detach().double().sum().item().hex())
         """
     )
@@ -812,15 +818,15 @@ def test_a_gamma_that_rounding_could_pass_by_is_refused(gamma):
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 def test_a_rule_that_is_wrong_in_the_precision_of_the_run_is_not_used(monkeypatch, precision):
     """Kernels for shortened mantissas are tried too: with norms that are too small no row would be clipped enough."""
-    exact = Convolved.squares
+    exact = ConvolutionGradient.squared_norms
 
     def halved(self):
-        return exact(self) / (4 if torch.backends.cuda.matmul.allow_tf32 else 1)
+        return exact(self) / (4 if tf32_allowed() else 1)
 
-    monkeypatch.setattr(Convolved, "squares", halved)
+    monkeypatch.setattr(ConvolutionGradient, "squared_norms", halved)
     module = nn.Sequential(nn.Conv2d(1, 2, 6), nn.Flatten())
     x, y = torch.rand(5, 1, 6, 6), torch.zeros(5, dtype=torch.long)
-    with mantissas(precision):
-        run = Run(recipe(), [module], x, y, noise=[1.0], rows=5, rng=Rng(0))
+    with matmul_precision(precision):
+        run = training(recipe(), [module], x, y, noise=[1.0], rows=5, rng=Rng(0))
     general = [name for name, how in run.stack.layers.items() if "materialised" in how]
     assert bool(general) == (precision == "tf32")

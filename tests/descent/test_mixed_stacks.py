@@ -8,10 +8,25 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import Checkpoint, Descent, FullBatch, adam, automatic, ema, flat, momentum, quantile, sgd, tail
-from privaware.descent._loop import _seeded, _Settings
-from privaware.descent._run import Run
-from privaware.descent._widths import together
+from privaware.descent import (
+    Callbacks,
+    Checkpoint,
+    Descent,
+    FullBatch,
+    adam,
+    automatic,
+    ema,
+    flat,
+    members,
+    momentum,
+    quantile,
+    sgd,
+    tail,
+)
+from privaware.descent._descent import _seeded
+from privaware.descent._loop import stepper, train_to_end
+from privaware.descent._padded_population import stackable_groups
+from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 
@@ -59,11 +74,9 @@ def stacked(descent, models, given, noise=0.0):
     """Trained in the stacks of a GPU, on a CPU."""
     x, y = given
     out = {}
-    for group in together(models, "cuda"):
-        picked = [[noise] * len(group), None, None]
-        own = [models[at] for at in group]
-        settings = _Settings(ROWS, Rng(0), "cpu")
-        made = descent._run_stack(own, x, y, picked, settings, None, None)
+    for group in stackable_groups(models, "cuda"):
+        stack = members([models[at] for at in group], noise=[noise] * len(group))
+        made = descent._train_stack(stack, x, y, rows=ROWS, rng=Rng(0), device="cpu")
         out |= dict(zip(group, made, strict=True))
     return [out[at] for at in range(len(models))]
 
@@ -83,7 +96,7 @@ def assert_as_if_alone(descent, models, given):
     ids=["sgd", "sgd_decay", "momentum", "momentum_decay", "dp_adam", "adam"],
 )
 def test_every_update_leaves_frozen_layers_where_they_are(update):
-    assert len(together(mixed(), "cuda")) == 1
+    assert len(stackable_groups(mixed(), "cuda")) == 1
     assert_as_if_alone(recipe(update=update), mixed(), data())
 
 
@@ -93,9 +106,9 @@ def test_every_update_leaves_frozen_layers_where_they_are(update):
         {"clip": automatic(0.1, gamma=0.01)},
         {"clip": quantile(norm=0.1, count_noise=3.0)},
         {"copies": 3},
-        {"physical": 7},
+        {"microbatch": 7},
         {"average": ema(0.5)},
-        {"average": tail(0.5), "clip": quantile(norm=0.1, count_noise=3.0), "physical": 11},
+        {"average": tail(0.5), "clip": quantile(norm=0.1, count_noise=3.0), "microbatch": 11},
     ],
     ids=["automatic", "quantile", "copies", "parts", "ema", "all"],
 )
@@ -179,10 +192,10 @@ def test_a_mixed_stack_goes_on_from_a_checkpoint_bit_for_bit_and_not_with_other_
             if step == steps:
                 raise KeyboardInterrupt
 
-        picked = [[1.0] * 3, None, None]
+        stack, callbacks = members(models, noise=[1.0] * 3), Callbacks(checkpoint=checkpoint, progress=stop)
         try:
-            settings = _Settings(ROWS, Rng(0), "cpu")
-            return descent._run_stack(models, x, y, picked, settings, stop, checkpoint), heard
+            made = descent._train_stack(stack, x, y, rows=ROWS, rng=Rng(0), device="cpu", callbacks=callbacks)
+            return made, heard
         except KeyboardInterrupt:
             return None, heard
 
@@ -202,11 +215,13 @@ def test_a_mixed_stack_goes_on_from_a_checkpoint_bit_for_bit_and_not_with_other_
 
 def test_without_rows_nothing_is_captured_and_noise_alone_is_released(monkeypatch):
     x, y = data()
-    run = Run(recipe(), [deep(3, nn.ReLU)], x[:0], y[:0], noise=[1.0], rows=ROWS, rng=Rng(0))
-    monkeypatch.setattr(run.stack, "device", torch.device("cuda"))
-    assert run._stepper() == run.one_step
+    models = [deep(3, nn.ReLU)]
+    prepared = prepare(models, recipe().loss, x[:0], y[:0], "cpu")
+    training = Training(recipe(), members(models, noise=[1.0]), prepared, rows=ROWS, rng=Rng(0))
+    monkeypatch.setattr(training.stack, "device", torch.device("cuda"))
+    assert stepper(training) == training.one_step
     monkeypatch.undo()
-    trained = run.to_end()[0]
+    trained = train_to_end(training)[0]
     assert not torch.equal(trained[0].weight, deep(3, nn.ReLU)[0].weight)
 
 

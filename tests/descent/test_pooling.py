@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from privaware.descent import cross_entropy, flat
-from privaware.descent._gradient import accumulate
-from privaware.descent._pooling import halves, pooling
-from privaware.descent._stack import Stack
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._pooling import is_max_pool_2x2, max_pool_2x2
+from privaware.descent._rules import stacked
 from privaware.kernels import elementwise
 from privaware.kernels import pooling as pooling_kernels
 
@@ -31,8 +31,8 @@ def test_the_kernel_is_pytorchs_pooling(shape, ties, monkeypatch):
     monkeypatch.setattr(elementwise, "fits", lambda *tensors: True)
     x = torch.randint(3, shape).float() if ties else torch.randn(shape)
     found, want = (x.to(DEVICE).requires_grad_(), x.clone().requires_grad_())
-    made, expected = pooling(found), F.max_pool2d(want, 2)
-    assert type(made.grad_fn).__name__ == "_HalvedBackward"
+    made, expected = max_pool_2x2(found), F.max_pool2d(want, 2)
+    assert type(made.grad_fn).__name__ == "_MaxPool2x2Backward"
     g = torch.randn_like(expected)
     assert torch.equal(made.cpu(), expected)
     back = torch.autograd.grad(made, found, g.to(DEVICE))[0]
@@ -49,10 +49,9 @@ def test_a_network_with_pools_has_the_same_clipped_sums(monkeypatch):
         if there:
             monkeypatch.setattr(elementwise, "fits", lambda *t: plain(*t) or t[0].ndim == 4)
         device = DEVICE if there else "cpu"
-        stack = Stack([net], device=device)
+        stack = stacked([net], device=device)
         total = torch.zeros_like(stack.theta)
-        given = {"rows": 5, "clip": flat(0.3), "norm": 0.3, "total": total}
-        accumulate(stack, cross_entropy, (x.to(device),), y.to(device), **given)
+        accumulate(stack, cross_entropy, Batch((x.to(device),), y.to(device), 5), flat(0.3), 0.3, total)
         sums.append(total.cpu())
     torch.testing.assert_close(*sums, rtol=1e-4, atol=1e-6)
 
@@ -72,10 +71,10 @@ def test_a_network_with_pools_has_the_same_clipped_sums(monkeypatch):
     ],
 )
 def test_only_maxima_of_blocks_side_by_side_are_meant(layer, meant):
-    assert halves(layer) == meant
+    assert is_max_pool_2x2(layer) == meant
 
 
 def test_where_no_kernel_is_pooling_is_pytorchs():
     x = torch.randn(2, 3, 5, 4)
-    assert torch.equal(pooling(x), F.max_pool2d(x, 2))
-    assert torch.equal(pooling(x[0]), F.max_pool2d(x[0], 2))
+    assert torch.equal(max_pool_2x2(x), F.max_pool2d(x, 2))
+    assert torch.equal(max_pool_2x2(x[0]), F.max_pool2d(x[0], 2))

@@ -12,14 +12,20 @@ import torch
 from torch import nn
 
 from privaware.descent import cross_entropy, flat
-from privaware.descent._convolution import Convolved
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._convolution import ConvolutionGradient
 from privaware.descent._geometry import Geometry
-from privaware.descent._gradient import accumulate
-from privaware.descent._probe import mantissas
-from privaware.descent._stack import Stack
+from privaware.descent._precision import matmul_precision
+from privaware.descent._rules import stacked
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels import elementwise
-from privaware.kernels.convolution import Slide, Tile, overlaps, row_gradients, summed
+from privaware.kernels.convolution import (
+    Conv2dGeometry,
+    Tile,
+    ghost_norm_sums,
+    per_example_gradients,
+    weighted_gradient_sum,
+)
 from privaware.models import StandardisedConv2d
 from tests.descent.slow_reference import slow_sum
 
@@ -31,14 +37,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
 
-SLIDES = [
-    (3, 5, (7, 6), Slide((3, 3), (1, 1), (1, 1), (1, 1))),
-    (32, 17, (8, 8), Slide((3, 3), (1, 1), (1, 1), (1, 1))),
-    (27, 16, (5, 5), Slide((3, 3), (2, 2), (1, 1), (1, 1))),
-    (5, 4, (9, 7), Slide((3, 2), (2, 1), (0, 1), (1, 2))),
-    (4, 3, (1, 9), Slide((1, 3), (1, 2), (0, 2), (1, 1))),
-    (32, 20, (6, 6), Slide((1, 1), (2, 2), (0, 0), (1, 1))),
-    (2, 70, (4, 4), Slide((4, 4), (1, 1), (0, 0), (1, 1))),
+GEOMETRIES = [
+    (3, 5, (7, 6), Conv2dGeometry((3, 3), (1, 1), (1, 1), (1, 1))),
+    (32, 17, (8, 8), Conv2dGeometry((3, 3), (1, 1), (1, 1), (1, 1))),
+    (27, 16, (5, 5), Conv2dGeometry((3, 3), (2, 2), (1, 1), (1, 1))),
+    (5, 4, (9, 7), Conv2dGeometry((3, 2), (2, 1), (0, 1), (1, 2))),
+    (4, 3, (1, 9), Conv2dGeometry((1, 3), (1, 2), (0, 2), (1, 1))),
+    (32, 20, (6, 6), Conv2dGeometry((1, 1), (2, 2), (0, 0), (1, 1))),
+    (2, 70, (4, 4), Conv2dGeometry((4, 4), (1, 1), (0, 0), (1, 1))),
 ]
 
 
@@ -46,35 +52,35 @@ SLIDES = [
 def kernel(monkeypatch):
     """Whole mantissas, to compare; in the interpreter tensors of a CPU count as a GPU's."""
     monkeypatch.setattr(convolution_kernels, "fits", lambda x, g, copies: len(x) > 0)
-    with mantissas("float32"):
+    with matmul_precision("float32"):
         yield
 
 
-def by_autograd(x, g, slide, rows):
+def by_autograd(x, g, geometry, rows):
     """Each row's gradient with the channels last: (rows, filters, kernel x channels)."""
     found = []
     for seen, sent in zip(x.chunk(rows), g.chunk(rows), strict=True):
-        weight = torch.zeros(g.shape[1], x.shape[1], *slide.kernel, requires_grad=True)
-        made = nn.functional.conv2d(seen, weight, None, *slide[1:])
+        weight = torch.zeros(g.shape[1], x.shape[1], *geometry.kernel, requires_grad=True)
+        made = nn.functional.conv2d(seen, weight, None, *geometry[1:])
         found.append(torch.autograd.grad(made, weight, sent)[0].permute(0, 2, 3, 1).flatten(1))
     return torch.stack(found)
 
 
-@pytest.mark.parametrize(("channels", "filters", "size", "slide"), SLIDES)
+@pytest.mark.parametrize(("channels", "filters", "size", "geometry"), GEOMETRIES)
 @pytest.mark.parametrize(("tile", "copies", "keep"), [(None, 1, True), (Tile(32, 32, 32, 4, 2), 3, False)])
-def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, copies, keep):
+def test_the_kernel_agrees_with_autograd(channels, filters, size, geometry, tile, copies, keep):
     torch.manual_seed(copies)
     rows = 2
     x = torch.randn(rows * copies, channels, *size)
-    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *geometry.kernel), None, *geometry[1:])
     g = torch.randn_like(like)
-    want = by_autograd(x, g, slide, rows)
-    given = (x.to(DEVICE), g.to(DEVICE), slide, rows)
-    kept, squares = row_gradients(*given, keep=keep, tile=tile)
+    want = by_autograd(x, g, geometry, rows)
+    given = (x.to(DEVICE), g.to(DEVICE), geometry, rows)
+    kept, squares = per_example_gradients(*given, keep=keep, tile=tile)
     near = {"rtol": 1e-5, "atol": 1e-5 * float(want.square().sum((1, 2)).max())}
     torch.testing.assert_close(squares.cpu(), want.square().sum((1, 2)), **near)
     centred = torch.randn(2, *want.shape[1:])
-    again, sums = row_gradients(*given, keep=keep, tile=tile, centred=centred.to(DEVICE))
+    again, sums = per_example_gradients(*given, keep=keep, tile=tile, centred=centred.to(DEVICE))
     each = centred.repeat_interleave(rows // 2, 0)
     expected = torch.stack([want.square().sum(2), (want * each).sum(2), want.sum(2)])
     torch.testing.assert_close(sums.cpu(), expected, **near)
@@ -88,18 +94,18 @@ def test_the_kernel_agrees_with_autograd(channels, filters, size, slide, tile, c
     ("rows", "models", "copies", "programs"),
     [(12, 1, 1, 24), (4, 3, 2, 24), (29, 1, 1, 24), (5, 3, 1, 6)],  # the last: parts of 3 and 2
 )
-@pytest.mark.parametrize("at", range(len(SLIDES)))
+@pytest.mark.parametrize("at", range(len(GEOMETRIES)))
 def test_weighted_sums_of_many_rows_agree_with_autograd(at, rows, models, copies, programs, monkeypatch):
     monkeypatch.setattr(convolution_kernels, "PROGRAMS", programs)
-    channels, filters, size, slide = SLIDES[at]
+    channels, filters, size, geometry = GEOMETRIES[at]
     x = torch.randn(rows * models * copies, channels, *size)
-    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *geometry.kernel), None, *geometry[1:])
     g, weights = torch.randn_like(like), torch.rand(rows * models)
     weights[1::5] = 0
-    want = by_autograd(x, g, slide, rows * models) * weights[:, None, None]
+    want = by_autograd(x, g, geometry, rows * models) * weights[:, None, None]
     x[copies] = float("nan")  # of the second row, which has no weight
     given = (t.to(DEVICE) for t in (x, g, weights))
-    found = summed(*given, slide, models)
+    found = weighted_gradient_sum(*given, geometry, models)
     want = want.view(models, rows, *want.shape[1:]).sum(1)
     torch.testing.assert_close(found.cpu(), want, rtol=1e-5, atol=1e-4)
 
@@ -109,26 +115,26 @@ def test_sums_round_nothing_that_norms_have_not_seen():
     sign = torch.where(torch.arange(20).view(1, 1, 5, 4) % 2 == 0, 1.0, -1.0)
     x = sign.expand(12, 3, 5, 4).contiguous()
     g = (1 + 3 * 2.0**-10 - (sign < 0) * 2.0**-10).expand(12, 6, 5, 4).contiguous()
-    weights, slide = torch.full((12,), 0.7), Slide((1, 1), (1, 1), (0, 0), (1, 1))
-    with mantissas("tf32"):
-        found = summed(x.to(DEVICE), g.to(DEVICE), weights.to(DEVICE), slide, 1)
+    weights, geometry = torch.full((12,), 0.7), Conv2dGeometry((1, 1), (1, 1), (0, 0), (1, 1))
+    with matmul_precision("tf32"):
+        found = weighted_gradient_sum(x.to(DEVICE), g.to(DEVICE), weights.to(DEVICE), geometry, 1)
     want = torch.einsum("n,ncij,nfij->fc", weights.double(), x.double(), g.double())[None]
     torch.testing.assert_close(found.cpu().double(), want, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize(("channels", "filters", "size", "slide"), SLIDES)
+@pytest.mark.parametrize(("channels", "filters", "size", "geometry"), GEOMETRIES)
 @pytest.mark.parametrize("copies", [1, 3])
-def test_norms_from_overlaps_agree_with_autograd(channels, filters, size, slide, copies):
+def test_norms_from_overlaps_agree_with_autograd(channels, filters, size, geometry, copies):
     rows = 3
     x = torch.randn(rows * copies, channels, *size)
-    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *slide.kernel), None, *slide[1:])
+    like = nn.functional.conv2d(x, torch.zeros(filters, channels, *geometry.kernel), None, *geometry[1:])
     g = torch.randn_like(like)
     seen, sent = (t.unflatten(0, (rows, copies)).transpose(1, 2).flatten(2) for t in (x, g))
     left, right = (torch.bmm(t.transpose(1, 2), t).to(DEVICE) for t in (seen, sent))
-    found = overlaps(left, right, slide, x.shape[2:], g.shape[2:]).cpu()
-    want = by_autograd(x, g, slide, rows).square().sum((1, 2))
+    found = ghost_norm_sums(left, right, geometry, x.shape[2:], g.shape[2:]).cpu()
+    want = by_autograd(x, g, geometry, rows).square().sum((1, 2))
     torch.testing.assert_close(found[:, 0], want, rtol=1e-4, atol=1e-3)
-    columns = nn.functional.unfold(x, slide.kernel, slide.dilation, slide.padding, slide.stride)
+    columns = nn.functional.unfold(x, geometry.kernel, geometry.dilation, geometry.padding, geometry.stride)
     for at, part in ((1, columns), (2, g)):
         whole = part.square().flatten(1).sum(1).view(rows, copies).sum(1)
         torch.testing.assert_close(found[:, at], whole, rtol=1e-4, atol=1e-3)
@@ -139,9 +145,9 @@ def test_norms_from_overlaps_are_never_too_small():
     x, g = torch.ones(4, 64, 4, 4), torch.randn(4, 32, 4, 4)
     g -= g.mean((2, 3), keepdim=True)  # a kernel of one place sees the sum over places: nothing
     g[:, 0, 0, 0] += torch.tensor([0.0, 1e-6, 1e-4, 1e-2])
-    share = Convolved(x.to(DEVICE), g.to(DEVICE), Geometry(nn.Conv2d(64, 32, 1)), torch.zeros(1, 32, 64, 1, 1), 4)
+    share = ConvolutionGradient(x.to(DEVICE), g.to(DEVICE), Geometry(nn.Conv2d(64, 32, 1)), torch.zeros(1, 32, 64, 1, 1), 4)
     want = torch.einsum("ncij,nfij->nfc", x.double(), g.double()).square().sum((1, 2))
-    assert (share._from_overlaps(share.slide()).cpu() >= want).all()
+    assert (share._overlap_norms(share.kernel_geometry()).cpu() >= want).all()
 
 
 def net(kind):
@@ -165,9 +171,9 @@ KINDS = ["plain", "line", "reflected", "few places", "standardised"]
 @pytest.mark.parametrize("way", ["kept", "afresh", "overlaps"])
 def test_rules_agree_with_rows_one_by_one(kind, models, copies, way, monkeypatch):
     keep = way == "kept"
-    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: keep)
-    monkeypatch.setattr(Convolved, "_overlaps_pay", lambda self: way == "overlaps")
-    monkeypatch.setattr("privaware.descent._geometry.APART", 0 if keep else 2**26)
+    monkeypatch.setattr(ConvolutionGradient, "_keeping_pays", lambda self: keep)
+    monkeypatch.setattr(ConvolutionGradient, "_overlaps_pay", lambda self: way == "overlaps")
+    monkeypatch.setattr("privaware.descent._geometry.GROUPED_LIMIT", 0 if keep else 2**26)
     nets = [net(kind) for _ in range(models)]
     for at, one in enumerate(nets):
         for parameter in one.parameters():
@@ -175,10 +181,10 @@ def test_rules_agree_with_rows_one_by_one(kind, models, copies, way, monkeypatch
     rows = 3
     x = torch.randn(models * rows * copies, 3, 6, 6)
     y = torch.arange(rows).remainder(3).repeat(models).repeat_interleave(copies)
-    stack = Stack(nets, device=DEVICE)
+    stack = stacked(nets, device=DEVICE)
     total = torch.zeros_like(stack.theta)
-    given = {"rows": rows * models, "clip": flat(0.3), "norm": 0.3, "total": total}
-    squares = accumulate(stack, cross_entropy, (x.to(DEVICE),), y.to(DEVICE), **given)
+    batch = Batch((x.to(DEVICE),), y.to(DEVICE), rows * models)
+    squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
     for at, one in enumerate(nets):
         own = slice(at * rows * copies, (at + 1) * rows * copies)
         expected, norms = slow_sums_of_copies(one, x[own], y[own], copies)
@@ -211,8 +217,8 @@ def slow_sums_of_copies(module, x, y, copies):
 @pytest.mark.parametrize("kind", ["plain", "standardised"])
 @pytest.mark.parametrize("way", ["kept", "afresh", "overlaps"])
 def test_a_row_that_is_not_finite_adds_nothing(kind, way, monkeypatch):
-    monkeypatch.setattr(Convolved, "_worth_keeping", lambda self: way == "kept")
-    monkeypatch.setattr(Convolved, "_overlaps_pay", lambda self: way == "overlaps")
+    monkeypatch.setattr(ConvolutionGradient, "_keeping_pays", lambda self: way == "kept")
+    monkeypatch.setattr(ConvolutionGradient, "_overlaps_pay", lambda self: way == "overlaps")
     module, x, y = net(kind), torch.randn(4, 3, 6, 6), torch.arange(4) % 3
     found = []
     for bad in (False, True):
@@ -220,18 +226,10 @@ def test_a_row_that_is_not_finite_adds_nothing(kind, way, monkeypatch):
         if bad:
             given[1] = float("inf")
         keep_these = [0, 1, 2, 3] if bad else [0, 2, 3]
-        stack = Stack([module], device=DEVICE)
+        stack = stacked([module], device=DEVICE)
         total = torch.zeros_like(stack.theta)
-        accumulate(
-            stack,
-            cross_entropy,
-            (given[keep_these].to(DEVICE),),
-            y[keep_these].to(DEVICE),
-            rows=len(keep_these),
-            clip=flat(0.3),
-            norm=0.3,
-            total=total,
-        )
+        batch = Batch((given[keep_these].to(DEVICE),), y[keep_these].to(DEVICE), len(keep_these))
+        accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
         found.append(total.cpu())
         assert bool(torch.isinf(given[1]).all()) == bad
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
@@ -240,13 +238,13 @@ def test_a_row_that_is_not_finite_adds_nothing(kind, way, monkeypatch):
 @pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU has shorter mantissas")
 def test_shorter_mantissas_are_used_only_where_they_are_allowed():
     assert elementwise.ready(torch.zeros(1, device="cuda").device)
-    channels, filters, size, slide = 64, 64, (8, 8), SLIDES[0][3]
+    channels, filters, size, geometry = 64, 64, (8, 8), GEOMETRIES[0][3]
     x, g = torch.randn(8, channels, *size), torch.randn(8, filters, *size)
-    want = by_autograd(x, g, slide, 8)
+    want = by_autograd(x, g, geometry, 8)
     errors = {}
     for precision in ("float32", "tf32"):
-        with mantissas(precision):
-            kept, _ = row_gradients(x.cuda(), g.cuda(), slide, 8, keep=True)
+        with matmul_precision(precision):
+            kept, _ = per_example_gradients(x.cuda(), g.cuda(), geometry, 8, keep=True)
         errors[precision] = float((kept.cpu() - want).norm() / want.norm())
     assert errors["float32"] < 1e-6
     assert 1e-5 < errors["tf32"] < 2e-3
@@ -263,7 +261,7 @@ def test_models_together_and_apart_convolve_alike(groups, bias, monkeypatch):
     shift = torch.randn(3, 6, device="cuda") if bias else None
     found = []
     for most in (0, 2**40):
-        monkeypatch.setattr("privaware.descent._geometry.APART", most)
+        monkeypatch.setattr("privaware.descent._geometry.GROUPED_LIMIT", most)
         made = convolve(x, weight, shift, Geometry(layer))
         found.append((made, torch.autograd.grad(made.square().sum(), x)[0]))
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from privaware import models
 from privaware.descent import clipped_sum, cross_entropy, flat, focal, losing_less, squared
-from privaware.descent._gradient import accumulate
-from privaware.descent._stack import Stack
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._rules import stacked
 from tests.descent.slow_reference import assert_agrees, slow_sum
 
 ROWS = 5
@@ -184,7 +184,7 @@ def test_layer_agrees_with_one_row_at_a_time(name):
     assert_agrees(module, inputs, labels())
 
 
-WHOLE = ("time first", "weight used outside")
+MATERIALISED = ("time first", "weight used outside")
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -197,11 +197,11 @@ def test_population_of_different_models_agrees_with_each_alone(name):
             parameter.data += 0.3 * torch.randn_like(parameter)
     picked = torch.stack([torch.randperm(ROWS)[:4] for _ in population])
     goals, norms = labels(), [0.3, 0.5, 0.7]
-    stack = Stack(population, whole=name in WHOLE)
+    stack = stacked(population, materialise=name in MATERIALISED)
     total = torch.zeros_like(stack.theta)
     norm = torch.tensor(norms).repeat_interleave(4)[:, None]
     places = picked.flatten()
-    accumulate(stack, cross_entropy, (inputs[places],), goals[places], rows=12, clip=flat(1.0), norm=norm, total=total)
+    accumulate(stack, cross_entropy, Batch((inputs[places],), goals[places], 12), flat(1.0), norm, total)
     for at, model in enumerate(population):
         rows = picked[at]
         expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
@@ -233,20 +233,12 @@ def test_little_room_changes_nothing(name, population, monkeypatch):
     goals = labels()
     found = []
     for room in (2**26, 50):
-        for place in ("_shares", "_convolution", "_standardised"):
-            monkeypatch.setattr(f"privaware.descent.{place}.room", lambda device, room=room: room)
-        stack = Stack([module] * population)
+        for place in ("_per_example", "_convolution", "_weight_standardisation"):
+            monkeypatch.setattr(f"privaware.descent.{place}.materialised_limit", lambda device, room=room: room)
+        stack = stacked([module] * population)
         total = torch.zeros_like(stack.theta)
-        squares = accumulate(
-            stack,
-            cross_entropy,
-            (torch.cat([inputs] * population),),
-            torch.cat([goals] * population),
-            rows=ROWS * population,
-            clip=flat(0.3),
-            norm=0.3,
-            total=total,
-        )
+        batch = Batch((torch.cat([inputs] * population),), torch.cat([goals] * population), ROWS * population)
+        squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
         found.append((squares, total))
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
 
