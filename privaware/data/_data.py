@@ -212,7 +212,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
 
     if raw.frame is None:
         if raw.labels is None:
-            raise WrongInput("expected labels beside the images, got none; store them as array y")
+            raise WrongInput("expected labels of the images, got none; store them as array y")
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
         raise WrongInput(

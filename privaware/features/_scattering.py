@@ -68,7 +68,7 @@ class FilterBank:
 
 
 class Workspace:
-    """Tensors that are reused: allocating them anew costs as much as the arithmetic."""
+    """Tensors that are reused: allocating new ones costs as much as the arithmetic."""
 
     def __init__(self, like: torch.Tensor) -> None:
         self.like = like

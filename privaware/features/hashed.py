@@ -1,4 +1,4 @@
-"""Text as hashed word and character n-grams: a row of fixed width, whatever the words are.
+"""Text as hashed word and character n-grams: rows of fixed width without a vocabulary.
 
 Each word, pair of words and run of characters is hashed by a public function (BLAKE2) to a slot and
 a sign; a row is the sum of signed square roots of counts, scaled to length `norm`. No vocabulary is

@@ -1,7 +1,7 @@
 """Three 3 x 3 convolutions, each with activation and pool, one dense layer and the output.
 
 Paper: DPMLBench. Its table of this network is missing from the paper; the structure is that of the authors' code and
-its 171,246 parameters agree with the 0.17M of the paper's Table 2. With `groups` a norm without weights stands before
+its 171,246 parameters agree with the 0.17M of the paper's Table 2. With `groups` a group norm without weights precedes
 each of the three activations (their Figure 4; four groups in their code).
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench.

@@ -70,13 +70,13 @@ def test_table_other_than_the_published_one_is_refused(folder: Path, body: bytes
     "body",
     [
         b"",
-        b"rubbish",
+        b"other bytes",
         gzip.compress(b"", mtime=0),
         gzip.compress(b"\0\0\x08\x03\0\0", mtime=0),
         # A time stamp in which the parser of a table counts fields.
         gzip.compress(b"", mtime=int.from_bytes(b"\r,a,", "little")),
     ],
-    ids=["empty", "rubbish", "empty gzip", "cut gzip", "gzip like a table"],
+    ids=["empty", "other bytes", "empty gzip", "truncated gzip", "gzip like a table"],
 )
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_corrupt_files_are_refused_with_one_sentence(folder: Path, name: str, body: bytes) -> None:

@@ -16,15 +16,15 @@ def scatter(image: np.ndarray, J: int, L: int) -> np.ndarray:
     psi = {(j, a): morlet(shape, j, a, L) for j in range(J) for a in range(L)}
     phi = bell(shape, 0.8 * 2 ** (J - 1), 0.0, 1.0)
 
-    def average(u: np.ndarray, level: int) -> np.ndarray:
-        return convolve(u, at_level(phi, level), 2 ** (J - level)).real[1:-1, 1:-1]
+    def average(u: np.ndarray, log_stride: int) -> np.ndarray:
+        return convolve(u, subsampled(phi, log_stride), 2 ** (J - log_stride)).real[1:-1, 1:-1]
 
     zeroth, first, second = [average(x, 0)], [], []
     for j1, a1 in itertools.product(range(J), range(L)):
         u1 = abs(convolve(x, psi[j1, a1], 2**j1))
         first.append(average(u1, j1))
         for j2, a2 in itertools.product(range(j1 + 1, J), range(L)):
-            u2 = abs(convolve(u1, at_level(psi[j2, a2], j1), 2 ** (j2 - j1)))
+            u2 = abs(convolve(u1, subsampled(psi[j2, a2], j1), 2 ** (j2 - j1)))
             second.append(average(u2, j2))
     return np.array(zeroth + first + second)
 
@@ -56,10 +56,10 @@ def morlet(shape: tuple[int, int], j: int, angle: int, L: int) -> np.ndarray:
     return wave - plain * wave.sum() / plain.sum()
 
 
-def at_level(kernel: np.ndarray, level: int) -> np.ndarray:
+def subsampled(kernel: np.ndarray, log_stride: int) -> np.ndarray:
     """The kernel with the frequencies a coarser grid can hold, on that grid."""
     for axis, size in enumerate(kernel.shape):
-        short = size >> level
+        short = size >> log_stride
         band = np.arange(-(short // 2), short - short // 2)
         analyse = np.exp(-2j * np.pi * np.outer(band, np.arange(size)) / size)
         build = np.exp(2j * np.pi * np.outer(np.arange(short), band) / short) / short
@@ -68,7 +68,7 @@ def at_level(kernel: np.ndarray, level: int) -> np.ndarray:
 
 
 def convolve(x: np.ndarray, kernel: np.ndarray, stride: int) -> np.ndarray:
-    """On the torus, at every stride-th place: each output is a sum over all pixels."""
+    """On the torus, at every stride-th position: each output is a sum over all pixels."""
     lags = [(np.arange(0, n, stride)[:, None] - np.arange(n)) % n for n in x.shape]
     shifted = kernel[lags[0][:, None, :, None], lags[1][None, :, None, :]]
     return np.einsum("abpq,pq->ab", shifted, x)

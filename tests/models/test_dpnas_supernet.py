@@ -97,7 +97,7 @@ def test_operations_outside_the_cell_have_no_gradient_and_no_norm(
     sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
     summed = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
-    inside = {name for name, place in supernet.parameter_edges().items() if place is None or cell[place[0]] == place[1]}
+    inside = {name for name, edge in supernet.parameter_edges().items() if edge is None or cell[edge[0]] == edge[1]}
     assert all(bool((summed[name] == 0).all()) for name in summed.keys() - inside)
     sizes = sorted(float(summed[name].norm()) for name in inside)
     np.testing.assert_allclose(sizes, sorted(float(s.norm()) for s in sums.values()), rtol=1e-4)

@@ -99,8 +99,8 @@ def test_invalid_file_is_refused(tmp_path) -> None:
     for name in ("nothing", str(tmp_path / "missing.toml"), str(tmp_path / "bad.toml")):
         with pytest.raises(WrongInput):
             Space.load(name)
-    (tmp_path / "own.toml").write_text('[choices]\nlr = [1.0, 2.0]\n[build]\nlr = "$lr"\n')
-    assert len(list(Space.load(tmp_path / "own.toml").points())) == 2
+    (tmp_path / "good.toml").write_text('[choices]\nlr = [1.0, 2.0]\n[build]\nlr = "$lr"\n')
+    assert len(list(Space.load(tmp_path / "good.toml").points())) == 2
     assert {"fcn", "cnn", "dpnas"} <= set(spaces())
 
 
