@@ -34,9 +34,9 @@ class Item:
     `runs` are the settings of its cells, `quick` those of a small version of at most two minutes on two cores.
     `run(bench, settings)` gives the result of one cell; `run_population(bench, cells)` yields the results of several in
     their order. Cells that agree in `columns` are repeats: the mean of their result `measured` (None: all of a result)
-    is one row, and stands beside `published[key]`, where `key` joins the values of `columns` with spaces. A result may instead hold whole
-    `tables` (see `_results.py`). `page` names the page of docs/results with the full run; an item without one is open,
-    and `note` says what is missing.
+    is one row, and stands beside `published[key]`, where `key` joins the values of `columns` with spaces. A result may
+    instead hold whole `tables` (see `_results.py`). `page` names the page of docs/results with the full run; an item
+    without one is open, and `note` says what is missing.
     """
 
     id: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from privaware import datasets
 from privaware.data import Data
-from privaware.learners.objective_perturbation import fit_many
+from privaware.learners.objective_perturbation import PureAnalysis, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors._merit import best_first
@@ -129,8 +129,8 @@ def adult() -> Columns:
             labels.append(f"{name}={word}")
             owner.append(at)
     x, y = np.column_stack(columns), (frame["income"] == ">50K").to_numpy(np.int64)
-    at = order("adult", len(x))
-    train, test = at[:22_750], at[22_750:32_500]
+    permutation = order("adult", len(x))
+    train, test = permutation[:22_750], permutation[22_750:32_500]
     return Columns(
         names=tuple(labels), attribute=np.array(owner), x=x[train], y=y[train], x_test=x[test], y_test=y[test]
     )
@@ -163,8 +163,7 @@ def published_models(table: Columns, masks: np.ndarray, epsilons: np.ndarray, rn
         rng=rng,
         norm=table.norms(masks),
         ridge=1.0,
-        relation="replace_one",
-        analysis="chaudhuri",
+        analysis=PureAnalysis(relation="replace_one", name="chaudhuri"),
     )
 
 

@@ -114,17 +114,9 @@ def _renyi_noise(one_model: Callable[[float], Event]) -> float:
 
 def table8(bench: Bench, settings: Settings) -> Result:
     """One search: test accuracy of the network that it found."""
-    known: dict[str, float] = {}
-
-    def price(name: str) -> float:
-        if not known:
-            known.update(prices(bench, settings))
-        return known[name]
-
     key = f"table 8: {settings['search']} {settings['budget']} {settings.get('schedule', '')}".rstrip()
-    noise, reference = (
-        bench.prices.look_up(f"{key} {name}", lambda n=name: price(n)) for name in ("noise", "reference")
-    )
+    noise = bench.prices.look_up(f"{key} noise", lambda: prices(bench, settings)["noise"])
+    reference = bench.prices.look_up(f"{key} reference", lambda: prices(bench, settings)["reference"])
     if bench.dry:
         return {}
     loaded = datasets.load("mnist")

@@ -63,7 +63,7 @@ def plot_by_columns(points: Sequence[tuple[int, str, Sequence[float]]], constant
         }
         for size, e, score in points
     ]
-    order = sorted({v["epsilon"] for v in values}, key=lambda e: float("inf") if e == "none" else float(e))
+    order = sorted({str(v["epsilon"]) for v in values}, key=lambda e: float("inf") if e == "none" else float(e))
     colour = alt.Color(
         "epsilon:N",
         sort=order,

@@ -28,8 +28,8 @@ class Curves(Result):
 
     def table(self, name: str) -> tuple[list[float], np.ndarray]:
         """The places of one curve, and its scores (repeats x places), paired by repeat."""
-        own = self.curve(name)
-        return [point.x for point in own], np.array([point.scores for point in own]).T
+        chosen = self.curve(name)
+        return [point.x for point in chosen], np.array([point.scores for point in chosen]).T
 
     def chart(self) -> Any:
         return lines(self.points)
@@ -37,11 +37,11 @@ class Curves(Result):
 
 def points(outcomes: Sequence[Outcome], confidence: float = 0.95) -> tuple[Point, ...]:
     """The last scores of trials, gathered by curve and place, repeats in the order of their seeds."""
-    found: dict[tuple[str, float], list[tuple[int, float]]] = {}
+    scores_at: dict[tuple[str, float], list[tuple[int, float]]] = {}
     for outcome in outcomes:
         place = (outcome.trial.curve, outcome.trial.x)
-        found.setdefault(place, []).append((outcome.trial.seed, outcome.score))
+        scores_at.setdefault(place, []).append((outcome.trial.seed, outcome.score))
     return tuple(
         point(curve, x, [score for _, score in sorted(scores)], confidence, share=True)
-        for (curve, x), scores in found.items()
+        for (curve, x), scores in scores_at.items()
     )

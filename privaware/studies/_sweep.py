@@ -153,7 +153,7 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     from torch import cuda
 
     from privaware.descent import Callbacks, members
-    from privaware.studies._watch import Reached, Watch, scorer
+    from privaware.studies._scoring import AllReached, ScoreRecorder, scorer
 
     began, device = time.monotonic(), scoring.device
     first, work = trials[0].setting, sum(map(_work, trials))
@@ -162,8 +162,8 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     inputs, targets, x_test, y_test = (
         on_device(values, device) for values in (rows.x, rows.y, rows.x_test, rows.y_test)
     )
-    watch = Watch(scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
-    with contextlib.suppress(Reached):
+    recorder = ScoreRecorder(scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
+    with contextlib.suppress(AllReached):
         descent.run_population(
             members([module(trial) for trial in trials], **each),
             inputs,
@@ -171,15 +171,15 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
             rows=len(rows.x),
             rng=rng,
             device=device,
-            callbacks=Callbacks(progress=clock.listen(work), on_step=[watch]),
+            callbacks=Callbacks(progress=clock.listen(work), on_step=[recorder]),
         )
     if device != "cpu":
         gc.collect()  # a stack and its layers refer to each other
         cuda.empty_cache()  # the next population sizes its microbatches by the free memory
-    clock.end(work, len(trials), watch.seen[-1][0], time.monotonic() - began)
+    clock.end(work, len(trials), recorder.records[-1][0], time.monotonic() - began)
     return [
-        Outcome(trial=trial, steps=tuple(s for s, _ in own), scores=tuple(v for _, v in own))
-        for trial, own in zip(trials, watch.columns(), strict=True)
+        Outcome(trial=trial, steps=tuple(s for s, _ in records), scores=tuple(v for _, v in records))
+        for trial, records in zip(trials, recorder.columns(), strict=True)
     ]
 
 

@@ -1,15 +1,15 @@
 """Batch size against noise and learning rate: at a fixed budget and number of epochs the batch hardly matters.
 
 For a fixed (epsilon, delta) after T epochs the noise grows about as the root of the sampling rate; with a learning rate
-in proportion to the batch the way is then nearly the same. `batch_noise` computes the noise of each batch, `ways`
-trains them, `by_setting` tells median and maximum of a grid when one setting is fixed.
+in proportion to the batch the training curves are then nearly the same. `batch_noise` computes the noise of each batch,
+`curves_by_batch` trains them, `by_setting` gives median and maximum of a grid when one setting is fixed.
 
 Paper: Tramer and Boneh 2021, arXiv:2011.11660, appendix D.1 and D.2: Claim D.1 and Figures 6, 7 and 8.
-Privacy: `batch_noise` only computes; `ways` releases every model, see `privaware.studies`.
+Privacy: `batch_noise` only computes; `curves_by_batch` releases every model, see `privaware.studies`.
 Use when: you choose a batch: take the largest that is fast, and scale the rate with it.
 
->>> made = batch_noise(50_000, (512, 1024, 2048), epochs=60, epsilon=3.0, delta=1e-5)
->>> [round(point.mean, 2) for point in made.points], round(made.slope, 2)
+>>> study = batch_noise(50_000, (512, 1024, 2048), epochs=60, epsilon=3.0, delta=1e-5)
+>>> [round(point.mean, 2) for point in study.points], round(study.slope, 2)
 ([1.3, 1.72, 2.33], 0.42)
 """
 
@@ -29,7 +29,7 @@ from privaware.studies._sweep import sweep
 from privaware.studies._trials import Outcome, Rows, Setting, Trial, note
 from privaware.workflow._curves import Point, Result, lines, point
 
-__all__ = ["batch_noise", "BatchNoise", "Ways", "by_setting", "ways"]
+__all__ = ["batch_noise", "BatchNoise", "BatchCurves", "by_setting", "curves_by_batch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class BatchNoise(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ways(Curves):
+class BatchCurves(Curves):
     """Accuracy by epoch for each batch; `apart` is the largest gap between two of them at the end."""
 
     apart: float
@@ -69,34 +69,34 @@ def batch_noise(rows: int, batches: Sequence[int], *, epochs: float, epsilon: fl
     )
 
 
-def ways(
+def curves_by_batch(
     rows: Rows, setting: Setting, noises: Mapping[int, float], *, epochs: int, repeats: int = 5, **how: Any
-) -> Ways:
-    """The setting with each batch of `noises`, its rate of learning in proportion to the batch, epoch by epoch."""
-    found: list[Point] = []
+) -> BatchCurves:
+    """The setting with each batch of `noises`, its learning rate in proportion to the batch, epoch by epoch."""
+    curve_points: list[Point] = []
     trials: list[Trial] = []
     for batch, noise in noises.items():
         every = len(rows.x) // batch
         scaled = replace(setting, batch=batch, noise=noise, lr=setting.lr * batch / setting.batch, steps=epochs * every)
-        own = [Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=scaled) for seed in range(repeats)]
-        outcomes = sweep(own, rows, every=every, **how)
-        trials += own
+        batch_trials = [Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=scaled) for seed in range(repeats)]
+        outcomes = sweep(batch_trials, rows, every=every, **how)
+        trials += batch_trials
         for epoch in range(epochs):
             scores = [outcome.scores[epoch] for outcome in outcomes]
-            found.append(point(f"batch {batch}", epoch + 1, scores, share=True))
-    ends = [p.mean for p in found if p.x == epochs]
-    return Ways(points=tuple(found), note=note(rows, trials), apart=max(ends) - min(ends))
+            curve_points.append(point(f"batch {batch}", epoch + 1, scores, share=True))
+    ends = [p.mean for p in curve_points if p.x == epochs]
+    return BatchCurves(points=tuple(curve_points), note=note(rows, trials), apart=max(ends) - min(ends))
 
 
 def by_setting(outcomes: Sequence[Outcome], of: Mapping[str, Any]) -> dict[str, dict[float, dict[str, float]]]:
     """For each name in `of` (a function of a setting) and each of its values: median and maximum over all else."""
-    made: dict[str, dict[float, dict[str, float]]] = {}
+    summary: dict[str, dict[float, dict[str, float]]] = {}
     for name, get in of.items():
         values: dict[float, list[float]] = {}
         for outcome in outcomes:
             values.setdefault(get(outcome.trial.setting), []).append(outcome.score)
-        made[name] = {
+        summary[name] = {
             value: {"median": float(np.median(scores)), "maximum": float(max(scores))}
             for value, scores in sorted(values.items())
         }
-    return made
+    return summary

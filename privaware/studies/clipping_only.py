@@ -11,8 +11,8 @@ Use when: private training looks too good beside plain training, or too bad.
 >>> from privaware.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
->>> made = clipping_only(rows, one, (0.1, 1.0), repeats=2)
->>> sorted({point.curve for point in made.points})
+>>> study = clipping_only(rows, one, (0.1, 1.0), repeats=2)
+>>> sorted({point.curve for point in study.points})
 ['SGD', 'SGD with clipping', 'SGD with clipping and noise']
 """
 
@@ -33,7 +33,7 @@ __all__ = ["clipping_only", "Clipping"]
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping(Curves):
-    """Accuracy by learning rate of the three ways; `best` is the highest mean of each."""
+    """Accuracy by learning rate of the three trainings; `best` is the highest mean of each."""
 
     best: dict[str, float]
 
@@ -43,16 +43,16 @@ class Clipping(Curves):
 
 def clipping_only(rows: Rows, setting: Setting, rates: Sequence[float], *, repeats: int = 5, **how: Any) -> Clipping:
     """The setting with its noise, with its clipping only, and with neither, at each of `rates`."""
-    ways = {"SGD": replace(setting, noise=0.0, norm=math.inf)}
-    ways["SGD with clipping"] = replace(setting, noise=0.0)
+    trainings = {"SGD": replace(setting, noise=0.0, norm=math.inf)}
+    trainings["SGD with clipping"] = replace(setting, noise=0.0)
     if setting.noise:
-        ways["SGD with clipping and noise"] = setting
+        trainings["SGD with clipping and noise"] = setting
     trials = [
-        Trial(curve=name, x=rate, seed=seed, setting=replace(way, lr=rate))
-        for name, way in ways.items()
+        Trial(curve=name, x=rate, seed=seed, setting=replace(training, lr=rate))
+        for name, training in trainings.items()
         for rate in rates
         for seed in range(repeats)
     ]
-    found = points(sweep(trials, rows, **how))
-    best = {name: max(point.mean for point in found if point.curve == name) for name in ways}
-    return Clipping(points=found, note=note(rows, trials), best=best)
+    measured = points(sweep(trials, rows, **how))
+    best = {name: max(point.mean for point in measured if point.curve == name) for name in trainings}
+    return Clipping(points=measured, note=note(rows, trials), best=best)

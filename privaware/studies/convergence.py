@@ -1,19 +1,19 @@
 """Convergence with and without noise: the same descent at a low and at a high learning rate.
 
-With a low rate noise hardly changes the way; with a high one the noiseless model is fast and the noisy one is lost.
-What converges fast at a low rate is what private training likes.
+At a low rate noise hardly changes the curve; at a high one the model without noise learns fast and the noisy one does
+not. Features that learn fast at a low rate suit private training.
 
 Paper: Tramer and Boneh 2021, arXiv:2011.11660, Figure 3 (CIFAR-10) and Figure 11 (MNIST, Fashion-MNIST), settings in
 their Table 14: batch 512, clipping at 0.1, rates (1/4, 4), (1/2, 8) and (1, 16).
-Privacy: a release of every model at every epoch told; models without noise have no guarantee: an evaluation on public
-rows.
+Privacy: every model is released at every reported epoch, and models without noise have no guarantee: an evaluation on
+public rows.
 Use when: you wonder whether features or an architecture are easy enough for private training.
 
 >>> from privaware.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
->>> made = convergence(rows, {"linear": one}, (0.1, 1.0), epochs=2, repeats=2)
->>> len(made.points), made.points[0].curve
+>>> study = convergence(rows, {"linear": one}, (0.1, 1.0), epochs=2, repeats=2)
+>>> len(study.points), study.points[0].curve
 (8, 'linear, rate 0.1, with noise')
 """
 
@@ -57,14 +57,14 @@ def convergence(
         for seed in range(repeats)
     ]
     outcomes = sweep(trials, rows, every=min(every), **how)
-    found = by_epoch(outcomes)
-    last = {p.curve: p.mean for p in found if p.x == max(q.x for q in found)}
+    measured = by_epoch(outcomes)
+    last = {p.curve: p.mean for p in measured if p.x == max(q.x for q in measured)}
     lost = {
         f"{name}, rate {rate:g}": last[_name(name, rate, False)] - last[_name(name, rate, True)]
         for name in settings
         for rate in rates
     }
-    return Convergence(points=found, note=note(rows, trials), lost=lost)
+    return Convergence(points=measured, note=note(rows, trials), lost=lost)
 
 
 def _name(name: str, rate: float, noisy: bool) -> str:
@@ -72,12 +72,12 @@ def _name(name: str, rate: float, noisy: bool) -> str:
 
 
 def by_epoch(outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
-    """The scores on the way, gathered by curve: the place is the number of the score, 1 for the first."""
+    """Scores during training, gathered by curve: the place is the number of the score, 1 for the first."""
     curves: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         curves.setdefault(outcome.trial.curve, []).append(outcome)
     return tuple(
-        point(name, epoch + 1, [outcome.scores[epoch] for outcome in own], share=True)
-        for name, own in curves.items()
-        for epoch in range(min(len(outcome.scores) for outcome in own))
+        point(name, epoch + 1, [outcome.scores[epoch] for outcome in repeats], share=True)
+        for name, repeats in curves.items()
+        for epoch in range(min(len(outcome.scores) for outcome in repeats))
     )

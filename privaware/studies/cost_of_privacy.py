@@ -7,8 +7,8 @@ Privacy: only computes with scores. Scores on private rows have to be noised and
 plain model's score has no guarantee at all: use public rows.
 Use when: you want to know what epsilon to ask for, or whether a larger model is worth it.
 
->>> made = cost_of_privacy([0.1, 1.0], private=[[0.80, 0.93], [0.82, 0.94]], plain=[0.97, 0.97])
->>> [round(point.mean, 3) for point in made.points]
+>>> cost = cost_of_privacy([0.1, 1.0], private=[[0.80, 0.93], [0.82, 0.94]], plain=[0.97, 0.97])
+>>> [round(point.mean, 3) for point in cost.points]
 [0.16, 0.035]
 """
 
@@ -60,14 +60,14 @@ def cost_of_privacy(
             f"expected scores of shape (repeats, {len(epsilons)}) and at least one plain score, "
             f"got {noisy.shape} and {free.shape}"
         )
-    made = []
+    costs = []
     for at, epsilon in enumerate(epsilons):
         cost = free.mean() - noisy[:, at]
         reach = _reach(noisy[:, at], free, confidence)
         mean = float(cost.mean())
         spread = float(cost.std(ddof=1)) if len(cost) > 1 else 0.0
         scores = tuple(cost.tolist())
-        made.append(
+        costs.append(
             Point(
                 curve=name,
                 x=float(epsilon),
@@ -78,7 +78,7 @@ def cost_of_privacy(
                 scores=scores,
             )
         )
-    return Cost(points=tuple(made), confidence=confidence)
+    return Cost(points=tuple(costs), confidence=confidence)
 
 
 def _reach(some: np.ndarray, others: np.ndarray, confidence: float) -> float:

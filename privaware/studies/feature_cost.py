@@ -12,8 +12,8 @@ Use when: you want to see why few features win at a small epsilon.
 
 The paper's bound says keep where dropping is four times better (c = 1, d = 3, theta_m x_m = -2):
 
->>> made = feature_cost(theta=[0.0, -2.0], x=[0.0, 1.0], y=-1.0, noise=3**0.5)
->>> made.drop, made.sufficient, round(made.error_with, 9), made.error_without
+>>> cost = feature_cost(theta=[0.0, -2.0], x=[0.0, 1.0], y=-1.0, noise=3**0.5)
+>>> cost.drop, cost.sufficient, round(cost.error_with, 9), cost.error_without
 (True, False, 4.0, 1.0)
 """
 
@@ -103,8 +103,8 @@ def worth(epsilon: float, delta: float, *, sensitivity: float = 1.0) -> dict[str
     `printed` is the paper's sensitivity / epsilon sqrt(2 ln(1.25 / delta)), proved for epsilon below 1 only and too
     small above 8.3 at delta 1e-5; `exact` is what the Gaussian mechanism really needs.
 
-    >>> made = worth(1.0, 1e-5)
-    >>> round(made["exact"], 2), round(made["printed"], 2)
+    >>> sizes = worth(1.0, 1e-5)
+    >>> round(sizes["exact"], 2), round(sizes["printed"], 2)
     (3.73, 4.84)
     """
     exact = accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

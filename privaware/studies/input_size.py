@@ -103,12 +103,12 @@ def _coefficients_by_epoch(
     import torch
 
     from privaware import descent
-    from privaware.studies._watch import Watch
+    from privaware.studies._scoring import ScoreRecorder
 
     x, y = data
     description = {"name": "linear", "inputs": x.shape[1], "outputs": 1}
     modules = [models.build(description, np.random.default_rng(seed)) for seed in range(repeats)]
-    watch = Watch(math.ceil(len(x) / setting.batch), _coefficients)
+    recorder = ScoreRecorder(math.ceil(len(x) / setting.batch), _coefficients)
     logistic_descent = descent.Descent(
         steps=setting.steps,
         sampler=descent.Poisson(rate=setting.batch / len(x)),
@@ -124,9 +124,9 @@ def _coefficients_by_epoch(
         rows=len(x),
         rng=Rng(seed=len(x[0])),
         device=device,
-        callbacks=descent.Callbacks(on_step=[watch]),
+        callbacks=descent.Callbacks(on_step=[recorder]),
     )
-    return [values for _, values in watch.seen]
+    return [values for _, values in recorder.records]
 
 
 def logistic(outputs: Any, targets: Any) -> Any:

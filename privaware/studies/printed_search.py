@@ -78,9 +78,9 @@ def table() -> list[dict[str, Any]]:
         }
     ]
     for name, (counts, printed) in searches.items():
-        made = {
+        totals = {
             kind: MODEL + 8 * sum(best_of(count, corrected=right) for count in counts)
             for kind, right in (("as_printed", False), ("corrected", True))
         }
-        rows.append({"search": name, "printed": printed, **made})
+        rows.append({"search": name, "printed": printed, **totals})
     return rows

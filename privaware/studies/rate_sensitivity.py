@@ -1,7 +1,7 @@
 """Sensitivity to the learning rate: models compared at the same rate can mislead, each at its own best cannot.
 
-Every model is trained at every rate; told are the curves, each model's best rate, and who wins at each rate and at the
-best ones.
+Every model is trained at every rate; reported are the curves, each model's best rate, and the winner at each rate and
+at the best ones.
 
 Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small, 0.1 too large, each its own is
 right).
@@ -12,8 +12,8 @@ Use when: you compare architectures under noise, before believing the comparison
 >>> from privaware.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
->>> made = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
->>> made.best["linear"]
+>>> study = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
+>>> study.best["linear"]
 1.0
 """
 
@@ -46,18 +46,18 @@ class Rates(Curves):
 def rate_sensitivity(
     rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, repeats: int = 5, **how: Any
 ) -> Rates:
-    """Each named setting at each of `rates`; its own rate is left aside."""
+    """Each named setting at each of `rates`; its own rate is not used."""
     trials = [
         Trial(curve=name, x=rate, seed=seed, setting=replace(setting, lr=rate))
         for name, setting in settings.items()
         for rate in rates
         for seed in range(repeats)
     ]
-    found = points(sweep(trials, rows, **how))
-    means = {(point.curve, point.x): point.mean for point in found}
+    measured = points(sweep(trials, rows, **how))
+    means = {(point.curve, point.x): point.mean for point in measured}
     best = {name: max(rates, key=lambda rate: means[name, rate]) for name in settings}
     return Rates(
-        points=found,
+        points=measured,
         note=note(rows, trials),
         best=best,
         winners={rate: max(settings, key=lambda name: means[name, rate]) for rate in rates},

@@ -11,7 +11,7 @@ not an epsilon for a person. The result says how many.
 Use when: you may ask for more rows and want to know what they are worth.
 
 >>> fit = sample_size({n: [math.log(1.1 + 8922.4 / n)] * 2 for n in (10_000, 30_000, 60_000)})
->>> round(law.alpha, 3), round(law.beta), round(law.epsilon(13_574), 3), round(law.rows(1.0))
+>>> round(fit.alpha, 3), round(fit.beta), round(fit.epsilon(13_574), 3), round(fit.rows(1.0))
 (1.1, 8922, 0.564, 5514)
 """
 
@@ -60,8 +60,8 @@ class SampleSizeFit(Result):
     def chart(self) -> Any:
         ends = [point.x for point in self.points]
         at = np.geomspace(min(ends), max(ends), 40)
-        drawn = [point(f"ln({self.alpha:.3g} + {self.beta:.5g} / rows)", n, [self.epsilon(n)]) for n in at]
-        return lines([*self.points, *drawn], x="training rows", y="epsilon to get there")
+        curve = [point(f"ln({self.alpha:.3g} + {self.beta:.5g} / rows)", n, [self.epsilon(n)]) for n in at]
+        return lines([*self.points, *curve], x="training rows", y="epsilon to get there")
 
 
 def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None = None, seed: int = 0) -> SampleSizeFit:
@@ -77,10 +77,10 @@ def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None =
         raise WrongInput("expected at least one epsilon above 0 for each number of rows")
     means = np.array([v.mean() for v in values])
     alpha, beta = _fit(np.array(sizes, dtype=float), means)
-    drawn = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     fits = np.array(
         [
-            _fit(np.array(sizes, dtype=float), np.array([drawn.choice(v, len(v)).mean() for v in values]))
+            _fit(np.array(sizes, dtype=float), np.array([rng.choice(v, len(v)).mean() for v in values]))
             for _ in range(FITS)
         ]
     )
@@ -112,15 +112,15 @@ def _fit(rows: np.ndarray, epsilons: np.ndarray) -> tuple[float, float]:
     from scipy.optimize import least_squares
 
     line = np.stack([np.ones_like(rows), 1 / rows], axis=1)
-    start = np.linalg.lstsq(line, np.exp(np.minimum(epsilons, 50)), rcond=None)[0]
-    first = np.array([max(start[0], 1.0), max(start[1], 1e-6)])
+    initial = np.linalg.lstsq(line, np.exp(np.minimum(epsilons, 50)), rcond=None)[0]
+    first = np.array([max(initial[0], 1.0), max(initial[1], 1e-6)])
     size = np.array([1.0, first[1]])
-    made = least_squares(
+    solution = least_squares(
         lambda at: np.log(at[0] + at[1] * size[1] / rows) - epsilons,
         first / size,
         bounds=([1e-9, 0.0], [np.inf, np.inf]),
     )
-    return float(made.x[0]), float(made.x[1] * size[1])
+    return float(solution.x[0]), float(solution.x[1] * size[1])
 
 
 def steps_to(
@@ -128,14 +128,14 @@ def steps_to(
 ) -> dict[int, list[int | None]]:
     """For each size, how many steps each repeat took to score `accuracy` (None: not within the setting's steps).
 
-    Repeats of one size have initial weights, samples and noise of their own on the same drawn rows.
+    Repeats of one size have initial weights, samples and noise of their own on the same resampled rows.
     """
-    made: dict[int, list[int | None]] = {}
+    steps: dict[int, list[int | None]] = {}
     for size in sizes:
         trials = [Trial(curve=f"{size} rows", x=size, seed=seed, setting=setting) for seed in range(repeats)]
         outcomes = sweep(trials, rows.resampled(size, 0), every=every, reach=accuracy, **how)
-        made[size] = [first_step(outcome, accuracy) for outcome in outcomes]
-    return made
+        steps[size] = [first_step(outcome, accuracy) for outcome in outcomes]
+    return steps
 
 
 def first_step(outcome: Outcome, accuracy: float) -> int | None:

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from privaware.studies._trials import Outcome, Setting, Trial, synthetic_examples
-from privaware.studies.batch_noise import batch_noise, by_setting, ways
+from privaware.studies.batch_noise import batch_noise, by_setting, curves_by_batch
 from tests.studies.examples import ONE
 
 
 def test_learning_rate_proportional_to_batch_gives_equal_curves() -> None:
-    study = ways(synthetic_examples(600), replace(ONE, lr=0.3), {30: 0.5, 60: 0.7, 120: 1.0}, epochs=6, repeats=3)
+    study = curves_by_batch(
+        synthetic_examples(600), replace(ONE, lr=0.3), {30: 0.5, 60: 0.7, 120: 1.0}, epochs=6, repeats=3
+    )
     assert study.apart < 0.1
     assert len(study.points) == 3 * 6
 

@@ -32,14 +32,14 @@ def test_fit_recovers_known_parameters_within_spread() -> None:
     rng = np.random.default_rng(5)
     sizes = (5_000, 10_000, 30_000, 100_000, 1_000_000)
     spent = {n: math.log(1.1 + 8922.4 / n) * (1 + rng.normal(0, 0.02, 10)) for n in sizes}
-    law = sample_size({n: list(values) for n, values in spent.items()}, available=60_000)
-    assert law.alpha == pytest.approx(1.1, abs=4 * law.alpha_spread)
-    assert law.beta == pytest.approx(8922.4, abs=4 * law.beta_spread)
-    assert 0 < law.beta_spread < 500
-    assert law.rows(law.epsilon(12_345)) == pytest.approx(12_345)
-    assert law.rows(0.01) == math.inf
-    assert law.repeated == pytest.approx(1_000_000 / 60_000)
-    assert "not for a person" in law.note
+    fit = sample_size({n: list(values) for n, values in spent.items()}, available=60_000)
+    assert fit.alpha == pytest.approx(1.1, abs=4 * fit.alpha_spread)
+    assert fit.beta == pytest.approx(8922.4, abs=4 * fit.beta_spread)
+    assert 0 < fit.beta_spread < 500
+    assert fit.rows(fit.epsilon(12_345)) == pytest.approx(12_345)
+    assert fit.rows(0.01) == math.inf
+    assert fit.repeated == pytest.approx(1_000_000 / 60_000)
+    assert "not for a person" in fit.note
     assert "once" in sample_size({n: list(values) for n, values in spent.items()}).note
 
 

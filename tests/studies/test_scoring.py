@@ -11,10 +11,10 @@ import torch
 
 from privaware.descent import Callbacks, members
 from privaware.noise import Rng
-from privaware.studies import _watch
+from privaware.studies import _scoring
 from privaware.studies._population import descent_for, module
+from privaware.studies._scoring import ScoreRecorder, scorer
 from privaware.studies._trials import Rows, Setting, synthetic_examples
-from privaware.studies._watch import Watch, scorer
 from tests.studies.examples import FCN, NETWORK, trials
 
 CNN = {"name": "cnn", "inputs": [1, 12, 12], "filters": [4], "hidden": [8], "outputs": 2}
@@ -51,26 +51,26 @@ def alone(network: Any, rows: Rows) -> float:
     return 1 - float((outputs[:, 0].clamp(0, 1).double() - y_test.double()).abs().mean())
 
 
-def stepped(setting: Setting, rows: Rows, every: int) -> tuple[Watch, list[Any]]:
-    watch = Watch(every, scorer(torch.from_numpy(rows.x_test), torch.from_numpy(rows.y_test)))
+def stepped(setting: Setting, rows: Rows, every: int) -> tuple[ScoreRecorder, list[Any]]:
+    recorder = ScoreRecorder(every, scorer(torch.from_numpy(rows.x_test), torch.from_numpy(rows.y_test)))
     trained = descent_for(setting, rows, "cpu").run_population(
         members([module(trial) for trial in trials(3, setting)], noise=[0.5] * 3),
         torch.from_numpy(rows.x),
         torch.from_numpy(rows.y),
         rows=len(rows.x),
         rng=Rng(seed=1),
-        callbacks=Callbacks(on_step=[watch]),
+        callbacks=Callbacks(on_step=[recorder]),
     )
-    return watch, trained
+    return recorder, trained
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_scores_of_a_population_equal_those_of_released_models(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_watch, "EXAMPLES", 70)  # several parts, the last of them smaller
+    monkeypatch.setattr(_scoring, "EXAMPLES", 70)  # several parts, the last of them smaller
     setting, rows = CASES[case]
-    watch, trained = stepped(setting, rows, every=5)
-    assert [step for step, _ in watch.seen] == [5, 10, 12]
-    assert watch.seen[-1][1] == pytest.approx([alone(net, rows) for net in trained], abs=1e-6)
+    recorder, trained = stepped(setting, rows, every=5)
+    assert [step for step, _ in recorder.records] == [5, 10, 12]
+    assert recorder.records[-1][1] == pytest.approx([alone(net, rows) for net in trained], abs=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""Numbers on the way: every so many steps a population is looked at, all its models at once."""
+"""Scores during training: an observer that measures all models of a population every so many steps."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ from torch import Tensor
 from privaware.descent._precision import matmul_precision
 from privaware.descent._training import Training
 
-__all__ = ["Reached", "Watch", "scorer"]
+__all__ = ["AllReached", "ScoreRecorder", "scorer"]
 
 EXAMPLES = 5000
+"""Test rows that are scored together, at most."""
 
 
-class Reached(Exception):
-    """Every model of a population has scored what it was to score."""
+class AllReached(Exception):
+    """Every model of a population has reached the score asked for."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class ScoreRecorder:
     """An observer that `measure`s the training every so many steps and after the last, one number a model."""
 
     every: int
     measure: Callable[[Training], list[Any]]
     reach: float | None = None
-    seen: list[tuple[int, list[Any]]] = field(default_factory=list)
+    records: list[tuple[int, list[Any]]] = field(default_factory=list)
 
     @torch.no_grad()
     def __call__(self, training: Training) -> None:
         if training.step % self.every and training.step != training.recipe.steps:
             return
-        self.seen.append((training.step, self.measure(training)))
+        self.records.append((training.step, self.measure(training)))
         if self.reach is None:
             return
-        best = np.max([values for _, values in self.seen], axis=0)
+        best = np.max([values for _, values in self.records], axis=0)
         if bool((best >= self.reach).all()):
-            raise Reached
+            raise AllReached
 
     def columns(self) -> list[list[tuple[int, Any]]]:
         """For each model its steps and numbers."""
-        return [[(step, them[at]) for step, them in self.seen] for at in range(len(self.seen[0][1]))]
+        return [[(step, values[at]) for step, values in self.records] for at in range(len(self.records[0][1]))]
 
 
 def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Training], list[float]]:
-    """Each model's accuracy on the rows to score on, or 1 - mean absolute error of numbers in [0, 1]."""
+    """Each model's accuracy on the test rows, or 1 - mean absolute error of numbers in [0, 1]."""
     classes = not y_test.is_floating_point()
 
     def score(training: Training) -> list[float]:
@@ -63,7 +64,7 @@ def scorer(x_test: Tensor, y_test: Tensor) -> Callable[[Training], list[float]]:
 
 
 def _outputs(training: Training, x_test: Tensor) -> Tensor:
-    """(models, rows, outputs): what each model says of every row, as many rows at once as a batch may have."""
+    """Outputs of each model for every row, in microbatches: (models, rows, outputs)."""
     models, parts = training.models, []
     with _as_released(training):
         for part in x_test.split(max(1, min(EXAMPLES, training.microbatch))):
