@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privaware.errors import WrongInput
+from privaware._validate import expect
 from privaware.estimators._declared import PrivateEstimator, input_checks, named_frame, open_schema, seed_of
 from privaware.estimators._labels import declared_labels, label_set, spelling
 from privaware.ledger import Ledger
@@ -58,8 +58,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Releases the names of columns of `X` that tell about `y`."""
-        if self.task not in ("classification", "regression"):
-            raise WrongInput(f"expected task classification or regression, got {self.task!r:.80}")
+        expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
         schema = self._declared(X, self.task)
         numbers = self.task == "regression"
         checked, y = validate_data(self, X, y, y_numeric=numbers, **input_checks(schema))

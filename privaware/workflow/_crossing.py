@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from privaware._validate import expect_in
 from privaware.errors import WrongInput
 
 __all__ = ["Crossing", "crossing"]
@@ -102,8 +103,7 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
         raise WrongInput(f"expected scores of shape (repeats, {grid.size}) for both models, got {gaps.shape}")
     if not np.isfinite(gaps).all():
         raise WrongInput("expected finite scores, got some that are not")
-    if not 0 < confidence < 1:
-        raise WrongInput(f"expected confidence between 0 and 1, got {confidence!r}")
+    expect_in("", "(0, 1)", confidence=confidence)
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

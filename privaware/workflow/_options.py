@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect_count
+from privaware._validate import expect, expect_count
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -17,6 +17,7 @@ __all__ = ["Confirm", "RunArguments", "RunOptions", "Say", "shows_run_options"]
 
 Say = Callable[[str], None]
 Confirm = Callable[[Schema], bool]
+TASKS = ("classification", "regression")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -70,8 +71,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         expect_count("the unit", cap=self.cap)
-        if self.task not in (None, "classification", "regression"):
-            raise WrongInput(f"expected --task classification or regression, got {self.task!r:.80}")
+        expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         _expect_device(self.device)
 
     @classmethod

@@ -27,7 +27,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from privaware.errors import WrongInput
+from privaware._validate import expect
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._comparison import ComparisonScores, correct
 from privaware.workflow._comparison_plan import EVALUATION, comparison_plan
@@ -133,10 +133,10 @@ def crossover(
 
 def _grid(epsilons: Sequence[float], repeats: int) -> list[float]:
     grid = [float(epsilon) for epsilon in epsilons]
-    if not grid or sorted(set(grid)) != grid or not 0 < grid[0] <= grid[-1] < 1e6:
-        raise WrongInput(f"expected epsilons in rising order above 0 and below a million, got {grid!r:.120}")
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= 1000:
-        raise WrongInput(f"expected repeats as a whole number from 1 to 1000, got {repeats!r}")
+    rising = bool(grid) and sorted(set(grid)) == grid and 0 < grid[0] <= grid[-1] < 1e6
+    expect(rising, "", "epsilons in rising order above 0 and below a million", grid)
+    valid = isinstance(repeats, int) and not isinstance(repeats, bool) and 1 <= repeats <= 1000
+    expect(valid, "", "repeats as a whole number from 1 to 1000", repeats)
     return grid
 
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from privaware import accounting
+from privaware._validate import expect
 from privaware.data import Data, read
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
@@ -233,8 +234,7 @@ def _public_rows(public: Any, source: Source, held_out: float) -> Data:
 
 
 def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
-    if workflow not in WORKFLOWS:
-        raise WrongInput(f"expected --workflow aware or standard, got {workflow!r:.80}")
+    expect(workflow in WORKFLOWS, "", "--workflow aware or standard", workflow)
     if workflow == "standard" and not source.builtin:
         raise WrongInput(
             "the standard workflow searches the rows without noise, which no guarantee survives; it is there to "
@@ -268,9 +268,8 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 
 def _workers(workers: int, ray: str | None) -> Workers:
     most = max(MOST_WORKERS, os.cpu_count() or 1)
-    integer = isinstance(workers, int) and not isinstance(workers, bool)
-    if not integer or not 1 <= workers <= most:
-        raise WrongInput(f"expected --workers as a whole number from 1 to {most}, got {workers!r:.80}")
+    valid = isinstance(workers, int) and not isinstance(workers, bool) and 1 <= workers <= most
+    expect(valid, "", f"--workers as a whole number from 1 to {most}", workers)
     if ray is not None:
         return Ray(ray)
     return Here() if workers == 1 else Processes(workers)
