@@ -1,1 +1,1 @@
-"""One verb a file: plan on public facts, charge, run, release."""
+"""One verb a file: plan on public facts, charge, run, publish. Private rows are read in `_charged_run` only."""

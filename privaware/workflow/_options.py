@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -65,8 +65,8 @@ class RunOptions:
     seed: int | None = None
     say: Say | None = None
     confirm: Confirm | None = None
-    test: Any = None
-    public: Any = None
+    test: Any = field(default=None, repr=False)
+    public: Any = field(default=None, repr=False)
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ def shows_run_options(verb: Verb) -> Verb:
     """Lists the run options in the signature that `help` shows, where the function has one `**run_options`."""
     signature = inspect.signature(verb)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    defaults = {field.name: field.default for field in fields(RunOptions)}
+    defaults = {each.name: each.default for each in fields(RunOptions)}
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
         for name, kind in RunArguments.__annotations__.items()

@@ -10,7 +10,7 @@ import pytest
 
 from privaware import accounting
 from privaware.events import Disjoint
-from privaware.learners._rows import feature_for, linear_model, rows_of
+from privaware.learners._fixed_features import feature_for, linear_model, rows_of
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
