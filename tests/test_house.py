@@ -103,7 +103,7 @@ def test_an_import_that_points_up_is_seen() -> None:
     assert why_refused("privaware.events", "privaware.workflow.fit") == "an import points up"
     neighbours = why_refused("privaware.learners.linear", "privaware.learners.pate")
     assert neighbours == "a file of one folder imports its neighbour"
-    assert why_refused("privaware.learners.linear", "privaware.learners._rows") == ""
+    assert why_refused("privaware.learners.linear", "privaware.learners._fixed_features") == ""
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:

@@ -19,7 +19,7 @@ from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
 from privaware.learners import Learner
-from privaware.learners._rows import feature_for, shape_after
+from privaware.learners._fixed_features import feature_for, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema

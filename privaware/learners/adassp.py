@@ -1,4 +1,4 @@
-"""Linear regression from three noisy sufficient statistics, with a ridge that adapts to them: AdaSSP.
+"""AdaSSP: linear regression from three noisy sufficient statistics, with a ridge that adapts to them.
 
 The second moments of the rows, their products with the targets and the least eigenvalue are released; the
 ridge is as large as the noise asks for and the data do not already provide. Classes are regressed on as
@@ -28,12 +28,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_between
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.learners import Learner
-from privaware.learners._affine import NORM, affine_model, expect_few, goals, moments, with_constant
-from privaware.learners._rows import feature_for, rows_of
+from privaware.learners._bounded_rows import (
+    NORM,
+    affine_model,
+    expect_few_columns,
+    noisy_moments,
+    targets,
+    with_constant,
+)
+from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -43,29 +50,28 @@ __all__ = ["Adassp"]
 
 @dataclass(frozen=True, kw_only=True)
 class Adassp(Learner):
-    """`chance` is how often the noise may pass what the ridge prepares for."""
+    """`chance` is the probability that the noise exceeds what the ridge allows for."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
     chance: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 1e-9 <= self.chance <= 0.5:
-            raise WrongInput(f"adassp: expected chance from 1e-9 to 0.5, got {self.chance!r}")
+        expect_between("adassp", 1e-9, 0.5, chance=self.chance)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        expect_few(schema, "adassp")
+        expect_few_columns(schema, "adassp")
         return 3 * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, feature = data.schema, feature_for(data.schema)
-        rows, goal = with_constant(rows_of(data, feature)), goals(data, 1.0)
+        rows, goal = with_constant(rows_of(data, feature)), targets(data, 1.0)
         goal = (goal + 1) / 2 if len(schema.classes) > 2 else goal
         width = rows.shape[1]
         exact_least = float(np.linalg.eigvalsh(rows.T @ rows)[0])
         least = rng.gaussian(exact_least, noise=noise, sensitivity=NORM**2)
         safe = max(0.0, least - noise * NORM**2 * math.sqrt(2 * math.log(1 / self.chance)))
-        noisy = moments(rows, noise, rng)
+        noisy = noisy_moments(rows, noise, rng)
         products = rng.gaussian(goal @ rows, noise=noise, sensitivity=NORM)
         spread = noise * NORM**2 * math.sqrt(width * math.log(2 * width**2 / self.chance))
         values, vectors = np.linalg.eigh(noisy)

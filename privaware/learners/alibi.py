@@ -1,4 +1,4 @@
-"""Labels with Laplace noise, de-noised again at every visit by what the model already knows.
+"""ALIBI: labels with Laplace noise, denoised at every step by the model's own predictions.
 
 Each label becomes a one-hot vector plus Laplace noise, once. From then on only these noisy vectors
 are used: at every step the model's own prediction is the prior, the noisy vector the evidence, and
@@ -22,11 +22,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_count, expect_in
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Laplace
 from privaware.learners import Learner
-from privaware.learners._rows import feature_for, linear_model, rows_of, softmax
+from privaware.learners._fixed_features import feature_for, linear_model, rows_of, softmax
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -36,7 +36,7 @@ __all__ = ["Alibi", "posterior"]
 
 @dataclass(frozen=True, kw_only=True)
 class Alibi(Learner):
-    """`steps` of full-batch descent with momentum; `decay` keeps weights small."""
+    """`steps` of full-batch descent with momentum; `decay` is the weight decay."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     unit: ClassVar[str] = "label"
@@ -47,13 +47,10 @@ class Alibi(Learner):
     decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise WrongInput(f"alibi: expected steps >= 1, got {self.steps!r}")
-        if not (0 < self.lr <= 100 and 0 <= self.momentum < 1 and 0 <= self.decay <= 0.01):
-            raise WrongInput(
-                "alibi: expected lr in (0, 100], momentum in [0, 1) and decay in [0, 0.01], got "
-                f"{self.lr!r}, {self.momentum!r} and {self.decay!r}"
-            )
+        expect_count("alibi", steps=self.steps)
+        expect_in("alibi", "(0, 100]", lr=self.lr)
+        expect_in("alibi", "[0, 1)", momentum=self.momentum)
+        expect_in("alibi", "[0, 0.01]", decay=self.decay)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)
@@ -80,9 +77,9 @@ class Alibi(Learner):
 
 
 def posterior(prior: np.ndarray, noisy: np.ndarray, scale: float) -> np.ndarray:
-    """Chances of the true class, given the model's prior and a one-hot vector with Laplace noise.
+    """Probabilities of the true class, given the model's prior and a one-hot vector with Laplace noise.
 
-    Only the class's own entry matters, because the others' differences cancel.
+    Only the entry of each class matters, because the differences of the others cancel.
 
     >>> posterior(np.array([[0.5, 0.5]]), np.array([[1.2, -0.3]]), scale=0.01).round(6).tolist()
     [[1.0, 0.0]]

@@ -1,10 +1,10 @@
 """Softmax or linear regression on rows of bounded norm, by private gradient descent.
 
 Tables are one-hot encoded against the schema (public bins, declared categories), images flattened,
-text hashed; or rows go through the `features` that are named, such as the prior for images. Every row
-then has length at most 1. Each step sums the rows' clipped gradients, whose
-norms have a closed form, adds Gaussian noise and divides by the declared number of rows; momentum
-smooths the way and the released weights are the average of the last steps.
+text hashed; or the named `features` are applied to them, such as the prior for images. Every row
+then has norm at most 1. Each step sums the rows' clipped gradients, whose
+norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
+momentum, and the released weights are the average of the last steps.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
@@ -33,12 +33,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privaware import features as free
+from privaware._validate import expect_between, expect_count, expect_in
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
 from privaware.features.bounded import Bounded
 from privaware.learners import Learner
-from privaware.learners._rows import feature_for, rows_after, rows_of, shape_after
+from privaware.learners._fixed_features import feature_for, rows_after, rows_of, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -50,9 +51,9 @@ __all__ = ["Linear"]
 class Linear(Learner):
     """`lr` left out is chosen from public facts: rows, width and noise. `bins` is for undeclared ones.
 
-    `features` are descriptions of `privaware.features`, one after another; their rows are brought to length 1. A row
-    pays with noise for the length of its `constant`, the entry that bears the bias: left out, it is 1, or a tenth
-    beside named features. `device` and `progress` change nothing that is released.
+    `features` are descriptions of `privaware.features`, applied in order; the result is scaled to norm 1. Noise
+    grows with the `constant` of a row, the entry that carries the bias: left out, it is 1, or a tenth beside named
+    features. `device` and `progress` change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -70,23 +71,21 @@ class Linear(Learner):
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate <= 1:
-            raise WrongInput(f"linear: expected rate in (0, 1], got {self.rate!r}")
-        if self.steps < 1:
-            raise WrongInput(f"linear: expected steps >= 1, got {self.steps!r}")
-        if self.bins < 0:
-            raise WrongInput(f"linear: expected bins >= 0, got {self.bins!r}")
-        for name, least, most in (("norm", 1e-9, 1e9), ("lr", 1e-9, 1e9), ("constant", 1e-3, 1e3)):
-            value = getattr(self, name)  # single precision must hold it
-            if value is not None and not least <= value <= most:
-                raise WrongInput(f"linear: expected {name} from {least:g} to {most:g}, got {value!r}")
+        expect_in("linear", "(0, 1]", rate=self.rate)
+        expect_count("linear", steps=self.steps)
+        expect_count("linear", 0, bins=self.bins)
+        expect_between("linear", 1e-9, 1e9, norm=self.norm)  # float32 must hold it
+        if self.lr is not None:
+            expect_between("linear", 1e-9, 1e9, lr=self.lr)
+        if self.constant is not None:
+            expect_between("linear", 1e-3, 1e3, constant=self.constant)
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
                 f'linear: expected features as a list such as [{{"name": "prior"}}], got {self.features!r:.80}'
             )
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        self._width(schema)  # features that do not fit the rows are found before anything is charged
+        self._width(schema)  # features that do not fit the rows are refused before anything is charged
         return self._descent(schema, noise).cost(noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
@@ -103,7 +102,7 @@ class Linear(Learner):
             torch.nn.init.zeros_(parameter)
         rows = rows_of(data, chain[0]) if self.features is None else rows_after(chain, data)
         if self._constant != 1:
-            rows /= np.float32(self._constant)  # longer rows beside 1 are rows beside a constant
+            rows /= np.float32(self._constant)  # larger rows beside 1 instead of rows beside a constant
         trained = self._descent(schema, noise).run(
             module,
             torch.from_numpy(rows),
@@ -118,15 +117,15 @@ class Linear(Learner):
             trained.output.weight.div_(self._constant)
         return Model.of(trained, schema, chain, architecture)
 
-    def step_size(self, schema: Schema, noise: float) -> float:
-        """A step that fits the noise: long while the signal of the rows dominates, short where noise does."""
+    def learning_rate(self, schema: Schema, noise: float) -> float:
+        """A learning rate for the noise: large while the signal of the rows dominates, small where noise does."""
         if self.lr is not None:
             return self.lr
         outputs, named = max(len(schema.classes), 1), self.features is not None
         width = outputs if named else outputs * self._width(schema)
         spread = noise * self.norm * math.sqrt(width * self.steps) / (self.rate * schema.rows)
-        longest = (LONGEST if named else 64.0) if schema.classes else STABLE
-        return float(np.clip((LR_NAMED if named else LR) / spread, 0.01, longest))
+        largest = (LARGEST_LR if named else 64.0) if schema.classes else STABLE
+        return float(np.clip((LR_NAMED if named else LR) / spread, 0.01, largest))
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
@@ -151,7 +150,7 @@ class Linear(Learner):
             steps=self.steps,
             sampler=sampler,
             clip=descent.flat(self.norm / self._constant),
-            update=descent.momentum(self.step_size(schema, noise) * self._constant**2, self.momentum),
+            update=descent.momentum(self.learning_rate(schema, noise) * self._constant**2, self.momentum),
             average=descent.tail(self.average),
             loss=descent.cross_entropy if schema.classes else descent.squared,
         )
@@ -165,15 +164,15 @@ class Linear(Learner):
 
 
 STABLE = 0.9
-"""The longest step of the squared loss: rows with their constant have squared length at most 2, so
-descent with momentum beta is stable below (1 + beta), and half of that leaves room."""
+"""The largest learning rate of the squared loss: rows with their constant have squared norm at most 2, so
+descent with momentum beta is stable below (1 + beta); this is half of that."""
 
 LR = 2.0
-"""Step times spread of the noise: one constant for all data, fixed on three public benchmark sets."""
+"""Learning rate times noise of a weight: one constant for all data, fixed on three public benchmark sets."""
 
 LR_NAMED = 0.45
-"""The same for named features. Noise is the same in all directions and every row has length 1, so what it does to an
+"""The same for named features. Noise is the same in all directions and every row has norm 1, so its effect on an
 output does not depend on the width. Fixed on held-out training rows of Fashion-MNIST: docs/results/prior.md."""
 
-LONGEST = 300.0
-"""Steps of named features that were tried."""
+LARGEST_LR = 300.0
+"""The largest learning rate that was tried for named features."""

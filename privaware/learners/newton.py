@@ -1,9 +1,9 @@
-"""Softmax or robust linear regression by noisy Newton steps, for tables of few columns.
+"""Noisy Newton steps for softmax or robust linear regression, for tables of few columns.
 
 The matrix of second moments of the rows is released once; times the largest second derivative of the
-loss it bounds every Hessian from above, so that each step of the length it allows goes downhill. The steps
-then cost one noisy gradient each, and ten do what descent does in a hundred. Eigenvalues below the edge of
-the noise are lifted to it.
+loss it bounds every Hessian from above, so that the step it gives never increases the loss. The steps
+then cost one noisy gradient each, and ten achieve what gradient descent does in a hundred. Eigenvalues below the
+noise level are raised to it.
 
 Paper: Ganesh, Haghifam, Steinke, Thakurta 2023, Faster Differentially Private Convex Optimization via
 Second-Order Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 1988, released once here.
@@ -26,22 +26,22 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_between, expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.learners import Learner
-from privaware.learners._affine import (
+from privaware.learners._bounded_rows import (
     NORM,
     affine_model,
-    expect_few,
-    goals,
-    moments,
+    expect_few_columns,
+    noisy_moments,
     outputs,
     slope_bounds,
     slopes,
+    targets,
     with_constant,
 )
-from privaware.learners._rows import feature_for, rows_of
+from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -60,26 +60,22 @@ class Newton(Learner):
     reach: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise WrongInput(f"newton: expected steps >= 1, got {self.steps!r}")
-        if not 1e-3 <= self.ridge <= 1e12 or not 1e-3 <= self.reach <= 1e3:
-            raise WrongInput(
-                "newton: expected ridge from 0.001 to 1e12 and reach from 0.001 to 1000, got "
-                f"{self.ridge!r} and {self.reach!r}"
-            )
+        expect_count("newton", steps=self.steps)
+        expect_between("newton", 1e-3, 1e12, ridge=self.ridge)
+        expect_between("newton", 1e-3, 1e3, reach=self.reach)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        expect_few(schema, "newton")
+        expect_few_columns(schema, "newton")
         return (self.steps + 1) * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, many = data.schema, outputs(data.schema)
         feature = feature_for(schema)
-        rows, goal = with_constant(rows_of(data, feature)), goals(data, self.reach)
-        slope, bend = slope_bounds(schema)
-        values, vectors = np.linalg.eigh(moments(rows, noise, rng))
+        rows, goal = with_constant(rows_of(data, feature)), targets(data, self.reach)
+        slope, curvature = slope_bounds(schema)
+        values, vectors = np.linalg.eigh(noisy_moments(rows, noise, rng))
         edge = noise * NORM**2 * math.sqrt(rows.shape[1])
-        curves = bend * np.maximum(values, edge) + self.ridge
+        curves = curvature * np.maximum(values, edge) + self.ridge
         weights = np.zeros((many, rows.shape[1]))
         for _ in range(self.steps):
             exact_gradient = slopes(schema, rows @ weights.T, goal) @ rows

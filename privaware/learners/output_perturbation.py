@@ -1,15 +1,15 @@
-"""Logistic (or robust linear) regression, solved exactly and then hidden by noise: output perturbation.
+"""Output perturbation: logistic (or robust linear) regression, solved exactly, and noise added to the weights.
 
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization, algorithm 1.
 Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
-rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row length:
+rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
 the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by 2 tolerance / ridge more
 because the solver stops there. law="gaussian" is a Gaussian mechanism on it, priced by its exact curve;
 law="gamma" (density falling with the length of the noise) is pure, epsilon = 1 / noise.
-Use when: a yardstick for objective perturbation is wanted, which beats it in most settings.
+Use when: comparing with objective perturbation, which is better in most settings.
 
 >>> from privaware.schema import Schema
->>> Output(law="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
+>>> OutputPerturbation(law="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
 Pure(epsilon=0.5)
 >>> classic_noise(2.0, delta=1e-5)
 Traceback (most recent call last):
@@ -24,27 +24,28 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_between, expect_one_of
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Pure
 from privaware.learners import Learner
-from privaware.learners._affine import NORM, affine_model, goals, outputs, with_constant
-from privaware.learners._convex import Problems
-from privaware.learners._rows import feature_for, rows_of
+from privaware.learners._bounded_rows import NORM, affine_model, outputs, targets, with_constant
+from privaware.learners._convex_solver import Problems
+from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng
 from privaware.schema import Schema
 
-__all__ = ["Output", "classic_noise"]
+__all__ = ["OutputPerturbation", "classic_noise"]
 
 TOLERANCE = 1e-9
 LENGTH = 1.5
-"""How long the noise may be: one constant for all data, the best mean of 0.5, 1, 1.5, 3 and 6 on held-out training rows
-of five public data sets (`benchmarks.convex lengths`, docs/results/convex.md)."""
+"""The norm that the noise may have: one constant for all data, the best of 0.5, 1, 1.5, 3 and 6 on held-out training
+rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Learner):
+class OutputPerturbation(Learner):
     """`ridge` left out follows the noise; `reach` is the unit of residuals in regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -54,26 +55,24 @@ class Output(Learner):
     reach: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.law not in ("gaussian", "gamma"):
-            raise WrongInput(f"output: expected law gaussian or gamma, got {self.law!r}")
-        if self.ridge is not None and not 1e-3 <= self.ridge <= 1e12:
-            raise WrongInput(f"output: expected ridge from 0.001 to 1e12, got {self.ridge!r}")
-        if not 1e-3 <= self.reach <= 1e3:
-            raise WrongInput(f"output: expected reach from 0.001 to 1000, got {self.reach!r}")
+        expect_one_of("output_perturbation", ("gaussian", "gamma"), law=self.law)
+        if self.ridge is not None:
+            expect_between("output_perturbation", 1e-3, 1e12, ridge=self.ridge)
+        expect_between("output_perturbation", 1e-3, 1e3, reach=self.reach)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        own = self._noise(schema, noise)
-        one = Gaussian(noise=own) if self.law == "gaussian" else Pure(epsilon=1 / own)
-        return outputs(schema) * one
+        per_problem = self._noise(schema, noise)
+        event = Gaussian(noise=per_problem) if self.law == "gaussian" else Pure(epsilon=1 / per_problem)
+        return outputs(schema) * event
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, many = data.schema, outputs(data.schema)
         feature = feature_for(schema)
-        rows, own = with_constant(rows_of(data, feature)), self._noise(schema, noise)
-        ridge = self.ridge or default_ridge(own, rows.shape[1], self.law)
+        rows, noise = with_constant(rows_of(data, feature)), self._noise(schema, noise)
+        ridge = self.ridge or default_ridge(noise, rows.shape[1], self.law)
         problems = Problems(
             rows=rows,
-            targets=goals(data, self.reach),
+            targets=targets(data, self.reach),
             loss="logistic" if schema.classes else "logcosh",
             ridge=np.full(many, ridge),
             masks=np.ones((many, rows.shape[1]), bool),
@@ -83,26 +82,27 @@ class Output(Learner):
         exact_weights = problems.solve(np.zeros((many, rows.shape[1])))
         sensitivity = (NORM + 2 * TOLERANCE) / ridge
         if self.law == "gaussian":
-            noisy = [rng.gaussian(w, noise=own, sensitivity=sensitivity) for w in exact_weights]
+            noisy = [rng.gaussian(w, noise=noise, sensitivity=sensitivity) for w in exact_weights]
             return affine_model(schema, feature, np.array(noisy), self.reach)
-        made = rng.perturb(
-            _Shifted(exact=exact_weights),
+        weights = rng.perturb(
+            _AddedNoise(exact=exact_weights),
             law="gamma",
-            noise=np.full(many, own * (1 + 1 / SMEAR)),
+            noise=np.full(many, noise * (1 + 1 / SMEAR)),
             sensitivity=np.full(many, sensitivity),
             volume=np.full(many, 1e-9),
-            price=(Pure(epsilon=1 / own),) * many,
+            price=(Pure(epsilon=1 / noise),) * many,
         )
-        return affine_model(schema, feature, made, self.reach)
+        return affine_model(schema, feature, weights, self.reach)
 
     def _noise(self, schema: Schema, noise: float) -> float:
+        """The noise multiplier of each problem, such that all of them cost what one costs at `noise`."""
         many = outputs(schema)
         return noise * (many if self.law == "gamma" else math.sqrt(many))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Shifted:
-    """A value plus a vector: what `Rng.perturb` asks of a problem, with a volume that never changes."""
+class _AddedNoise:
+    """Exact weights plus a noise vector, as `Rng.perturb` asks for; the volume element is constant."""
 
     exact: np.ndarray
 
@@ -126,7 +126,7 @@ class _Shifted:
 
 
 def default_ridge(noise: float, width: int, law: str) -> float:
-    """The ridge at which the noise has a length of `LENGTH`, and never below 1."""
+    """The ridge at which the noise has norm `LENGTH`, and at least 1."""
     return max(1.0, noise * NORM * (width if law == "gamma" else math.sqrt(width)) / LENGTH)
 
 

@@ -1,7 +1,7 @@
-"""An ensemble of teachers labels public rows by a noisy vote; a student learns from the votes.
+"""PATE: an ensemble of teachers labels public rows by a noisy vote; a student learns from the labels.
 
 Each row goes to one teacher by a draw of its own; teachers are trained without noise on disjoint
-rows, vote on `queries` public rows, and only the winner of each noisy vote is seen. Teachers and
+rows, vote on `queries` public rows, and only the winner of each noisy vote is released. Teachers and
 student are ridge regressions onto the one-hot classes, on the schema's features.
 
 Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755; Gaussian votes after
@@ -22,11 +22,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from privaware._validate import expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.learners import Learner
-from privaware.learners._rows import feature_for, linear_model, rows_of
+from privaware.learners._fixed_features import feature_for, linear_model, rows_of
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -36,7 +37,7 @@ __all__ = ["Pate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pate(Learner):
-    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
+    """`public` are rows without labels; the first `queries` of them (default: up to 200) are labelled.
 
     Without `teachers`, there is one for every hundred declared rows, between 10 and 500.
     """
@@ -50,46 +51,47 @@ class Pate(Learner):
     public: Data | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.teachers is not None and self.teachers < 2) or self.asked < 1:
-            raise WrongInput(f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.asked}")
-        if not self.ridge > 0:
-            raise WrongInput(f"pate: expected ridge > 0, got {self.ridge!r}")
-        if self.public is not None and len(self.public) < self.asked:
+        if (self.teachers is not None and self.teachers < 2) or self.query_count < 1:
             raise WrongInput(
-                f"pate: expected at least {self.asked} public rows to label, got {len(self.public)}; "
+                f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.query_count}"
+            )
+        expect_positive("pate", ridge=self.ridge)
+        if self.public is not None and len(self.public) < self.query_count:
+            raise WrongInput(
+                f"pate: expected at least {self.query_count} public rows to label, got {len(self.public)}; "
                 "give more or lower `queries`"
             )
 
     @property
-    def asked(self) -> int:
-        """How many public rows are put to the vote: a public number."""
+    def query_count(self) -> int:
+        """How many public rows are labelled: a public number."""
         if self.queries is not None:
             return self.queries
-        return QUERIES if self.public is None else min(QUERIES, len(self.public))
+        return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        return self.asked * Gaussian(noise=noise)
+        return self.query_count * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         if self.public is None:
             raise WrongInput("pate: expected public rows to label, got none; give them with --public FILE")
         classes = len(data.schema.classes)
         feature = feature_for(data.schema)
-        pool = rows_of(self.public.take(np.arange(self.asked)), feature)
+        pool = rows_of(self.public.take(np.arange(self.query_count)), feature)
         teachers = self.teachers or min(max(data.schema.rows // 100, 10), 500)
         shard = rng.shards(len(data), (1.0,) * teachers)
         rows = rows_of(data, feature)
-        exact_votes = np.zeros((self.asked, classes))
+        exact_votes = np.zeros((self.query_count, classes))
         for teacher in range(teachers):
-            mine = shard == teacher
-            weight, bias = self._ridge(rows[mine], data.y[mine], classes)
-            exact_votes[np.arange(self.asked), (pool @ weight.T + bias).argmax(axis=1)] += 1
+            in_shard = shard == teacher
+            weight, bias = self._ridge(rows[in_shard], data.y[in_shard], classes)
+            exact_votes[np.arange(self.query_count), (pool @ weight.T + bias).argmax(axis=1)] += 1
         noisy = [rng.gaussian(votes, noise=noise, sensitivity=np.sqrt(2)) for votes in exact_votes]
         weight, bias = self._ridge(pool, np.argmax(noisy, axis=1), classes)
         return linear_model(data.schema, feature, weight, bias)
 
     def _ridge(self, rows: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Least squares onto one-hot classes, in the smaller of the two dual forms; no rows give zeros."""
+        """Ridge regression onto one-hot classes, primal or dual, whichever is smaller; zeros without rows."""
         if not len(rows):
             return np.zeros((classes, rows.shape[1])), np.zeros(classes)
         wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
@@ -101,5 +103,5 @@ class Pate(Learner):
         return theta[:-1].T, theta[-1]
 
 
-QUERIES = 200
-"""Beyond it, each further label is bought with more noise on all of them."""
+MOST_QUERIES = 200
+"""By default: each further label costs more noise on all of them."""

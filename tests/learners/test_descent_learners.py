@@ -13,7 +13,7 @@ from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners import _networks
-from privaware.learners._networks import architecture, network_feature, mirrored, run_many, shifted
+from privaware.learners._networks import architecture, mirrored, network_feature, shifted
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.frozen import Frozen
@@ -65,7 +65,7 @@ def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
 
 def test_two_random_layers_leave_the_published_number_of_trained_parameters() -> None:
     module = models.build(models.named()["bao.fcn.mnist.1362122"].description)
-    Frozen(layers=2)._prepare(module)
+    Frozen(layers=2)._freeze(module)
     assert sum(p.numel() for p in module.parameters() if p.requires_grad) == 33_482
 
 
@@ -158,9 +158,9 @@ def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> No
         DpSgd(steps=30, architecture={**fcn, "hidden": [6, 4]}, trainable=[False, True, True]),
     ]
     data = ring()
-    starts = [one.part(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(many)]
-    begun = [replace(one, start=start, batch=400) for one, start in zip(many, starts, strict=True)]
-    together = run_many(begun, data, QUIET, Rng(seed=0))
+    starts = [one.truncated(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(many)]
+    begun = [replace(one, initial=start, batch=400) for one, start in zip(many, starts, strict=True)]
+    together = DpSgd.run_population(begun, data, QUIET, Rng(seed=0))
     for one, start, model in zip(begun, starts, together, strict=True):
         alone = one.run(data, QUIET, Rng(seed=1))
         assert model.architecture == alone.architecture

@@ -11,7 +11,7 @@ from privaware import datasets
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import leaves
-from privaware.learners._rows import softmax
+from privaware.learners._fixed_features import softmax
 from privaware.learners.alibi import Alibi, posterior
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority

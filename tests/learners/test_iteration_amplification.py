@@ -13,8 +13,8 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import ZCDP
 from privaware.learners import iteration_amplification
-from privaware.learners._affine import NORM, slope_bounds
-from privaware.learners.iteration_amplification import Iteration, percentile_epsilon, position_rho
+from privaware.learners._bounded_rows import NORM, slope_bounds
+from privaware.learners.iteration_amplification import IterationAmplification, percentile_epsilon, position_rho
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
@@ -54,7 +54,7 @@ def test_descent_needs_less_noise_except_at_extreme_budgets(epsilon: float, less
 def test_earlier_rows_are_hidden_by_more_noise() -> None:
     rhos = [position_rho(2.0, 5, at, tail=1) for at in range(1, 6)]
     assert rhos == sorted(rhos)
-    assert rhos[-1] == Iteration(steps=5, tail=1).cost(TABLE, 2.0).rho == 1 / 16
+    assert rhos[-1] == IterationAmplification(steps=5, tail=1).cost(TABLE, 2.0).rho == 1 / 16
     with pytest.raises(WrongInput, match="expected position"):
         position_rho(2.0, 5, 6)
 
@@ -79,7 +79,7 @@ def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Sc
     lr = share * 2 / (bend * NORM**2)
 
     def visited(weights: np.ndarray, some: slice) -> np.ndarray:
-        return iteration_amplification._visited(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
+        return iteration_amplification._steps(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
 
     one, two = drawn.standard_normal((2, many, width)) * 10.0 ** drawn.uniform(-1, 1)
     whole = slice(0, 5)
@@ -91,20 +91,20 @@ def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Sc
 
 def test_a_step_too_long_is_refused_and_caught(monkeypatch: Any) -> None:
     with pytest.raises(WrongInput, match="beyond which a step may move two points apart"):
-        Iteration(lr=7.0).cost(TABLE, 1.0)
-    monkeypatch.setattr(Iteration, "_checked_lr", lambda self, schema: 100.0)
+        IterationAmplification(lr=7.0).cost(TABLE, 1.0)
+    monkeypatch.setattr(IterationAmplification, "_longest_step", lambda self, schema: 100.0)
     with pytest.raises(BrokenPromise, match="moves two points apart"):
-        check_mechanism(Iteration(lr=60.0), schema=TABLE, games=0)
+        check_mechanism(IterationAmplification(lr=60.0), schema=TABLE, games=0)
 
 
 def test_slots_by_place_and_halved_noise_are_caught(monkeypatch: Any) -> None:
     """A slot by place moves every row behind the new one; and noise must be what is priced."""
     by_place = "sensitivity exceeded|control flow"
-    usual = Iteration.run
+    usual = IterationAmplification.run
     with monkeypatch.context() as patch:
-        patch.setattr(Iteration, "run", lambda self, data, noise, rng: usual(self, data, noise / 2, rng))
+        patch.setattr(IterationAmplification, "run", lambda self, data, noise, rng: usual(self, data, noise / 2, rng))
         with pytest.raises(BrokenPromise, match="the price is too low"):
-            check_mechanism(Iteration(), schema=TABLE, games=0)
+            check_mechanism(IterationAmplification(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
         patch.setattr(
             iteration_amplification,
@@ -112,13 +112,13 @@ def test_slots_by_place_and_halved_noise_are_caught(monkeypatch: Any) -> None:
             lambda rows, made=iteration_amplification.with_constant: 2 * made(rows),
         )
         with pytest.raises(BrokenPromise, match=r"sensitivity exceeded|moves two points"):
-            check_mechanism(Iteration(lr=2.0), schema=TABLE, games=0)
+            check_mechanism(IterationAmplification(lr=2.0), schema=TABLE, games=0)
     placed = _Placed(steps=4, tail=3)
     with pytest.raises(BrokenPromise, match=by_place):
         check_mechanism(placed, schema=TABLE, games=0)
 
 
-class _Placed(Iteration):
+class _Placed(IterationAmplification):
     def run(self, data: Any, noise: float, rng: Rng) -> Any:
         class Fixed:
             def __getattr__(self, name: str) -> Any:
@@ -127,11 +127,11 @@ class _Placed(Iteration):
             def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
                 return np.arange(rows) * len(shares) // max(rows, 1)
 
-        return Iteration.run(self, data, noise, Fixed())
+        return IterationAmplification.run(self, data, noise, Fixed())
 
 
 def test_with_little_noise_it_learns_in_one_pass() -> None:
     data = rows_for(TABLE, 400)
-    made = Iteration(lr=2.0).run(data, 1e-4, Rng(seed=1))
+    made = IterationAmplification(lr=2.0).run(data, 1e-4, Rng(seed=1))
     assert (made.predictions(data) == data.y).mean() > 0.8
-    assert Iteration(tail=1).cost(TABLE, 1.0) == ZCDP(rho=0.25)
+    assert IterationAmplification(tail=1).cost(TABLE, 1.0) == ZCDP(rho=0.25)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
-from privaware.learners import _affine, adassp, newton
-from privaware.learners._affine import CONSTANT, NORM, moments, with_constant
+from privaware.learners import _bounded_rows, adassp, newton
+from privaware.learners._bounded_rows import CONSTANT, NORM, noisy_moments, with_constant
 from privaware.learners.adassp import Adassp
 from privaware.learners.newton import Newton
 from privaware.noise import Rng
@@ -32,7 +32,7 @@ def test_one_row_moves_the_released_triangle_by_its_squared_length(seed: int, ro
     exact = []
     for some in (wide[:-1], wide):
         rng = Recorder(seed)
-        made = moments(some, 1.0, rng)
+        made = noisy_moments(some, 1.0, rng)
         assert np.array_equal(made, made.T)
         exact.append(rng.calls[0].exact)
     length = np.linalg.norm(wide[-1])
@@ -41,7 +41,7 @@ def test_one_row_moves_the_released_triangle_by_its_squared_length(seed: int, ro
 
 
 def test_noise_of_the_moments_is_symmetric_with_half_the_variance_off_the_diagonal() -> None:
-    made = moments(np.zeros((0, 200)), 2.0, Rng(seed=1))
+    made = noisy_moments(np.zeros((0, 200)), 2.0, Rng(seed=1))
     off = made[np.triu_indices(200, 1)]
     assert off.std() == pytest.approx(2.0 * NORM**2 / np.sqrt(2), rel=0.03)
     assert np.diag(made).std() == pytest.approx(2.0 * NORM**2, rel=0.2)
@@ -75,16 +75,16 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(_affine, "NORM", 1.0)
+        patch.setattr(_bounded_rows, "NORM", 1.0)
         for learner in (Newton(), Adassp()):
             with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
                 check_mechanism(learner, schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(newton, "moments", lambda rows, noise, rng, made=moments: made(rows, noise / 2, rng))
+        patch.setattr(newton, "noisy_moments", lambda rows, noise, rng, made=noisy_moments: made(rows, noise / 2, rng))
         with pytest.raises(BrokenPromise, match="the price is too low"):
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(adassp, "goals", lambda data, reach: 4 * data.y[None].astype(float))
+        patch.setattr(adassp, "targets", lambda data, reach: 4 * data.y[None].astype(float))
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
             check_mechanism(Adassp(), schema=NUMBER, games=0)
 

@@ -15,9 +15,10 @@ from privaware import accounting, datasets
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Gaussian, Pure
-from privaware.learners import _convex, _prices, objective_perturbation
-from privaware.learners._convex import Problems
-from privaware.learners.objective_perturbation import Objective, fit_many
+from privaware.learners import _convex_solver, objective_perturbation
+from privaware.learners import _objective_prices as prices
+from privaware.learners._convex_solver import Problems
+from privaware.learners.objective_perturbation import ObjectivePerturbation, PureAnalysis, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, canary_game, check_mechanism, neighbours, replay, rows_for
@@ -55,7 +56,7 @@ def test_no_row_moves_any_release_by_more_than_epsilon(
     x = drawn.standard_normal((4, 3))
     x *= norm * np.array([0.2, 0.5, 1.0, 1.0])[:, None] / np.linalg.norm(x, axis=1, keepdims=True)
     y = np.where(drawn.random(4) < 0.5, 1.0, -1.0)
-    least = max(ridge, _prices.FREE[loss] * norm**2 * noise)
+    least = max(ridge, prices.FREE[loss] * norm**2 * noise)
     few, more = one(x[:3], y[:3], loss, least, norm), one(x, y, loss, least, norm)
     for reach in (0.0, 0.3, 3.0, 30.0):
         weights = drawn.standard_normal(3) * reach + drawn.choice([-1, 0, 1]) * x[3] / norm**2
@@ -74,7 +75,7 @@ def worst(noise: float, ridge: float, norm: float, loss: str = "logistic") -> fl
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @pytest.mark.parametrize(("noise", "bound"), [(1.0, 0.3), (1.0, 4.0), (0.2, 9.0), (20.0, 1.0), (3.0, 50.0)])
 def test_the_price_of_a_smaller_ridge_is_never_passed_and_within_a_third(noise: float, bound: float, loss: str) -> None:
-    price = _prices.pure_epsilon(noise, bound, loss)
+    price = prices.pure_epsilon(noise, bound, loss)
     found = worst(noise, 4.0 / bound, norm=2.0, loss=loss)
     assert 0.7 * price <= found <= price * (1 + 1e-9)
 
@@ -82,9 +83,9 @@ def test_the_price_of_a_smaller_ridge_is_never_passed_and_within_a_third(noise: 
 def test_a_norm_that_is_not_squared_is_caught() -> None:
     """The published constants with R where R^2 belongs, as a library has them, cost more than they say."""
     epsilon, norm, ridge = 1.0, 5.0, 1.0
-    left, used = _prices.chaudhuri(epsilon, ridge, norm)
+    left, used = prices.chaudhuri(epsilon, ridge, norm)
     assert worst(2 / left, used, norm) <= epsilon / 2
-    left, used = _prices.chaudhuri(epsilon, ridge, math.sqrt(norm))
+    left, used = prices.chaudhuri(epsilon, ridge, math.sqrt(norm))
     assert worst(2 / left, used, norm) > 1.2 * epsilon / 2
 
 
@@ -101,7 +102,7 @@ def test_densities_in_one_dimension_stay_within_the_curve(law: str, noise: float
 
     def density(rows: int) -> np.ndarray:
         margin = grid[:, None] * x[:rows]
-        slope, bend = _convex.LOSSES["logistic"].slopes(margin, y[:rows])
+        slope, bend = _convex_solver.LOSSES["logistic"].slopes(margin, y[:rows])
         b = -(slope @ x[:rows] + ridge * grid)
         shape = np.exp(-np.abs(b) / scale) / 2 if law == "gamma" else np.exp(-0.5 * (b / scale) ** 2)
         constant = 1.0 if law == "gamma" else 1 / math.sqrt(2 * math.pi)
@@ -113,7 +114,7 @@ def test_densities_in_one_dimension_stay_within_the_curve(law: str, noise: float
     assert abs((more * step).sum() - 1) < 1e-4
     event = Pure(epsilon=1 / noise)
     if law == "gaussian":
-        event = Gaussian(noise=_prices.equivalent(noise, norm**2 / ridge))
+        event = Gaussian(noise=prices.equivalent(noise, norm**2 / ridge))
     for epsilon in np.array([0.0, 0.2, 0.5, 1.0, 2.0, 3.0]) / noise:
         allowed = accounting.delta(event, float(epsilon))
         for p, q in ((few, more), (more, few)):
@@ -123,26 +124,26 @@ def test_densities_in_one_dimension_stay_within_the_curve(law: str, noise: float
 def test_published_constants_are_those_of_the_reference_tables() -> None:
     """Kifer's and Redberg's deviations at delta 1e-5, and Chaudhuri's epsilon, ridge and expected length."""
     for epsilon, kifer, tight in ((0.1, 99.0, 34.1), (0.5, 20.0, 7.71), (1, 10.1, 4.08), (4, 2.67, 1.17)):
-        assert _prices.kifer_noise(epsilon, 1e-5) == pytest.approx(kifer, rel=4e-3)
-        assert _prices.redberg_noise(epsilon, 1e-5, shrink=epsilon / 20) == pytest.approx(tight, rel=4e-3)
-        assert _prices.kifer_epsilon(_prices.kifer_noise(epsilon, 1e-5), 1e-5) == pytest.approx(epsilon)
-    assert _prices.chaudhuri(1.0, 10.0, 1.0)[0] == pytest.approx(0.95061, abs=1e-5)
-    left, ridge = _prices.chaudhuri(0.1, 0.1, 1.0)  # Lambda 1e-4 and 1,000 rows
+        assert prices.kifer_noise(epsilon, 1e-5) == pytest.approx(kifer, rel=4e-3)
+        assert prices.redberg_noise(epsilon, 1e-5, shrink=epsilon / 20) == pytest.approx(tight, rel=4e-3)
+        assert prices.kifer_epsilon(prices.kifer_noise(epsilon, 1e-5), 1e-5) == pytest.approx(epsilon)
+    assert prices.chaudhuri(1.0, 10.0, 1.0)[0] == pytest.approx(0.95061, abs=1e-5)
+    left, ridge = prices.chaudhuri(0.1, 0.1, 1.0)  # Lambda 1e-4 and 1,000 rows
     assert (left, ridge / 1000 - 1e-4) == pytest.approx((0.05, 0.0097755), rel=1e-4)
-    left, ridge = _prices.chaudhuri(1.0, 1.0, 1.0)
+    left, ridge = prices.chaudhuri(1.0, 1.0, 1.0)
     assert (left, 108 * 2 / left) == pytest.approx((0.554, 390), rel=2e-3)
-    left, ridge = _prices.chaudhuri(0.1, 1.0, 1.0)
+    left, ridge = prices.chaudhuri(0.1, 1.0, 1.0)
     assert (ridge, 108 * 2 / left) == pytest.approx((9.88, 4320), rel=1e-3)
-    _, ridge = _prices.chaudhuri(2.0, 1.0, math.sqrt(145))  # an iris example: 150 rows, Lambda 1 / 150
+    _, ridge = prices.chaudhuri(2.0, 1.0, math.sqrt(145))  # an iris example: 150 rows, Lambda 1 / 150
     assert (ridge - 1) / 150 == pytest.approx(0.366, abs=5e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 4.0, 10.0])
 def test_each_analysis_is_at_least_as_tight_as_the_one_before(epsilon: float) -> None:
     """At Kifer's noise and ridge ours is below Redberg's and Kifer's; Redberg's below Kifer's for a large ridge."""
-    noise, shrink = _prices.kifer_noise(epsilon, 1e-5), min(epsilon / 2, 0.9)
-    redberg = _prices.redberg_delta(epsilon, noise, shrink)
-    ours = _prices.tilted_delta(epsilon, noise, 4 * shrink)
+    noise, shrink = prices.kifer_noise(epsilon, 1e-5), min(epsilon / 2, 0.9)
+    redberg = prices.redberg_delta(epsilon, noise, shrink)
+    ours = prices.tilted_delta(epsilon, noise, 4 * shrink)
     assert ours <= redberg
     assert epsilon > 0.5 or redberg <= 1e-5
     assert ours <= 1e-5
@@ -152,31 +153,31 @@ def test_each_analysis_is_at_least_as_tight_as_the_one_before(epsilon: float) ->
 @settings(max_examples=30, deadline=None)
 def test_the_equivalent_gaussian_covers_the_whole_curve(noise: float, share: float) -> None:
     bound = share / noise
-    plain = _prices.equivalent(noise, bound)
+    plain = prices.equivalent(noise, bound)
     assert noise / (1 + share + 1e-3) <= plain <= noise
     for epsilon in np.linspace(0, 3 * (bound + 0.5 / noise**2), 17):
-        ours = _prices.tilted_delta(float(epsilon), noise, bound)
-        assert ours <= _prices.gaussian_delta(float(epsilon), plain) + 1e-12
+        ours = prices.tilted_delta(float(epsilon), noise, bound)
+        assert ours <= prices.gaussian_delta(float(epsilon), plain) + 1e-12
 
 
 def test_prices_are_what_the_knob_says() -> None:
     three = replace(TABLE, classes=("a", "b", "c"))
-    assert Objective(law="gamma").cost(TABLE, 4.0) == Pure(epsilon=0.25)
-    assert Objective(law="gamma").cost(three, 4.0) == 3 * Pure(epsilon=1 / 12)
-    assert Objective(law="gamma", analysis="chaudhuri").cost(TABLE, 4.0) == Pure(epsilon=0.25)
-    tight = Objective(ridge=1e6).cost(TABLE, 4.0)
+    assert ObjectivePerturbation(law="gamma").cost(TABLE, 4.0) == Pure(epsilon=0.25)
+    assert ObjectivePerturbation(law="gamma").cost(three, 4.0) == 3 * Pure(epsilon=1 / 12)
+    assert ObjectivePerturbation(law="gamma", analysis="chaudhuri").cost(TABLE, 4.0) == Pure(epsilon=0.25)
+    tight = ObjectivePerturbation(ridge=1e6).cost(TABLE, 4.0)
     assert isinstance(tight, Gaussian)
     assert tight.noise == pytest.approx(4.0, rel=1e-5)
     at_target = {
         name: accounting.calibrate(lambda z, m=m: m.cost(TABLE, z), 1.0, 1e-5)
         for name, m in {
-            "tight": Objective(ridge=20.0),
-            "redberg": Objective(ridge=20.0, analysis="redberg"),
-            "kifer": Objective(ridge=20.0, analysis="kifer"),
+            "tight": ObjectivePerturbation(ridge=20.0),
+            "redberg": ObjectivePerturbation(ridge=20.0, analysis="redberg"),
+            "kifer": ObjectivePerturbation(ridge=20.0, analysis="kifer"),
         }.items()
     }
     assert 3.7 < at_target["tight"] < 3.85 < at_target["redberg"] < 4.4 < 9 < at_target["kifer"]
-    event = Objective(analysis="kifer").cost(TABLE, 10.0)
+    event = ObjectivePerturbation(analysis="kifer").cost(TABLE, 10.0)
     assert isinstance(event, Approximate)
     assert event.delta == 9e-6
 
@@ -193,13 +194,13 @@ def test_prices_are_what_the_knob_says() -> None:
     ],
 )
 def test_settings_without_a_guarantee_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(WrongInput, match="objective: expected"):
-        Objective(**wrong)
+    with pytest.raises(WrongInput, match="objective_perturbation: expected"):
+        ObjectivePerturbation(**wrong)
 
 
 def test_a_ridge_below_the_curvature_of_one_row_is_refused() -> None:
     with pytest.raises(WrongInput, match="raise ridge"):
-        _prices.redberg_delta(1.0, noise=4.0, shrink=1.0)
+        prices.redberg_delta(1.0, noise=4.0, shrink=1.0)
 
 
 # Planted bugs.
@@ -212,31 +213,31 @@ def test_halved_noise_is_caught(monkeypatch: Any) -> None:
     )
     for law in ("gamma", "gaussian"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-            check_mechanism(Objective(law=law), schema=TABLE, games=0)
+            check_mechanism(ObjectivePerturbation(law=law), schema=TABLE, games=0)
 
 
 def test_an_approximate_minimiser_is_caught(monkeypatch: Any) -> None:
-    exact = _convex.solve
-    monkeypatch.setattr(_convex, "solve", lambda problems, tilt: exact(problems, tilt).round(3))
+    exact = _convex_solver.solve
+    monkeypatch.setattr(_convex_solver, "solve", lambda problems, tilt: exact(problems, tilt).round(3))
     with pytest.raises(BrokenPromise, match="not the exact minimiser"):
-        check_mechanism(Objective(law="gamma"), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(law="gamma"), schema=TABLE, games=0)
 
 
 def test_a_ridge_that_does_not_pay_for_the_determinant_is_caught(monkeypatch: Any) -> None:
-    monkeypatch.setitem(_prices.FREE, "logistic", 1e-3)
+    monkeypatch.setitem(prices.FREE, "logistic", 1e-3)
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-        check_mechanism(Objective(law="gamma", ridge=1e-3), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(law="gamma", ridge=1e-3), schema=TABLE, games=0)
 
 
 def test_a_row_that_is_not_shortened_is_caught(monkeypatch: Any) -> None:
     usual = objective_perturbation.with_constant
     monkeypatch.setattr(objective_perturbation, "with_constant", lambda rows: 2 * usual(rows))
-    longer = _convex.Problems
+    longer = _convex_solver.Problems
     monkeypatch.setattr(
         objective_perturbation, "Problems", lambda **facts: _Unclipped(longer(**{**facts, "norm": 9 * facts["norm"]}))
     )
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-        check_mechanism(Objective(law="gamma"), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(law="gamma"), schema=TABLE, games=0)
 
 
 class _Unclipped:
@@ -255,7 +256,7 @@ def test_the_canary_game_alone_tells_missing_noise_from_enough() -> None:
     few = rows_for(schema, 1).take(np.arange(0))
     canary = next(other for _, other in neighbours(few, "row"))
     for law in ("gamma", "gaussian"):
-        learner = Objective(law=law)
+        learner = ObjectivePerturbation(law=law)
         noise = accounting.calibrate(lambda z, learner=learner: learner.cost(schema, z), 1.0, 1e-5)
         assert canary_game(learner, few, canary, noise / 16, delta=1e-5, games=300) > 1.0
         assert canary_game(learner, few, canary, noise, delta=1e-5, games=300) <= 1.0
@@ -299,7 +300,7 @@ def test_noise_has_the_length_that_epsilon_asks_for(relation: str, times: int) -
         rng=Rng(seed=3),
         norm=norm,
         ridge=20.0,
-        relation=relation,
+        analysis=PureAnalysis(relation=relation),
     )
     lengths = 20.0 * np.linalg.norm(made, axis=1) / (times * norm / epsilon)
     assert lengths.mean() == pytest.approx(columns, abs=5 * math.sqrt(columns / many))
@@ -328,7 +329,7 @@ def test_wrong_calls_are_refused_and_broken_rows_count_as_zero() -> None:
     with pytest.raises(WrongInput, match="every epsilon"):
         fit_many(x, y, epsilons=[1.0, 0.0], rng=Rng(seed=0))
     with pytest.raises(WrongInput, match="expected relation"):
-        fit_many(x, y, epsilons=1.0, rng=Rng(seed=0), relation="swap")
+        fit_many(x, y, epsilons=1.0, rng=Rng(seed=0), analysis=PureAnalysis(relation="swap"))
     broken = np.concatenate([x, [[np.nan, np.inf]]])
     made = fit_many(broken, np.append(y, 1), epsilons=1.0, rng=Rng(seed=0))
     assert np.array_equal(made, fit_many(x, y, epsilons=1.0, rng=Rng(seed=0)))
@@ -356,7 +357,7 @@ def test_adult_at_epsilon_one_beats_the_constant(law: str, least: float) -> None
         pytest.skip("the files of adult are not on this machine")
     train = made.train.take(np.arange(6000))
     train = replace(train, schema=replace(train.schema, rows=6000))
-    learner = Objective(law=law)
+    learner = ObjectivePerturbation(law=law)
     noise = accounting.calibrate(lambda z: learner.cost(train.schema, z), 1.0, 1e-5)
     scores = [
         (learner.run(train, noise, Rng(seed=seed)).predictions(made.test) == made.test.y).mean() for seed in range(2)

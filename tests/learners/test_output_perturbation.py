@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from privaware.errors import WrongInput
 from privaware.events import Gaussian, Pure
 from privaware.learners import output_perturbation
-from privaware.learners._convex import Problems
-from privaware.learners.output_perturbation import Output, classic_noise
+from privaware.learners._convex_solver import Problems
+from privaware.learners.output_perturbation import OutputPerturbation, classic_noise
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
@@ -65,29 +65,33 @@ def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> Non
     monkeypatch.setattr(output_perturbation, "Problems", lambda **f: longer(**{**f, "norm": 2 * f["norm"]}))
     for law in ("gaussian", "gamma"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-            check_mechanism(Output(law=law, ridge=1e3, reach=0.001), schema=NUMBER, games=0)
+            check_mechanism(OutputPerturbation(law=law, ridge=1e3, reach=0.001), schema=NUMBER, games=0)
     monkeypatch.undo()
-    usual = Output._noise
-    monkeypatch.setattr(Output, "run", lambda self, data, noise, rng, run=Output.run: run(self, data, noise / 2, rng))
+    usual = OutputPerturbation._noise
+    monkeypatch.setattr(
+        OutputPerturbation,
+        "run",
+        lambda self, data, noise, rng, run=OutputPerturbation.run: run(self, data, noise / 2, rng),
+    )
     for law in ("gaussian", "gamma"):
         with pytest.raises(BrokenPromise, match="the price is too low"):
-            check_mechanism(Output(law=law), schema=TABLE, games=0)
-    assert usual is Output._noise
+            check_mechanism(OutputPerturbation(law=law), schema=TABLE, games=0)
+    assert usual is OutputPerturbation._noise
 
 
 def test_prices_and_refusals() -> None:
-    assert Output().cost(TABLE, 3.0) == Gaussian(noise=3.0)
-    assert Output(law="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
+    assert OutputPerturbation().cost(TABLE, 3.0) == Gaussian(noise=3.0)
+    assert OutputPerturbation(law="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
     assert classic_noise(0.1, 1e-5) == pytest.approx(48.45, rel=1e-3)
     with pytest.raises(WrongInput, match="below 1 only"):
         classic_noise(1.0, 1e-5)
     for wrong in ({"law": "laplace"}, {"ridge": 0.0}, {"reach": -1.0}):
-        with pytest.raises(WrongInput, match="output: expected"):
-            Output(**wrong)
+        with pytest.raises(WrongInput, match="output_perturbation: expected"):
+            OutputPerturbation(**wrong)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "gamma"])
 def test_without_noise_it_is_the_plain_regression(law: str) -> None:
     data = rows_for(TABLE, 200)
-    made = Output(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
+    made = OutputPerturbation(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
     assert (made.predictions(data) == data.y).mean() > 0.85

@@ -19,7 +19,7 @@ import pytest
 from privaware import accounting, datasets
 from privaware.errors import CheckFailed, WrongInput
 from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leaves
-from privaware.learners._rows import feature_for, linear_model, rows_of
+from privaware.learners._fixed_features import feature_for, linear_model, rows_of
 from privaware.learners.dpsgd import DpSgd
 from privaware.metrics import accuracy
 from privaware.models.spaces import Space, point_key

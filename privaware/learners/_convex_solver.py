@@ -1,16 +1,16 @@
-"""Thousands of small regularised convex problems over the same rows, minimised together and certified.
+"""Newton's method for thousands of small regularised convex problems over the same rows, each certified.
 
 Problem p is a generalised linear model in sum form, with its own columns, ridge and linear term:
 
     F_p(w) = sum_i loss(w . x_ip, y_ip) + ridge_p / 2 |w|^2 + tilt_p . w
 
-where x_ip is row i with the columns outside mask p put to zero, then shortened to the declared
+where x_ip is row i with the columns outside mask p set to zero, then clipped to the declared
 norm_p. The sum form has no number of rows in it, so one more row is one more term and nothing else.
 
 All problems take damped Newton steps side by side: margins and gradients are single matrix products,
-and for few columns so are all Hessians (weights times products of columns), in single precision where
-the problems are well conditioned: that bends a step a little, never what it converges to. A problem is
-finished when its gradient norm, in double precision, is below its tolerance, which bounds the distance
+and for few columns so are all Hessians (weights times products of columns), in float32 where
+the problems are well conditioned: that perturbs a step, never its limit. A problem is
+solved when its gradient norm, in double precision, is below its tolerance, which bounds the distance
 to the true minimiser by tolerance / ridge (strong convexity).
 """
 
@@ -30,20 +30,20 @@ __all__ = ["LOSSES", "Loss", "Problems", "solve"]
 Array = np.ndarray
 
 ENTRIES = 2**21
-"""Margins held at once: problems are taken in groups whose margins fit a processor's cache."""
+"""Margins in memory: problems are taken in groups whose margins fit a processor's cache."""
 
 PRODUCTS = 2**24
-"""Products of columns held at once, for the Hessians of many problems in one matrix product.
+"""Products of columns in memory, for the Hessians of many problems in one matrix product.
 
-Where rows are too many for that, directions come from conjugate gradients, which one Hessian for the mean of
-all problems makes quick.
+With more rows than that, directions come from conjugate gradients, preconditioned by one Hessian for the mean of
+all problems.
 """
 
 DIRECT = 768
 """With more columns than this, steps come from conjugate gradients instead of Hessians."""
 
 CONDITION = 1e4
-"""Condition numbers up to this leave single precision enough digits for a Newton step."""
+"""Condition numbers up to which float32 is precise enough for a Newton step."""
 
 STEPS = 300
 
@@ -52,13 +52,13 @@ STEPS = 300
 class Loss:
     """A convex loss of (margin, target): its value and first two derivatives in the margin.
 
-    `slope` bounds the first derivative and `bend` the second, for any margin and target.
+    `slope` bounds the first derivative and `curvature` the second, for any margin and target.
     """
 
     value: Callable[[Array, Array], Array]
     slopes: Callable[[Array, Array], tuple[Array, Array]]
     slope: float
-    bend: float
+    curvature: float
 
 
 def _logistic_value(margin: Array, target: Array) -> Array:
@@ -87,9 +87,9 @@ def _squared_slopes(margin: Array, target: Array) -> tuple[Array, Array]:
 
 
 LOSSES = {
-    "logistic": Loss(value=_logistic_value, slopes=_logistic_slopes, slope=1.0, bend=0.25),
-    "logcosh": Loss(value=_logcosh_value, slopes=_logcosh_slopes, slope=1.0, bend=1.0),
-    "squared": Loss(value=lambda m, y: 0.5 * (m - y) ** 2, slopes=_squared_slopes, slope=np.inf, bend=1.0),
+    "logistic": Loss(value=_logistic_value, slopes=_logistic_slopes, slope=1.0, curvature=0.25),
+    "logcosh": Loss(value=_logcosh_value, slopes=_logcosh_slopes, slope=1.0, curvature=1.0),
+    "squared": Loss(value=lambda m, y: 0.5 * (m - y) ** 2, slopes=_squared_slopes, slope=np.inf, curvature=1.0),
 }
 
 
@@ -97,8 +97,8 @@ LOSSES = {
 class Problems:
     """`rows` (rows, columns), `targets` (1 or problems, rows), and one of each for every problem.
 
-    What `Rng.perturb` is given: it draws the tilts, has them solved, and `implied` says which tilt
-    would have led to some weights, and how the volume changes there.
+    The argument of `Rng.perturb`, which draws the linear terms (`tilt`) and has them solved; `implied` returns the
+    linear term of which some weights are the minimiser, and the log-determinant there.
     """
 
     rows: Array
@@ -124,11 +124,11 @@ class Problems:
 
     @property
     def slack(self) -> Array:
-        """How far what `solve` returns may be from the true minimiser, at most."""
+        """A bound on the distance of what `solve` returns from the true minimiser."""
         return self.tolerance / self.ridge
 
     def solve(self, tilt: Array) -> Array:
-        """The minimisers, one line a problem."""
+        """The minimisers (problems, columns)."""
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:
@@ -137,14 +137,14 @@ class Problems:
         for at in range(len(weights)):
             group = _Group(self, np.array([at]))
             margin = group.margins(weights[[at]])
-            slope, bend = group.slopes(margin)
+            slope, curvature = group.slopes(margin)
             tilts[at] = -(group.back(slope) + group.ridge * weights[[at]])[0]
-            volumes[at] = np.linalg.slogdet(group.hessians(bend))[1][0]
+            volumes[at] = np.linalg.slogdet(group.hessians(curvature))[1][0]
         return tilts * self.masks, volumes
 
     @cached_property
     def products(self) -> Array | None:
-        """Products of pairs of columns, one line a row; none where they would not fit."""
+        """Products of pairs of columns for each row; none where they would not fit."""
         rows, columns = self.rows.shape
         if rows * columns * (columns + 1) // 2 > PRODUCTS:
             return None
@@ -153,9 +153,9 @@ class Problems:
 
     @cached_property
     def kind(self) -> type[np.floating]:
-        """Single precision for Hessians unless public facts allow a bad condition."""
-        bend = LOSSES[self.loss].bend * self.norm**2 * (len(self.rows) + 1) / self.ridge
-        return np.float32 if float(bend.max()) < CONDITION else np.float64
+        """float32 for Hessians unless public facts allow a large condition number."""
+        curvature = LOSSES[self.loss].curvature * self.norm**2 * (len(self.rows) + 1) / self.ridge
+        return np.float32 if float(curvature.max()) < CONDITION else np.float64
 
 
 class _Group:
@@ -166,24 +166,24 @@ class _Group:
         self.loss = LOSSES[problems.loss]
         self.mask = problems.masks[at].astype(float)
         self.ridge = problems.ridge[at][:, None]
-        own = len(problems.targets) > 1
-        self.target = problems.targets[at] if own else problems.targets
+        several = len(problems.targets) > 1
+        self.target = problems.targets[at] if several else problems.targets
         length = np.sqrt(np.maximum(self.mask @ (self.x**2).T, 0.0))
         limit = problems.norm[at][:, None]
-        # Rounding must not lengthen a row: those at the limit are shortened by a hair as well.
-        self.short = np.minimum(1.0, limit * (1 - 1e-12) / np.maximum(length, 1e-300))
-        if (self.short == 1.0).all():
-            self.short = np.ones((1, 1))
+        # Rounding must not exceed the norm, hence the margin of 1e-12.
+        self.scale = np.minimum(1.0, limit * (1 - 1e-12) / np.maximum(length, 1e-300))
+        if (self.scale == 1.0).all():
+            self.scale = np.ones((1, 1))
 
     def take(self, keep: Array) -> _Group:
         return _Group(self.problems, self.at[keep])
 
     def margins(self, weights: Array) -> Array:
-        return (weights @ self.x.T) * self.short
+        return (weights @ self.x.T) * self.scale
 
     def back(self, values: Array) -> Array:
         """Sums of value times row."""
-        return ((values * self.short) @ self.x) * self.mask
+        return ((values * self.scale) @ self.x) * self.mask
 
     def slopes(self, margin: Array) -> tuple[Array, Array]:
         return self.loss.slopes(margin, self.target)
@@ -192,27 +192,27 @@ class _Group:
         quadratic = (0.5 * self.ridge * weights + tilt) * weights
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
-    def hessians(self, bend: Array) -> Array:
-        """One matrix a problem; columns outside the mask stand apart with a 1 on the diagonal."""
+    def hessians(self, curvature: Array) -> Array:
+        """One matrix a problem; columns outside the mask have only a 1 on the diagonal."""
         columns, problems = self.x.shape[1], self.problems
-        weight = (bend * self.short**2).astype(problems.kind)
+        weight = (curvature * self.scale**2).astype(problems.kind)
         if len(self.at) == 1 or problems.products is None:
-            return self._own(np.stack([(self.x * line[:, None]).T @ self.x for line in weight]))
-        made = (weight @ problems.products).take(_square(columns), axis=1)
-        return self._own(made.reshape(len(self.at), columns, columns))
+            return self._regularised(np.stack([(self.x * line[:, None]).T @ self.x for line in weight]))
+        hessians = (weight @ problems.products).take(_square(columns), axis=1)
+        return self._regularised(hessians.reshape(len(self.at), columns, columns))
 
-    def alike(self, bend: Array) -> Array:
-        """The inverse of a Hessian that all problems share but for mask and ridge: that of their mean."""
-        line = (bend * self.short**2).mean(axis=0)
+    def preconditioner(self, curvature: Array) -> Array:
+        """The inverse Hessian of the mean of all problems, with each problem's mask and ridge."""
+        line = (curvature * self.scale**2).mean(axis=0)
         shared = (self.x * line[:, None]).T @ self.x
-        return np.linalg.inv(self._own(np.repeat(shared[None], len(self.at), axis=0)))
+        return np.linalg.inv(self._regularised(np.repeat(shared[None], len(self.at), axis=0)))
 
-    def _own(self, made: Array) -> Array:
+    def _regularised(self, hessians: Array) -> Array:
         if not self.mask.all():
-            made *= self.mask[:, :, None] * self.mask[:, None, :]
-        diagonal = np.arange(made.shape[1])
-        made[:, diagonal, diagonal] += np.where(self.mask > 0, self.ridge, 1.0)
-        return made
+            hessians *= self.mask[:, :, None] * self.mask[:, None, :]
+        diagonal = np.arange(hessians.shape[1])
+        hessians[:, diagonal, diagonal] += np.where(self.mask > 0, self.ridge, 1.0)
+        return hessians
 
 
 def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
@@ -225,20 +225,20 @@ def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
     size = max(1, ENTRIES // max(problems.rows.shape[0], problems.rows.shape[1] ** 2, 1))
     groups = [np.arange(at, min(at + size, len(weights))) for at in range(0, len(weights), size)]
 
-    def settle(at: Array) -> None:
+    def solve_group(at: Array) -> None:
         weights[at] = _descend(_Group(problems, at), tilt[at] * problems.masks[at], steps)
 
     if len(groups) == 1:
-        settle(groups[0])
+        solve_group(groups[0])
         return weights
     # Many small factorisations: one processor for each group, not all of them for each matrix.
     with threadpool_limits(1), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(settle, groups))
+        list(pool.map(solve_group, groups))
     return weights
 
 
 def _square(columns: int) -> Array:
-    """Where each entry of a symmetric matrix lies among the products of its upper triangle."""
+    """The index of each entry of a symmetric matrix among the products of its upper triangle."""
     upper = np.triu_indices(columns)
     at = np.zeros((columns, columns), dtype=np.intp)
     at[upper] = at.T[upper] = np.arange(len(upper[0]))
@@ -246,17 +246,17 @@ def _square(columns: int) -> Array:
 
 
 def _descend(group: _Group, tilt: Array, steps: int) -> Array:
-    """Damped Newton for one group; finished problems leave it."""
-    problems, done = group.problems, np.zeros(tilt.shape)
+    """Damped Newton for one group; solved problems leave it."""
+    problems, weights = group.problems, np.zeros(tilt.shape)
     first = group.at[0]
     state = _State(group, tilt)
     for _ in range(steps):
         live = state.length > problems.tolerance[state.group.at]
         if not live.all():
-            gone = ~live
-            done[state.group.at[gone] - first] = state.weights[gone]
-            if gone.all():
-                return done
+            solved = ~live
+            weights[state.group.at[solved] - first] = state.weights[solved]
+            if solved.all():
+                return weights
             state.keep(live)
         state.step()
     raise Refused(
@@ -266,7 +266,7 @@ def _descend(group: _Group, tilt: Array, steps: int) -> Array:
 
 
 class _State:
-    """Weights, margins and gradients of the problems still at work."""
+    """Weights, margins and gradients of the problems not yet solved."""
 
     def __init__(self, group: _Group, tilt: Array) -> None:
         self.group, self.tilt = group, tilt
@@ -277,7 +277,7 @@ class _State:
 
     def keep(self, live: Array) -> None:
         self.group = self.group.take(live)
-        for name in ("tilt", "weights", "margin", "value", "slope", "bend", "gradient", "length"):
+        for name in ("tilt", "weights", "margin", "value", "slope", "curvature", "gradient", "length"):
             setattr(self, name, getattr(self, name)[live])
 
     def step(self) -> None:
@@ -289,33 +289,33 @@ class _State:
         self._measure()
 
     def _measure(self) -> None:
-        """The gradient from the margins, and afresh from the weights before a problem may count as done."""
+        """The gradient from the margins, recomputed from the weights before a problem may count as solved."""
         self._gradient()
         if (self.length <= 2 * self.group.problems.tolerance[self.group.at]).any():
             self.margin = self.group.margins(self.weights)
             self._gradient()
 
     def _gradient(self) -> None:
-        self.slope, self.bend = self.group.slopes(self.margin)
+        self.slope, self.curvature = self.group.slopes(self.margin)
         self.gradient = (self.group.back(self.slope) + self.group.ridge * self.weights + self.tilt) * self.group.mask
         self.length = np.linalg.norm(self.gradient, axis=1)
 
     def _direction(self) -> Array:
-        """The Newton direction; down the gradient where rounding spoilt it."""
+        """The Newton direction; the negative gradient where rounding made it an ascent direction."""
         if self.group.x.shape[1] > DIRECT:
-            return _conjugate(self.group, self.bend, -self.gradient)
+            return _conjugate(self.group, self.curvature, -self.gradient)
         if len(self.length) > 1 and self.group.problems.products is None:
-            return _conjugate(self.group, self.bend, -self.gradient, self.group.alike(self.bend))
-        made = self.group.hessians(self.bend)
-        unit = np.maximum(self.length, 1e-300)[:, None]  # far from the edges of single precision
-        goal = (-self.gradient / unit).astype(made.dtype)[:, :, None]
-        direction = np.linalg.solve(made, goal)[:, :, 0] * unit * self.group.mask
+            return _conjugate(self.group, self.curvature, -self.gradient, self.group.preconditioner(self.curvature))
+        hessians = self.group.hessians(self.curvature)
+        unit = np.maximum(self.length, 1e-300)[:, None]  # within the range of float32
+        goal = (-self.gradient / unit).astype(hessians.dtype)[:, :, None]
+        direction = np.linalg.solve(hessians, goal)[:, :, 0] * unit * self.group.mask
         wrong = (direction * self.gradient).sum(axis=1) >= 0
-        direction[wrong] = -self.gradient[wrong] / made[wrong].trace(axis1=1, axis2=2)[:, None]
+        direction[wrong] = -self.gradient[wrong] / hessians[wrong].trace(axis1=1, axis2=2)[:, None]
         return direction
 
     def _line_search(self, direction: Array, along: Array) -> Array:
-        """Half the step until the value falls; within rounding of the bottom whole steps are right."""
+        """Halves the step until the value decreases; within rounding of the minimum full steps are right."""
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)
         rest = np.flatnonzero(-fall > blur)
@@ -335,24 +335,24 @@ class _State:
         return size
 
 
-def _conjugate(group: _Group, bend: Array, goal: Array, near: Array | None = None) -> Array:
-    """The Newton direction to a thousandth, without Hessians; `near` are inverses of matrices like them."""
+def _conjugate(group: _Group, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
+    """The Newton direction to a thousandth by conjugate gradients; `inverse` preconditions them."""
 
-    def nearer(rest: Array) -> Array:
-        return rest if near is None else np.matmul(near, rest[:, :, None])[:, :, 0]
+    def preconditioned(rest: Array) -> Array:
+        return rest if inverse is None else np.matmul(inverse, rest[:, :, None])[:, :, 0]
 
-    found, rest = np.zeros_like(goal), goal.copy()
-    way = nearer(rest)
+    solution, rest = np.zeros_like(goal), goal.copy()
+    way = preconditioned(rest)
     size = (rest * way).sum(axis=1)
     aim = 1e-6 * size
     for _ in range(500):
         if (size <= aim).all():
             break
-        image = group.back(bend * group.margins(way)) + group.ridge * way
+        image = group.back(curvature * group.margins(way)) + group.ridge * way
         curve = np.maximum((way * image).sum(axis=1), 1e-300)
         step = (np.where(size > aim, size, 0.0) / curve)[:, None]
-        found, rest = found + step * way, rest - step * image
-        ahead = nearer(rest)
+        solution, rest = solution + step * way, rest - step * image
+        ahead = preconditioned(rest)
         after = (rest * ahead).sum(axis=1)
         way, size = ahead + (after / np.maximum(size, 1e-300))[:, None] * way, after
-    return found
+    return solution

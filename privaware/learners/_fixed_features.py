@@ -1,4 +1,4 @@
-"""What learners on fixed features share: how a row of each form of data becomes numbers."""
+"""What learners on fixed features share: the data-independent map from a row of each form of data to numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privaware.schema import Schema
 
 
 def feature_for(schema: Schema, bins: int = 0) -> Any:
-    """One-hot rows for tables, pixels for images, hashed n-grams for text: all of length at most 1.
+    """One-hot rows for tables, pixels for images, hashed n-grams for text: all of norm at most 1.
 
     Noise grows with the width of a row, so text gets about one slot for every sixteen declared rows.
     """
@@ -40,27 +40,27 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
     return features.apply((feature,), data.x, data.schema)
 
 
-ROWS_AT_ONCE = 4096
+MICROBATCH = 4096
 
 
 def rows_after(chain: tuple[Any, ...], data: Data) -> np.ndarray:
-    """Flat float32 rows behind several features, made some thousands at a time: images grow on the way."""
-    made = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
-    for at in range(0, len(made), ROWS_AT_ONCE):
-        some = features.apply(chain, data.x[at : at + ROWS_AT_ONCE], data.schema)
-        made[at : at + ROWS_AT_ONCE] = some.reshape(len(some), made.shape[1])
-    return made
+    """Flat float32 rows after several features, some thousands at a time, since intermediate images are large."""
+    rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
+    for at in range(0, len(rows), MICROBATCH):
+        some = features.apply(chain, data.x[at : at + MICROBATCH], data.schema)
+        rows[at : at + MICROBATCH] = some.reshape(len(some), rows.shape[1])
+    return rows
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
-    """Of a row after its features, seen on a made-up one."""
+    """The shape of a row after its features, computed on a synthetic row."""
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":
         empty = np.array([""], dtype=object)
     elif schema.form == "table":
         empty = np.zeros((1, len(schema.used)))
-    made = features.apply(chain, empty, schema).shape[1:]
-    return tuple(made) if math.prod(made) else (1,)
+    shape = features.apply(chain, empty, schema).shape[1:]
+    return tuple(shape) if math.prod(shape) else (1,)
 
 
 def linear_model(schema: Schema, feature: Any, weight: np.ndarray, bias: np.ndarray) -> Model:

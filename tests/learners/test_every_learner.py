@@ -1,4 +1,4 @@
-"""Every learner keeps the contract: one line each."""
+"""Every learner keeps the protocol and the contract of every mechanism: one line each."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from privaware.learners.alibi import Alibi
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.frozen import Frozen
-from privaware.learners.iteration_amplification import Iteration
+from privaware.learners.iteration_amplification import IterationAmplification
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
 from privaware.learners.newton import Newton
-from privaware.learners.objective_perturbation import Objective
-from privaware.learners.output_perturbation import Output
+from privaware.learners.objective_perturbation import ObjectivePerturbation
+from privaware.learners.output_perturbation import OutputPerturbation
 from privaware.learners.pate import Pate
 from privaware.schema import Column, Schema
-from privaware.testing import check_mechanism, rows_for
+from privaware.testing import check_learner, rows_for
 
 COLUMNS = (
     Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
@@ -30,11 +30,17 @@ COLUMNS = (
 )
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
-SMALL = {"name": "fcn", "hidden": [4], "dropout": 0.0}  # a mask goes with the place of a row, which replay moves
+SMALL = {
+    "name": "fcn",
+    "hidden": [4],
+    "dropout": 0.0,
+}  # a dropout mask depends on the position of a row, which replay changes
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 
-GAMES = {"linear": 40, "objective": 120, "output": 120} | dict.fromkeys(("dpsgd", "dp_adam", "frozen"), 40)
+GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
+    ("dpsgd", "dp_adam", "frozen"), 40
+)
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -52,29 +58,32 @@ LEARNERS = {
     "mean": (Mean(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),
     "pate": (Pate(teachers=4, queries=12, public=POOL), TABLE),
-    "objective": (Objective(), TABLE),
-    "objective, pure": (Objective(law="gamma"), TABLE),
-    "objective, published": (Objective(law="gamma", analysis="chaudhuri"), TABLE),
-    "objective, Redberg": (Objective(analysis="redberg"), TABLE),
-    "objective, Kifer": (Objective(analysis="kifer"), TABLE),
-    "objective, regression": (Objective(), NUMBER),
-    "objective, three classes": (Objective(law="gamma"), replace(TABLE, classes=("a", "b", "c"))),
-    "output": (Output(), TABLE),
-    "output, pure": (Output(law="gamma"), NUMBER),
+    "objective_perturbation": (ObjectivePerturbation(), TABLE),
+    "objective_perturbation, pure": (ObjectivePerturbation(law="gamma"), TABLE),
+    "objective_perturbation, published": (ObjectivePerturbation(law="gamma", analysis="chaudhuri"), TABLE),
+    "objective_perturbation, Redberg": (ObjectivePerturbation(analysis="redberg"), TABLE),
+    "objective_perturbation, Kifer": (ObjectivePerturbation(analysis="kifer"), TABLE),
+    "objective_perturbation, regression": (ObjectivePerturbation(), NUMBER),
+    "objective_perturbation, three classes": (
+        ObjectivePerturbation(law="gamma"),
+        replace(TABLE, classes=("a", "b", "c")),
+    ),
+    "output_perturbation": (OutputPerturbation(), TABLE),
+    "output_perturbation, pure": (OutputPerturbation(law="gamma"), NUMBER),
     "newton": (Newton(steps=3), TABLE),
     "newton, regression": (Newton(steps=3), NUMBER),
     "adassp": (Adassp(), NUMBER),
     "adassp, images": (Adassp(), IMAGE),
-    "iteration": (Iteration(), TABLE),
-    "iteration, three classes": (Iteration(), replace(TABLE, classes=("a", "b", "c"))),
-    "iteration, regression": (Iteration(), NUMBER),
+    "iteration_amplification": (IterationAmplification(), TABLE),
+    "iteration_amplification, three classes": (IterationAmplification(), replace(TABLE, classes=("a", "b", "c"))),
+    "iteration_amplification, regression": (IterationAmplification(), NUMBER),
 }
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner_keeps_the_contract(name: str) -> None:
     learner, schema = LEARNERS[name]
-    assert check_mechanism(learner, schema=schema, games=GAMES.get(name.split(",")[0], 300)) <= 1.0
+    assert check_learner(learner, schema=schema, games=GAMES.get(name.split(",")[0], 300)) <= 1.0
 
 
 def test_every_learner_is_checked() -> None:

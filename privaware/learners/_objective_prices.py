@@ -1,6 +1,6 @@
-"""What objective perturbation costs: the published analyses, and one that counts slope and bend together.
+"""What objective perturbation costs: the published analyses, and one that bounds slope and curvature together.
 
-Notation: the objective F_D is in sum form, rows have length at most R, the linear term b . w has b of scale
+Notation: the objective F_D is in sum form, rows have norm at most R, the linear term b . w has b of scale
 noise * R, and `bound` is R^2 / ridge, written k below. The relation is one row added or removed.
 
 Why (for the analysis called tight).
@@ -10,8 +10,8 @@ Why (for the analysis called tight).
    H the Hessian. This needs the exact minimiser: step 5 pays for one that is not.
 2. Let D' be D and one more row x, at the same w: b_D' = b_D -+ p x with p = |slope| of its loss at w, at
    most 1, and det H_D' / det H_D = 1 + q x'H_D^-1 x, from 1 to 1 + q |x|^2 / ridge, q = its second derivative
-   there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row that bends much does not push
-   much, and the other way round. A row of length c R < R is covered: with p' = c p for p the terms below are
+   there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature has
+   a small slope, and the other way round. A row of norm c R < R is covered: with p' = c p for p the terms below are
    those of p' and c^2 q <= q(p').
 3. Gamma law: ||b_D'| - |b_D|| <= p R at any w, so in both directions
 
@@ -22,7 +22,7 @@ Why (for the analysis called tight).
    and one added: twice that. The noise here is the one drawn, `SMEAR` share of step 5 included.
 4. Gaussian law, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
    N ~ N(0, s^2) the share of b along x: convex in p, so at most max(0, N + s^2 / 2), and at any epsilon >= 0 no
-   worse than the Gaussian mechanism, however p hangs together with N. If the rows are D' it is at most
+   worse than the Gaussian mechanism, however p depends on N. If the rows are D' it is at most
    p N + p^2 s^2 / 2 + ln(1 + q k); ln(1 + y) <= y and the worst p for each N give `tilted_delta`, which from
    epsilon k - s^2 / 2 on is the Gaussian mechanism exactly. The slope of the logistic loss has one sign, so
    that N has; log cosh has |N|, hence twice the delta, from 2 k - s^2 / 2 on. Both directions lie below
@@ -33,8 +33,8 @@ Why (for the analysis called tight).
    thousandth (`SMEAR`) of the rest: added for the gamma law, in squares for the Gaussian.
 
 Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
-arXiv:2401.00583 (their |N| and -ln(1 - bend R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
-benchmarks/convex.py holds it against exact densities, the published bounds and played games.
+arXiv:2401.00583 (their |N| and -ln(1 - curvature R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
+privaware/papers/_ours_convex.py holds it against exact densities, the published bounds and played games.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 FREE = {"logistic": 1.0, "logcosh": 2.0}
-"""From a ridge of FREE * R^2 * noise on, the determinant costs nothing under the gamma law."""
+"""From a ridge of FREE * R^2 * noise on, the determinant adds no cost under the gamma law."""
 
 PIECES, NODES = 48, 64
 
@@ -87,16 +87,16 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: s
     return once if relation == "add_remove" else once + a
 
 
-def chaudhuri(epsilon: float, ridge: float, norm: float, bend: float = 0.25) -> tuple[float, float]:
+def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
     """As published, for one row replaced: the epsilon left for the noise, and the ridge to use.
 
-    Rows of length R enter as bend R^2, the eigenvalue of x x', where a library has bend R. The
+    Rows of norm R enter as curvature R^2, the eigenvalue of x x', where a library has curvature R. The
     gamma scale is 2 R / epsilon'. For one row added or removed the same release is epsilon / 2.
 
     >>> [round(value, 5) for value in chaudhuri(1.0, ridge=10.0, norm=1.0)]
     [0.95061, 10.0]
     """
-    most = bend * norm**2
+    most = curvature * norm**2
     left = epsilon - 2 * math.log1p(most / ridge)
     if left > 0:
         return left, ridge
@@ -104,7 +104,7 @@ def chaudhuri(epsilon: float, ridge: float, norm: float, bend: float = 0.25) -> 
 
 
 def kifer_noise(epsilon: float, delta: float) -> float:
-    """Deviation of b over the largest gradient; the ridge must be at least 2 bend R^2 / epsilon."""
+    """Deviation of b over the largest gradient; the ridge must be at least 2 curvature R^2 / epsilon."""
     return math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
 
 
@@ -114,7 +114,7 @@ def kifer_epsilon(noise: float, delta: float) -> float:
 
 
 def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
-    """`shrink` is bend R^2 / ridge, below 1: the loss is dominated by -ln(1-shrink) + s^2/2 + |N(0,s^2)|."""
+    """`shrink` is curvature R^2 / ridge, below 1: the loss is dominated by -ln(1-shrink) + s^2/2 + |N(0,s^2)|."""
     if not 0 <= shrink < 1:
         raise WrongInput(
             f"expected a ridge above the curvature of one row, got {shrink:g} times as much curvature; raise ridge"

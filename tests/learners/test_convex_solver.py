@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from privaware.errors import Refused, WrongInput
-from privaware.learners import _convex
-from privaware.learners._convex import LOSSES, Problems, solve
+from privaware.learners import _convex_solver
+from privaware.learners._convex_solver import LOSSES, Problems, solve
 
 
 def made(seed: int, *, rows: int = 30, columns: int = 5, many: int = 4, loss: str = "logistic") -> Any:
@@ -72,7 +72,7 @@ def test_every_way_leads_to_the_same_minimiser(change: dict[str, int], monkeypat
     problems, tilt = made(3, rows=60, many=9)
     usual = solve(problems, tilt)
     for name, value in change.items():
-        monkeypatch.setattr(_convex, name, value)
+        monkeypatch.setattr(_convex_solver, name, value)
     fresh, _ = made(3, rows=60, many=9)
     assert np.abs(solve(fresh, tilt) - usual).max() < 1e-8
 

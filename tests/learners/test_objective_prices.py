@@ -12,8 +12,8 @@ import pytest
 from privaware import accounting
 from privaware.attacks._bounds import epsilon_lower
 from privaware.events import Gaussian, Pure
-from privaware.learners import _prices, objective_perturbation
-from privaware.learners.objective_perturbation import Objective, fit_many
+from privaware.learners import _objective_prices, objective_perturbation
+from privaware.learners.objective_perturbation import ObjectivePerturbation, fit_many
 from privaware.noise import SMEAR, Rng
 from privaware.schema import Schema
 from privaware.testing import rows_for
@@ -58,7 +58,7 @@ def test_the_exact_curve_of_two_columns_stays_below_the_price(law: str, noise: f
     curve = exact(others, law, noise, ridge)
     event = Pure(epsilon=1 / noise)
     if law == "gaussian":
-        event = Gaussian(noise=_prices.equivalent(noise, NORM**2 / ridge))
+        event = Gaussian(noise=_objective_prices.equivalent(noise, NORM**2 / ridge))
     for epsilon in np.array([0.0, 0.3, 0.8, 1.0, 1.5, 3.0]) / noise:
         assert curve(float(epsilon)) <= accounting.delta(event, float(epsilon)) + 1e-9
     if law == "gamma" and others == "none":  # and the price is no larger than it must be
@@ -77,17 +77,17 @@ def test_what_is_drawn_is_what_is_paid_for(law: str, noise: float, monkeypatch: 
 
     monkeypatch.setattr(Rng, "perturb", watched)
     schema = Schema(classes=("no", "yes"), rows=30, form="image", shape=(1, 2, 2))
-    learner = Objective(law=law, ridge=1e-3)
+    learner = ObjectivePerturbation(law=law, ridge=1e-3)
     learner.run(rows_for(schema, 30), noise, Rng(seed=0))
     drawn, bound = float(seen["noise"][0]), float(seen["norm"][0] ** 2 / seen["ridge"][0])
     price = learner.cost(schema, noise)
     if law == "gamma":
         assert isinstance(price, Pure)
-        paid = _prices.pure_epsilon(drawn, bound) + 1 / (SMEAR * drawn)
+        paid = _objective_prices.pure_epsilon(drawn, bound) + 1 / (SMEAR * drawn)
         assert paid <= price.epsilon * (1 + 1e-14)
     else:
         assert isinstance(price, Gaussian)
-        paid = _prices.equivalent(drawn, bound) ** -2 + (SMEAR * drawn) ** -2
+        paid = _objective_prices.equivalent(drawn, bound) ** -2 + (SMEAR * drawn) ** -2
         assert paid <= price.noise**-2 * (1 + 1e-12)
 
 
@@ -103,7 +103,7 @@ def test_many_at_once_draw_what_they_pay_for(monkeypatch: Any) -> None:
     epsilons = np.array([0.01, 1.0, 30.0])
     fit_many(np.ones((3, 2)), np.ones(3), epsilons=epsilons, rng=Rng(seed=0), norm=5.0, ridge=1e-3)
     for epsilon, drawn, bound in zip(epsilons, seen["noise"], seen["bound"], strict=True):
-        paid = _prices.pure_epsilon(drawn, bound) + 1 / (SMEAR * drawn)
+        paid = _objective_prices.pure_epsilon(drawn, bound) + 1 / (SMEAR * drawn)
         assert paid <= epsilon * (1 + 1e-14)
 
 
