@@ -59,8 +59,16 @@ def _runnable(chosen: list[Any], scale: str) -> list[Any]:
 
 def _line(row: dict[str, Any]) -> str:
     labels = [str(value) for key, value in row.items() if key not in LEFT_OUT and value is not None]
-    measured = "nothing" if row["measured"] is None else f"{row['measured']:.4g}"
-    return f"{' '.join(labels)}: measured {measured}, published {row.get('published_text') or row['published'] or '-'}"
+    published = row.get("published_text") or row["published"]
+    return f"{' '.join(labels)}: measured {_shown(row['measured'])}, published {_shown(published)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value or "-")
 
 
 LEFT_OUT = ("published", "measured", "spread", "repeats", "values", "published_text")

@@ -77,6 +77,15 @@ def test_population_yields_results_in_order(tmp_path: Path) -> None:
     assert [cell.result["score"] for cell in run(item, tmp_path, scale="full")] == [0, 1, 2]
 
 
+def test_cells_run_as_tasks_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from privaware.strategies import _workers
+
+    monkeypatch.setattr(_workers, "Ray", lambda address: _workers.Here())
+    cells = run(papers.find("bao/lemma"), tmp_path, scale="quick", place=RunPlace(ray="auto"))
+    assert [cell.settings for cell in cells] == [{"draws": 2000}]
+    assert cells[0].result["tables"]
+
+
 def test_failed_item_stops_no_other(tmp_path: Path) -> None:
     def broken(bench: Bench, settings: Any) -> dict[str, Any]:
         raise RuntimeError("out of memory")
