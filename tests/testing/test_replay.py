@@ -1,0 +1,133 @@
+"""Record and replay: samples agree on common rows, and distances are measured in the norm of the noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware.data import Data
+from privaware.events import NOTHING
+from privaware.noise import Rng
+from privaware.testing import BrokenPromise, example, record, replay, rows_for
+from tests.testing.planted_descent import BatchSizesLogged, RateFromData, Slope
+
+REPLACED = example(relation="replace_one")
+
+
+@given(seed=st.integers(0, 2**32), rows=st.integers(0, 12), front=st.booleans())
+@settings(max_examples=60)
+def test_samples_agree_on_common_rows_and_the_extra_row_is_in_all_or_none(seed: int, rows: int, front: bool) -> None:
+    class Masks:
+        def __init__(self) -> None:
+            self.seen: list[np.ndarray] = []
+
+        def cost(self, schema: Any, noise: float) -> Any:
+            return NOTHING
+
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            self.seen.append(rng.poisson(len(data), 0.5))
+
+    more = rows_for(example(), rows + 1, seed=seed % 7)
+    fewer = more.take(np.arange(1, rows + 1) if front else np.arange(rows))
+    at = 0 if front else rows
+    for inside in (True, False):
+        masks = Masks()
+        replay(masks, fewer, more, 1.0, seed=seed, inside=inside)
+        replay(masks, more, fewer, 1.0, seed=seed, inside=inside)
+        first, grown, whole, shrunk = masks.seen
+        assert np.array_equal(np.delete(grown, at), first)
+        assert np.array_equal(np.delete(whole, at), shrunk)
+        assert grown[at] == whole[at] == inside
+
+
+def test_row_in_one_part_does_not_change_the_sample_of_the_other() -> None:
+    class Halves:
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            counts = [float(rng.poisson(len(part), 0.5).sum()) for part in data.split(rng, (0.5, 0.5))]
+            return [rng.gaussian(count, noise=noise, sensitivity=1.0) for count in counts]
+
+    rows = rows_for(example(), 20)
+    moved = [
+        frozenset(replay(Halves(), fewer, rows, 1.0, seed=seed).moved)
+        for seed in range(20)
+        for fewer in (rows.take(np.arange(19)), rows.take(np.arange(1, 20)))
+    ]
+    assert set(moved) == {frozenset({3}), frozenset({4})}
+
+
+@given(scale=st.floats(0.1, 100.0), dimensions=st.integers(1, 6), kind=st.sampled_from(["l1", "l2"]))
+def test_sensitivity_is_measured_in_the_norm_of_the_noise(scale: float, dimensions: int, kind: str) -> None:
+    exact = scale if kind == "l1" else scale / dimensions**0.5
+    exact = scale / dimensions if kind == "l1" else exact
+
+    def mechanism(factor: float) -> Any:
+        class Counts:
+            def run(self, data: Data, noise: float, rng: Rng) -> Any:
+                total = np.full(dimensions, exact * len(data))
+                release = rng.laplace if kind == "l1" else rng.gaussian
+                return release(total, noise=noise, sensitivity=scale * factor)
+
+        return Counts()
+
+    more = rows_for(example(), 5)
+    ratios = replay(mechanism(1.0), more, more.take(np.arange(4)), 1.0).ratios
+    assert ratios[0] == pytest.approx(1.0)
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        replay(mechanism(0.999), more, more.take(np.arange(4)), 1.0)
+
+
+def test_replaced_row_may_move_a_sampled_sum_by_twice_the_sensitivity() -> None:
+    class Total:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            kept = data.y[rng.poisson(len(data), 0.5)] * 2.0 - 1.0
+            return rng.gaussian(float(kept.sum()) * self.scale, noise=noise, sensitivity=1.0)
+
+    rows = replace(rows_for(REPLACED, 6), schema=REPLACED)
+    other = replace(rows, y=np.append(rows.y[:-1], 1 - rows.y[-1]))
+    assert replay(Total(1.0), rows, other, 1.0).ratios[1] == pytest.approx(1.0)
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        replay(Total(1.01), rows, other, 1.0)
+
+
+def test_replayed_tensors_are_copies() -> None:
+    import torch
+
+    class InPlace:
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            total = torch.full((3,), float(len(data)), dtype=torch.float32)
+            noisy = rng.gaussian(total, noise=noise, sensitivity=3**0.5)
+            total.zero_()
+            noisy.mul_(2)
+            return noisy
+
+    rows = rows_for(example(), 5)
+    seen = replay(InPlace(), rows, rows.take(np.arange(4)), 1.0)
+    assert seen.ratios[0] == pytest.approx(1.0, rel=1e-4)
+    assert torch.equal(seen.released, seen.calls[0].returned * 2)
+
+
+def test_recording_changes_no_random_number() -> None:
+    rows = rows_for(example(), 24)
+    plain = Slope().run(rows, 2.0, Rng(seed=5))
+    taped = record(Slope(), rows, 2.0, seed=5).released
+    assert np.array_equal(plain["weights"], taped["weights"])
+
+
+def test_p1_rate_and_divisor_do_not_depend_on_the_rows() -> None:
+    rows = rows_for(example(), 24)
+    with pytest.raises(BrokenPromise, match=r"the rate of call 1 \(poisson\) is 0.25 on the data"):
+        replay(RateFromData(), rows, rows.take(np.arange(23)), 2.0)
+
+
+def test_p32_row_count_in_a_text_is_a_leak() -> None:
+    rows = rows_for(example(), 5)
+    with pytest.raises(BrokenPromise, match="the release differs"):
+        replay(BatchSizesLogged(), rows, rows.take(np.arange(4)), 1.0)
