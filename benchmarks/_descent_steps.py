@@ -18,11 +18,11 @@ from privaware.noise import Rng
 
 
 def allow_tf32(on: bool) -> None:
-    """Whether matrix products and convolutions on CUDA may round to tf32."""
+    """Whether matrix products and convolutions on CUDA may round to TF32."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = on
 
 
-def rows_for(description: dict[str, Any], count: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+def examples(description: dict[str, Any], count: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
     inputs = models.example(description, count).to(device)
     with torch.no_grad():
         outputs = models.build(description).to(device)(inputs[:2]).shape[1]

@@ -1,6 +1,6 @@
 """Scattering of 60,000 images of 28 x 28 pixels, side by side with kymatio 0.3.0: docs/results/scatter.md.
 
-    python -m benchmarks.scatter --kymatio FOLDER --out docs/results/scatter.md
+    python -m benchmarks.scatter --kymatio FOLDER --out docs/results/scatter
 
 FOLDER is a virtual environment for kymatio, made here when it does not exist: it needs an old SciPy, and
 borrows torch from the environment that runs this. Both sides take turns on the same slices of images,
@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 import venv
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +49,12 @@ def transform(side: str) -> Any:
         return Scatter(J=2, L=8)
     from kymatio.torch import Scattering2D
 
-    made = Scattering2D(J=2, shape=(28, 28), L=8)
-    return lambda images: torch.cat([made(part) for part in images.split(BATCH)])
+    scattering = Scattering2D(J=2, shape=(28, 28), L=8)
+    return lambda images: torch.cat([scattering(part) for part in images.split(BATCH)])
 
 
 def work(side: str, threads: int) -> None:
-    """Answers each line `seed rows` with seconds and a fingerprint of the features."""
+    """Answers each line `seed rows` with seconds, memory and the sum of the features."""
     import resource
 
     import torch
@@ -80,11 +78,11 @@ class Worker:
     """One side in its own process."""
 
     def __init__(self, python: Path | str, side: str, threads: int) -> None:
-        surroundings = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        surroundings["PYTHONPATH"] = str(Path(__file__).parents[1]) if side == "privaware" else ""
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1]) if side == "privaware" else ""
         command = [str(python), __file__, "--work", side, "--threads", str(threads)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
     def ask(self, seed: int, rows: int) -> list[float]:
@@ -99,94 +97,61 @@ class Worker:
         self.process.communicate()
 
 
-def compare(given: argparse.Namespace) -> list[str]:
-    """The lines of the first table: both sides on all images, taking turns."""
-    lines = []
-    for threads in given.threads:
-        ours = Worker(sys.executable, "privaware", threads)
-        theirs = Worker(prepare(given.kymatio), "kymatio", threads)
-        total = {"privaware": [0.0, 0.0], "kymatio": [0.0, 0.0]}
-        fastest = {"privaware": float("inf"), "kymatio": float("inf")}
-        rows = given.images // given.turns
-        for turn in range(given.turns):
-            prints = []
-            for side, worker in (("privaware", ours), ("kymatio", theirs)):
-                wall, cpu, _, fingerprint = worker.ask(turn, rows)
-                total[side][0] += wall
-                total[side][1] += cpu
-                fastest[side] = min(fastest[side], wall)
-                prints.append(fingerprint)
-            assert abs(prints[0] - prints[1]) < 1e-5 * abs(prints[1]), prints
-        ours.close()
-        theirs.close()
-        (wall, cpu), (wall2, cpu2) = total["privaware"], total["kymatio"]
-        each = [1e6 * fastest[side] / rows for side in total]
-        print(
-            f"fastest slice of {rows}: {each[0]:.0f} and {each[1]:.0f} microseconds an image, ratio "
-            f"{each[1] / each[0]:.1f}, load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
-        lines.append(
-            f"| {threads} | {wall:.1f} | {wall2:.1f} | {wall2 / wall:.1f} | {cpu:.1f} | {cpu2:.1f} | {cpu2 / cpu:.1f} |"
-        )
-        print(lines[-1], flush=True)
-    return lines
-
-
-def growth(given: argparse.Namespace) -> list[str]:
-    """The lines of the second table: ours for more and more images, in a new process each."""
-    lines = []
-    for rows in (given.images // 8, given.images // 4, given.images // 2, given.images):
-        worker = Worker(sys.executable, "privaware", max(given.threads))
-        _, cpu, memory, _ = worker.ask(0, rows)
+def compare(options: argparse.Namespace, threads: int) -> dict[str, float]:
+    """Both sides on all images, taking turns; their features agree."""
+    workers = {
+        "ours": Worker(sys.executable, "privaware", threads),
+        "kymatio": Worker(prepare(options.kymatio), "kymatio", threads),
+    }
+    rows, fastest = options.images // options.turns, dict.fromkeys(workers, float("inf"))
+    result = {f"{side} {clock}": 0.0 for side in workers for clock in ("seconds", "processor")}
+    for turn in range(options.turns):
+        sums = []
+        for side, worker in workers.items():
+            wall, processor, _, total = worker.ask(turn, rows)
+            result[f"{side} seconds"] += wall
+            result[f"{side} processor"] += processor
+            fastest[side] = min(fastest[side], wall)
+            sums.append(total)
+        assert abs(sums[0] - sums[1]) < 1e-5 * abs(sums[1]), sums
+    for worker in workers.values():
         worker.close()
-        lines.append(f"| {rows:,} | {cpu:.1f} | {1e6 * cpu / rows:.0f} | {memory / 2**20:.0f} |")
-        print(lines[-1], flush=True)
-    return lines
+    return result | {"fastest ratio": fastest["kymatio"] / fastest["ours"]}
+
+
+def growth(rows: int, threads: int) -> dict[str, float]:
+    """Ours for one number of images, in a new process."""
+    worker = Worker(sys.executable, "privaware", threads)
+    _, processor, memory, _ = worker.ask(0, rows)
+    worker.close()
+    return {"processor": processor, "microseconds": 1e6 * processor / rows, "mebibytes": memory / 2**20}
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--kymatio", type=Path, help="folder of kymatio's environment")
     arguments.add_argument("--images", type=int, default=60_000)
     arguments.add_argument("--turns", type=int, default=20)
     arguments.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--load", default="idle", help="idle or shared: what else the machine does")
+    arguments.add_argument("--out", type=Path, help="a folder of stored cells")
     arguments.add_argument("--work", choices=["privaware", "kymatio"], help=argparse.SUPPRESS)
-    given = arguments.parse_args()
-    if given.work:
-        return work(given.work, given.threads[0])
-    if not given.kymatio:
+    options = arguments.parse_args()
+    if options.work:
+        return work(options.work, options.threads[0])
+    if not options.kymatio:
         arguments.error("expected --kymatio FOLDER, an environment that may be made there")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    text = [
-        "# Scattering against kymatio 0.3.0",
-        "",
-        f"Command: `python -m benchmarks.scatter --kymatio FOLDER --images {given.images} "
-        f"--turns {given.turns} --threads {' '.join(str(n) for n in given.threads)}`. "
-        f"Commit {commit}. Machine: {os.cpu_count()} cores, {platform.machine()}, no accelerator, shared "
-        f"with other work. Date: {datetime.now(UTC):%Y-%m-%d}.",
-        "",
-        f"{given.images:,} random images of 28 x 28 pixels, J=2, L=8, float32, both with the same torch; the "
-        f"two took turns on slices, and the sums of their features agree to 1e-5. Kymatio (SciPy 1.11.4) was "
-        f"given batches of {BATCH}, its fastest of 64, 256 and 1,024. On a machine shared with other work "
-        "the clock says little, but the turns make the ratio fair. Processor seconds of several threads count "
-        "the time they wait for one another.",
-        "",
-        "| threads | seconds, ours | kymatio | ratio | processor seconds, ours | kymatio | ratio |",
-        "|---|---|---|---|---|---|---|",
-        *compare(given),
-        "",
-        "More images, ours: time grows in proportion, memory beyond the features themselves does not grow.",
-        "",
-        "| images | processor seconds | microseconds an image | working memory, MiB |",
-        "|---|---|---|---|",
-        *growth(given),
-    ]
-    if given.out:
-        given.out.write_text("\n".join(text) + "\n")
+    from benchmarks import record
+
+    for threads in options.threads:
+        settings = {"images": options.images, "threads": threads, "load": options.load}
+        result = compare(options, threads)
+        print(settings, result, flush=True)
+        record(options.out, "benchmarks/scatter", settings, result)
+    for rows in (options.images // 8, options.images // 4, options.images // 2, options.images):
+        result = growth(rows, max(options.threads))
+        print(rows, result, flush=True)
+        record(options.out, "benchmarks/scatter/growth", {"images": rows}, result)
     return None
 
 
