@@ -35,7 +35,7 @@ SHOWN = 4  # parts of a long composition that are spelt out
 
 LABEL_UNITS = ("label", "labels")  # units that protect nothing but the target
 
-LAWS = {"negative_binomial": "truncated negative binomial", "logarithmic": "logarithmic", "poisson": "Poisson"}
+TRIAL_COUNTS = {"negative_binomial": "truncated negative binomial", "logarithmic": "logarithmic", "poisson": "Poisson"}
 
 
 def number(x: float, digits: int = 6) -> str:
@@ -67,27 +67,27 @@ def _plain(x: Decimal) -> str:
     if x == 0:
         return "0"
     if -4 <= x.adjusted() < 15:
-        whole, _, rest = f"{x:,f}".partition(".")
-        return f"{whole}.{rest.rstrip('0')}".rstrip(".")
+        integer, _, fraction = f"{x:,f}".partition(".")
+        return f"{integer}.{fraction.rstrip('0')}".rstrip(".")
     digits = f"{x.scaleb(-x.adjusted()):f}"
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return f"{digits}e{x.adjusted()}"
 
 
 def formula(event: events.Event) -> str:
-    """What was done, without the symbols."""
+    """An event in words."""
     if isinstance(event, events.Repeated):
         return _repeated(event)
     if isinstance(event, (events.Composed, events.Disjoint, events.AnyOf)):
-        return _several(event)
+        return _composition(event)
     if isinstance(event, events.Sampled):
         cut = f", cut to {event.cap:,} of {event.rows:,} rows" if event.cap else ""
         return f"{_leaf(event.event)} on a Poisson sample at rate {number(event.rate)}{cut}"
     if isinstance(event, events.Selected):
-        law = LAWS.get(event.law, event.law)
+        distribution = TRIAL_COUNTS.get(event.law, event.law)
         shape = f", shape {number(event.shape)}" if event.shape is not None else ""
-        runs = f"{law} law, {number(event.mean)} expected{shape}"
-        return f"the best of a secret random number of runs ({runs}), each {formula(event.event)}"
+        trials = f"{distribution} trial count, {number(event.mean)} expected{shape}"
+        return f"private selection of the best of a random number of trials ({trials}), each {formula(event.event)}"
     if isinstance(event, events.Group):
         return f"{formula(event.event)}, priced for a unit of up to {event.size:,} rows"
     return _leaf(event) + (", every row" if isinstance(event, (events.Gaussian, events.Laplace)) else "")
@@ -103,17 +103,17 @@ def _repeated(event: events.Repeated) -> str:
     return f"{times} x ({formula(inner)})"
 
 
-def _several(event: events.Composed | events.Disjoint | events.AnyOf) -> str:
+def _composition(event: events.Composed | events.Disjoint | events.AnyOf) -> str:
     if not event.events:
-        return "nothing that touches a row"
-    said = [formula(part) for part in event.events[:SHOWN]]
-    if left := len(event.events) - len(said):
-        said.append(f"{left:,} more like these")
+        return "no privacy cost (data-independent)"
+    parts = [formula(part) for part in event.events[:SHOWN]]
+    if left := len(event.events) - len(parts):
+        parts.append(f"{left:,} more like these")
     if isinstance(event, events.Disjoint):
-        return f"on disjoint parts of the rows, of which the dearest counts: {'; '.join(said)}"
+        return f"on disjoint parts of the rows, of which the most expensive counts: {'; '.join(parts)}"
     if isinstance(event, events.AnyOf):
-        return f"one of these, priced as the dearest: {'; '.join(said)}"
-    return "; then ".join(said)
+        return f"one of these, priced as the most expensive: {'; '.join(parts)}"
+    return "; then ".join(parts)
 
 
 def _leaf(event: events.Event) -> str:

@@ -32,17 +32,17 @@ from privaware.report import _words
         ),
         (
             Selected(event=Pure(epsilon=0.1), law="logarithmic", mean=10.0),
-            "the best of a secret random number of runs (logarithmic law, 10 expected), each "
+            "private selection of the best of a random number of trials (logarithmic trial count, 10 expected), each "
             "a release known to cost epsilon 0.1",
         ),
         (Group(event=Laplace(noise=2.0), size=5), "Laplace noise 2, every row, priced for a unit of up to 5 rows"),
         (
             Disjoint(events=(ZCDP(rho=0.5), Approximate(epsilon=1.0, delta=1e-6))),
-            "on disjoint parts of the rows, of which the dearest counts: a release known to cost "
+            "on disjoint parts of the rows, of which the most expensive counts: a release known to cost "
             "rho 0.5 (zero-concentrated); a release known to cost epsilon 1, delta 1e-6",
         ),
         (2 * RandomisedResponse(epsilon=1.0, classes=10), "2 x (randomised response among 10 values, epsilon 1)"),
-        (NOTHING, "nothing that touches a row"),
+        (NOTHING, "no privacy cost (data-independent)"),
     ],
 )
 def test_every_event_is_described(event: Event, words: str) -> None:
