@@ -36,7 +36,7 @@ class Item:
     their order. Cells that agree in `columns` are repeats: the mean of their result `measured` (None: all of a result)
     is one row, and stands beside `published[key]`, where `key` joins the values of `columns` with spaces. A result may
     instead hold whole `tables` (see `_results.py`). `page` names the page of docs/results with the full run; an item
-    without one is open, and `note` says what is missing.
+    without one is open, and `note` says what is missing. `priced` items look up noise multipliers when they run.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Item:
     run_population: Callable[[Any, Sequence[Settings]], Iterable[Result]] | None = None
     page: str | None = None
     note: str = ""
+    priced: bool = True
 
     @property
     def paper(self) -> str:

@@ -54,7 +54,7 @@ PUBLISHED5 = {
 
 
 def feature(name: str, title: str, run: Any, cells: Any, quick: Any = (), **more: Any) -> Item:
-    more = {"measured": None, **more}
+    more = {"measured": None, "priced": False, **more}
     return Item(id=f"bao/{name}", title=title, run=run, runs=cells, quick=quick, page="features", **more)
 
 
@@ -69,6 +69,7 @@ def softmax(name: str, title: str, data: str) -> Item:
         grid(data=data, epsilon=0.236, columns=(2, 43), repeats=2) if data == "breast" else (),
         columns=("epsilon", "columns"),
         measured="score",
+        priced=True,
         published={f"{e} {size}": value for e, row in published.items() for size, value in row.items()},
     )
 
@@ -159,6 +160,7 @@ FEATURES = [
         "Table V: grey SVHN, fully connected networks, 300 principal components or none",
         descent.table5,
         table5_cells(),
+        priced=True,
         columns=("inputs", "network", "training"),
         published={
             f"{inputs} {network} {way}": value

@@ -110,13 +110,22 @@ def rnn(name: str, title: str, epsilon: float, rates: tuple[float, ...], publish
 
 
 STUDIES = [
-    study("lemma", "Lemma 1 and Corollary 1", small.lemma, {"draws": 20_000}, {"draws": 2_000}, columns=("epsilon",)),
+    study(
+        "lemma",
+        "Lemma 1 and Corollary 1",
+        small.lemma,
+        {"draws": 20_000},
+        {"draws": 2_000},
+        columns=("epsilon",),
+        priced=False,
+    ),
     study(
         "table3",
         "Table III and Figure 5: noise against input size",
         small.table3,
         {"inputs": (10, 50, 100, 500, 1000), "rates": (0.3,), "seeds": 10},
         {"inputs": (10, 100), "seeds": 2},
+        priced=False,
         columns=("inputs",),
         published={"1000": "59.75", "500": "67.20", "100": "84.45", "50": "84.85", "10": "85.80"},
         published_as="published DP-SGD",

@@ -158,6 +158,7 @@ SEARCHES = [
         measured="total",
         published={f"{name} paper": value for name, (_, value) in PRINTED.items()},
         page="search",
+        priced=False,
     ),
     Item(
         id="bao/table8/refill_all",

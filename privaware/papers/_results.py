@@ -132,12 +132,12 @@ def rows(item: Item, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         return known + [row for shown in tables for row in _table_rows(item, shown)]
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for cell in cells:
-        label = tuple(_word(cell.settings.get(name)) for name in item.columns)
+        label = tuple(cell.settings.get(name) for name in item.columns)
         groups.setdefault(label, []).append(cell.result if item.measured is None else cell.result.get(item.measured))
     out = []
     for label, values in groups.items():
         middle, deviation = _summary(values)
-        published = item.published.get(" ".join(label))
+        published = item.published.get(" ".join(map(_word, label)))
         named = dict(zip(item.columns, label))
         out.append(
             {"item": item.id, **named, "published": published, "measured": middle, "spread": deviation}

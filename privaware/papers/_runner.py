@@ -133,7 +133,7 @@ def _remote(shared: tuple[str, str], settings: Settings) -> tuple[Result, float]
 def record_prices(items: Sequence[Item], say: Say = _quiet) -> int:
     """Asks every item for its prices at both scales without training, and writes them down; the number of prices."""
     known: dict[str, int] = {}
-    for item in items:
+    for item in (item for item in items if item.priced):
         bench = Bench(item.paper, dry=True, record=True, say=say)
         for settings in [*item.quick, *item.runs]:
             if item.run is not None:
