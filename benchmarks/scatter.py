@@ -116,7 +116,9 @@ def compare(options: argparse.Namespace, threads: int) -> dict[str, float]:
         assert abs(sums[0] - sums[1]) < 1e-5 * abs(sums[1]), sums
     for worker in workers.values():
         worker.close()
-    return result | {"fastest ratio": fastest["kymatio"] / fastest["ours"]}
+    ratios = [result[f"kymatio {clock}"] / result[f"ours {clock}"] for clock in ("seconds", "processor")]
+    slices = {"fastest ratio": fastest["kymatio"] / fastest["ours"]}
+    return result | {"ratio": ratios[0], "processor ratio": ratios[1]} | slices
 
 
 def growth(rows: int, threads: int) -> dict[str, float]:

@@ -133,7 +133,8 @@ def recomputed(bench: Bench, settings: Settings) -> Result:
     [claim] = [c for c in CLAIMS[paper] if (c.entry, c.printed) == (settings["entry"], settings["printed"])]
     bounds = accounting.bounds(claim.event, claim.delta, orders=orders)
     theirs = bounds["rdp_classic" if paper == "Tramer" else "rdp"]
-    return {"theirs": theirs, "epsilon": bounds["epsilon"], "method": bounds["method"]}
+    known = {"epsilon": bounds["epsilon"], "method": bounds["method"], "verdict": claim.verdict}
+    return {"theirs": theirs, **known}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -19,20 +19,12 @@ from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.papers import _ours_prior, ours
 from privaware.papers._ours_accounting import CLAIMS
-from privaware.papers._page import write
 from privaware.papers._prices import Prices
 from privaware.papers._results import Store, cell_key
 from privaware.papers._runner import Bench, run
 from privaware.schema import Schema
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGES = ("accounting", "convex", "core", "descent", "dpnas", "prior", "robustness", "scatter")
-PAGES += ("tramer_boneh_cnn", "tramer_boneh_scatter")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_page_comes_out_of_its_stored_cells(page: str) -> None:
-    assert write(page, check=True)
 
 
 @pytest.mark.parametrize("page", ["accounting", "convex", "core", "prior"])
