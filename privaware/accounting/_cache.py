@@ -6,28 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
-import tempfile
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
+from privaware._files import atomic_write, cache_folder
 from privaware.events import Event, to_json
 
-VERSION = 1  # raise it whenever an accountant changes
-
-
-def folder() -> Path:
-    """`PRIVAWARE_CACHE`, or the platform's folder for caches of this user."""
-    if named := os.environ.get("PRIVAWARE_CACHE"):
-        return Path(named)
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "privaware" / "Cache"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "privaware"
-    return Path(os.environ.get("XDG_CACHE_HOME", home / ".cache")) / "privaware"
+VERSION = 2  # raise it whenever an accountant changes
 
 
 def fingerprint(*parts: Any) -> str:
@@ -40,19 +25,17 @@ def fingerprint(*parts: Any) -> str:
 def read(name: str) -> dict[str, Any] | None:
     """The entry, or None if there is none that can be understood."""
     try:
-        entry = json.loads((folder() / "noise" / f"{name}.json").read_text())
+        entry = json.loads((cache_folder() / "noise" / f"{name}.json").read_text())
     except (OSError, ValueError):
         return None
     return entry if isinstance(entry, dict) else None
 
 
 def write(name: str, entry: dict[str, Any]) -> None:
-    """Whole or not at all; a disk that refuses only costs time."""
-    place = folder() / "noise"
+    """A disk that refuses only costs time, and so does another process that writes the same entry."""
+    place = cache_folder() / "noise"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=place, suffix=".part", delete=False) as file:
-            json.dump(entry, file)
-        os.replace(file.name, place / f"{name}.json")
+        atomic_write(place / f"{name}.json", json.dumps(entry).encode())
     except OSError:
         return

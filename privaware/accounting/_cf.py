@@ -34,8 +34,8 @@ _WORK = 3e6  # exponentials: a few tenths of a second
 _NODES = 24
 
 
-class _TooSlow(Exception):
-    """The line needs too many nodes."""
+class TooSlow(Exception):
+    """Neither the line nor the lattice resolves this composition."""
 
 
 def epsilon(terms: Terms, delta: float) -> float:
@@ -79,10 +79,10 @@ def saddle(curve: Callable[[float], float], height: Callable[[float, float], flo
         value = height(math.exp(u), curve(math.exp(u)))
         return value if math.isfinite(value) else math.inf
 
-    u = math.log(min(max(guess, 1e-5), 1e7))
+    u = math.log(min(max(guess, 1e-16), 1e7))
     step, best = 1.0, f(u)
     for way in (1.0, -1.0):
-        while -14 < u + way * step < 18 and (value := f(u + way * step)) < best:
+        while -40 < u + way * step < 18 and (value := f(u + way * step)) < best:
             u, best = u + way * step, value
     for _ in range(4):
         step /= 2
@@ -109,7 +109,7 @@ def _one(terms: Terms, delta: float, direction: str) -> float:
         return _Lattice(terms, delta, direction).epsilon(delta)
     try:
         return _on_line(terms, delta, direction)
-    except _TooSlow:
+    except TooSlow:
         return _Lattice(terms, delta, direction).epsilon(delta)
 
 
@@ -117,8 +117,8 @@ def _on_line(terms: Terms, delta: float, direction: str) -> float:
     """Walks down from the Chernoff bound in steps of 1/t, on which delta changes by about a factor e."""
     curve, aim = real_curve(terms, direction), math.log(delta)
     t = saddle(curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(terms, delta))
-    # A loss with a largest value draws t to infinity; beyond this nothing is gained.
-    t = min(t, 2e4 / max(bound_on_epsilon(t, curve(t), delta), 1e-300))
+    if math.isfinite(terms.pure()):  # a loss with a largest value draws t to infinity; beyond this nothing is gained
+        t = min(t, 2e4 / max(bound_on_epsilon(t, curve(t), delta), 1e-300))
     high = bound_on_epsilon(t, curve(t), delta)
     line = Line(terms, direction, t, high)
     step = 1 / t
@@ -147,7 +147,7 @@ def _one_delta(terms: Terms, epsilon: float, direction: str) -> float:
     try:
         t = _saddle_at(real_curve(terms, direction), epsilon, guess(terms, 1e-5))
         return Line(terms, direction, t, epsilon).delta(epsilon)
-    except _TooSlow:
+    except TooSlow:
         return _Lattice(terms, 1e-12, direction).delta(epsilon)
 
 
@@ -167,7 +167,7 @@ class _Lattice:
         size = 1 << 19
         self.width = (high - low) / (size - 2 * sum(n for _, _, n in parts) - 2)
         if self.width <= 0:
-            raise _TooSlow
+            raise TooSlow
         # Tilted, so that rounding errors stay small beside the tail, but not so far that the ends matter again.
         self.theta = min(order / 2, 500 / (high - low))
         while curve(self.theta) > 3:  # nor so far that undoing it blows up the errors near 0
@@ -253,7 +253,7 @@ class Line:
             if need <= enough:
                 return need
             if count >= _MOST:
-                raise _TooSlow
+                raise TooSlow
             low, high = high, 2 * high
 
     def _octave(self, low: float, high: float) -> int:
@@ -266,7 +266,7 @@ class Line:
             z = (self.t + 1j * v).ravel()
             self.work += sum(z.size * law.work(z, self.direction) for law, _ in self.terms.laws)
             if self.work > _WORK:
-                raise _TooSlow
+                raise TooSlow
             k = np.zeros(z.size, dtype=complex)
             for law, n in self.terms.laws:
                 k += n * law.log_mgf(z, self.direction)

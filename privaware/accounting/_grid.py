@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,17 @@ class Grid:
     def losses(self) -> Array:
         return self.width * (self.low + np.arange(len(self.probs)))
 
+    @cached_property
+    def atoms(self) -> tuple[Array, Array]:
+        """The losses that have a probability, and these: few, for a bounded loss on a fine grid."""
+        at = np.flatnonzero(self.probs)
+        return self.width * (self.low + at), self.probs[at]
+
     def log_mgf(self, theta: float) -> float:
-        exponent = theta * self.losses()
+        losses, probs = self.atoms
+        exponent = theta * losses
         top = float(exponent.max())
-        return top + math.log(float(np.exp(exponent - top) @ self.probs))
+        return top + math.log(float(np.exp(exponent - top) @ probs))
 
     def tilted(self, theta: float) -> Grid:
         exponent = theta * self.losses()
@@ -183,7 +190,7 @@ def _dots(loss: Any, profile: Profile, width: float) -> Grid:
     """
     ends = loss.connect_dots_bounds()
     width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width
-    if width_high - width_low > 1 << 23:
+    if width_high - width_low > 1 << 23 or max(abs(width_low), abs(width_high)) > 1 << 60:
         raise OutOfReach
     low, high = math.floor(width_low), math.ceil(width_high)
     deltas = np.minimum.accumulate(profile(width * np.arange(low, high + 1)))
@@ -200,9 +207,14 @@ def _balanced(grid: Grid, under_q: float) -> Grid:
     q = p * np.exp(-losses)
     system = np.array([[p.sum(), p @ losses], [q.sum(), q @ losses]])
     missing = np.array([1 - grid.infinite - system[0, 0], under_q - system[1, 0]])
-    if abs(missing).max() > 1e-6:  # not rounding: leave it to the accountants to disagree
+    if abs(missing[0]) > 1e-6:  # losses so small that the profile's last digits are all there is
+        raise OutOfReach
+    if abs(missing[1]) > 1e-6:  # not rounding: leave it to the accountants to disagree
         return grid
-    shift, slope = np.linalg.solve(system, missing)
+    try:
+        shift, slope = np.linalg.solve(system, missing)
+    except np.linalg.LinAlgError:  # all the mass at one loss
+        return grid
     factor = 1 + shift + slope * losses
     return Grid(width=grid.width, low=grid.low, probs=np.maximum(p * factor, 0.0), infinite=grid.infinite)
 

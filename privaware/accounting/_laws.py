@@ -172,7 +172,10 @@ class Capped(Law):
         if overflow == 0:
             return ordinary
         gap = pushed.log_mgf(z, direction) - ordinary
-        return ordinary + np.log1p(overflow * np.expm1(gap))  # type: ignore[no-any-return]
+        large = np.real(gap) > 30
+        small = np.log1p(overflow * np.expm1(np.where(large, 0.0, gap)))
+        high = np.where(large, gap, 30.0)
+        return ordinary + np.where(large, high + np.log(overflow + (1 - overflow) * np.exp(-high)), small)
 
     def points(self, direction: str) -> tuple[Array, Array]:
         overflow, pushed, usual = self.parts()
@@ -277,8 +280,16 @@ def sample(losses: Array, probs: Array, rate: float, direction: str) -> tuple[Ar
     Zhu, Dong and Wang 2022, theorem 11: the first when a row is removed, the second when one is added.
     """
     if direction == "remove":
-        return np.log1p(rate * np.expm1(losses)), probs * ((1 - rate) * np.exp(-losses) + rate)
-    return -np.log1p(rate * np.expm1(-losses)), probs
+        with np.errstate(divide="ignore"):
+            under_q = np.exp(np.log(probs) - losses)
+        return _amplified(losses, rate), (1 - rate) * under_q + rate * probs
+    return -_amplified(-losses, rate), probs
+
+
+def _amplified(losses: Array, rate: float) -> Array:
+    """ln(1 + rate (e^loss - 1)) for a rate below 1, at every size of loss."""
+    small = np.log1p(rate * np.expm1(np.minimum(losses, 30.0)))
+    return np.where(losses < 30, small, np.logaddexp(math.log1p(-rate), losses + math.log(rate)))
 
 
 def _log_mgf_table(z: Array, losses: Array, probs: Array) -> Array:

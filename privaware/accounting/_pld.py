@@ -31,6 +31,8 @@ from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
 _TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
+_COARSEST = 0.25  # dots d apart shift a loss by d^2/8, however large its spread
+_ROUNDING = 32.0  # errors of a Fourier transform are below exp(-32) of its sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +59,17 @@ class Total:
         return losses, mass, under_q
 
     def delta(self, epsilons: Array) -> Array:
+        """An upper bound at every epsilon; below the window it knows nothing better than 1."""
         losses, mass, under_q = self.sums
         at = np.searchsorted(losses, epsilons)
         inside = at < len(losses)
         at = np.minimum(at, len(losses) - 1)
         drop = np.minimum(epsilons - losses[at], 700.0)
         value = np.where(inside, mass[at] - np.exp(drop) * under_q[at], 0.0)
-        return np.clip(self.infinite + np.maximum(value, 0.0), 0.0, 1.0)  # type: ignore[no-any-return]
+        # The transform's rounding, relative to the tilted bulk: negligible near the epsilon that was tilted for.
+        noise = np.exp(np.minimum(self.log_mgf - self.theta * epsilons - _ROUNDING, 0.0))
+        value = np.where(epsilons < losses[0], 1.0, np.maximum(value, 0.0) + noise)
+        return np.clip(self.infinite + value, 0.0, 1.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
         """Solves delta(epsilon) = delta exactly on the piece between two grid points where it lies."""
@@ -140,7 +146,7 @@ def _widths(terms: Terms) -> list[float]:
     out = []
     for (law, count), spread in zip(terms.laws, spreads):
         scale = math.sqrt(max(spread**2, share / count))
-        width = max(scale * min(0.04, 0.02 * math.sqrt(count)), largest(law) / _POINTS)
+        width = max(min(scale * min(0.04, 0.02 * math.sqrt(count)), _COARSEST), largest(law) / _POINTS)
         top = law.pure()
         # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)

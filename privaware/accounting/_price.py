@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -12,9 +13,17 @@ import numpy as np
 from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._laws import Array
-from privaware.accounting._terms import Leaves, Terms, alternatives, contains, flatten, pair_from_profile
+from privaware.accounting._terms import (
+    Leaves,
+    Terms,
+    alternatives,
+    contains,
+    expect_priceable,
+    flatten,
+    pair_from_profile,
+)
 from privaware.errors import Refused
-from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
+from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Sampled, Selected, Unproven
 
 AGREEMENT = 5e-3
 # Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
@@ -25,48 +34,51 @@ FLOOR = 1e-6
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
     """Every bound of the dearest way a row can meet the event."""
+    expect_priceable(event)
     ways = [_way(way, delta, tuple(orders), full=True) for way in alternatives(event)]
     return max(ways, key=lambda way: float(way["epsilon"]))
 
 
 def epsilon(event: Event, delta: float) -> float:
     """What is reported, without the bounds that are only for comparison."""
+    expect_priceable(event)
     ways = alternatives(event)
     return max(float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]) for way in ways)
 
 
 def quick(event: Event, delta: float) -> float:
     """Close to `epsilon` and faster: the characteristic function alone, where the distribution would be reported."""
+    expect_priceable(event)
     worst = 0.0
     for way in alternatives(event):
-        if any(contains(leaf, Selected) for leaf, _ in way):
+        terms = None if any(contains(leaf, Selected) for leaf, _ in way) else _terms_or_none(way)
+        if terms is None:
             worst = max(worst, float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]))
-            continue
-        terms = flatten(way, pair)
-        if (mu := terms.gaussian()) is not None:
+        elif (mu := terms.gaussian()) is not None:
             worst = max(worst, _gaussian.epsilon(mu, delta))
         elif terms.rho or not _pld.reachable(terms):
             worst = max(worst, min(_rdp.epsilon(terms, delta), _pure(terms, delta)))
         else:
-            worst = max(worst, _cf.epsilon(terms, delta))
+            try:
+                worst = max(worst, _cf.epsilon(terms, delta))
+            except _cf.TooSlow:
+                worst = max(worst, _rdp.epsilon(terms, delta))
     return worst
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """The larger of two agreeing accountants' deltas; by Renyi divergences where there is no distribution."""
-    worst = 0.0
-    for way in alternatives(event):
-        terms = None if _only_curves(way) else _terms_or_none(way)
-        if terms is None or not _composable(terms):
-            failure = _failure(way)
-            curve = _rdp_curve(way, _rdp.ORDERS)
-            value = failure + (1 - failure) * _rdp.delta(_rdp.ORDERS, curve, epsilon)
-        elif (mu := terms.gaussian()) is not None:
-            value = float(_gaussian.delta(mu, np.array([epsilon]))[0])
-        else:
-            value = float(_profile_of(terms)(np.array([epsilon]))[0])
-        worst = max(worst, min(value, 1.0))
-    return worst
+    """By the privacy loss distribution; by Renyi divergences where there is none."""
+    expect_priceable(event)
+    return max(min(_delta_of(way, epsilon), 1.0) for way in alternatives(event))
+
+
+def _delta_of(way: Leaves, epsilon: float) -> float:
+    terms = None if _only_curves(way) else _terms_or_none(way)
+    if terms is not None:
+        with suppress(OutOfReach):
+            return float(_profile_of(terms)(np.array([epsilon]))[0])
+    curve, failure = _rdp_curve(way, _rdp.ORDERS)
+    return failure + (1 - failure) * _rdp.delta(_rdp.ORDERS, curve, epsilon)
 
 
 def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
@@ -76,15 +88,16 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
     if terms is not None and _composable(terms):
         try:
             out["pld"], out["cf"] = _distributions(way, terms, delta)
-        except OutOfReach:
+        except (OutOfReach, _cf.TooSlow):
             terms = None
         else:
             agree(out["pld"], out["cf"])
+            if out["pld"] == math.inf:  # delta is below the tail that a grid leaves out
+                out["pld"] = out["cf"] = None
     if full or selected or out["pld"] is None:
-        failure = _failure(way)
+        curve, failure = _rdp_curve(way, orders)
         if failure < delta:
             rest = (delta - failure) / (1 - failure)
-            curve = _rdp_curve(way, orders)
             out["rdp"] = _rdp.convert(orders, curve, rest)
             out["rdp_classic"] = _rdp.convert(orders, curve, rest, classic=True)
     candidates = {
@@ -151,26 +164,41 @@ def _terms_or_none(way: Leaves) -> Terms | None:
         return None
 
 
-def _failure(way: Leaves) -> float:
-    plain = [(leaf, n) for leaf, n in way if not isinstance(leaf, Selected)]
-    return flatten(plain, pair).failure
-
-
-def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> Array:
-    plain = [(leaf, n) for leaf, n in way if not isinstance(leaf, Selected)]
-    total = _rdp.curve(flatten(plain, pair), orders)
+def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> tuple[Array, float]:
+    """Divergences at the orders, and the probability of outright failure."""
+    plain = [(leaf, n) for leaf, n in way if _has_pair(leaf)]
+    terms = flatten(plain, pair)
+    total, survive = _rdp.curve(terms, orders), terms.survive
     for leaf, count in way:
-        if isinstance(leaf, Selected):
-            total = total + count * _selected_curve(leaf, orders)
-    return total
+        if not _has_pair(leaf):
+            curve, failure = _curve_without_pair(leaf, orders)
+            total = total + count * curve
+            survive += count * math.log1p(-failure) if failure < 1 else -math.inf
+    return total, -math.expm1(survive)
+
+
+def _has_pair(leaf: Event) -> bool:
+    return not isinstance(leaf, Selected) and _terms_or_none([(leaf, 1)]) is not None
+
+
+def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
+    """Where losses are too large for a distribution: the dearest part at each order, and nothing for sampling."""
+    if isinstance(leaf, Selected):
+        return _selected_curve(leaf, orders), 0.0
+    if isinstance(leaf, (AnyOf, Disjoint, Sampled)):
+        parts = leaf.events if isinstance(leaf, (AnyOf, Disjoint)) else (leaf.event,)
+        curves = [_rdp_curve(way, orders) for part in parts for way in alternatives(part)]
+        return np.max([curve for curve, _ in curves], axis=0), max(failure for _, failure in curves)
+    return np.full(len(orders), math.inf), 0.0
 
 
 @lru_cache(maxsize=64)
 def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
     ways = alternatives(selected.event)
-    if any(_failure(way) > 0 for way in ways):  # a run that may fail outright has no Renyi divergence
+    curves = [_rdp_curve(way, orders) for way in ways]
+    if any(failure > 0 for _, failure in curves):  # a run that may fail outright has no Renyi divergence
         return np.full(len(orders), math.inf)
-    base = np.max([_rdp_curve(way, orders) for way in ways], axis=0)
+    base = np.max([curve for curve, _ in curves], axis=0)
     chance = None
     if selected.law == "poisson":
         chance = _profile_or_curve(selected.event, base, orders)
@@ -231,7 +259,7 @@ def pair(event: Event) -> tuple[Array, Array, float]:
         price = _selection.shift(event, run, _top(event.event, 1e-9))
         top = price + _top(event.event, 1e-11 / event.mean)
         epsilons = np.linspace(0.0, top, 4001)
-        deltas = np.where(epsilons > price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
+        deltas = np.where(epsilons >= price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
     elif isinstance(event, Group):
         run, size = profile(event.event), event.size
         epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), 4001)

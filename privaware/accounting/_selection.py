@@ -33,25 +33,32 @@ def parameters(selected: Selected) -> tuple[float, float]:
     >>> (eta, round(gamma, 9))
     (1.0, 0.1)
     """
+    eta, log_gamma = _solved(selected)
+    return eta, math.exp(log_gamma)
+
+
+def _solved(selected: Selected) -> tuple[float, float]:
+    """(eta, ln gamma): gamma itself may be smaller than any float."""
     from scipy import optimize
 
     eta = 0.0 if selected.law == "logarithmic" else float(selected.shape or 0.0)
 
     def gap(log_gamma: float) -> float:
-        return math.log(mean_runs(eta, log_gamma)) - math.log(selected.mean)
+        return log_mean(eta, log_gamma) - math.log(selected.mean)
 
-    low = -1.0
+    low, high = -1.0, -1e-12
     while gap(low) < 0:
         low *= 2
-    return eta, math.exp(float(optimize.brentq(gap, low, -1e-12, xtol=1e-14)))
+    return eta, float(optimize.brentq(gap, low, high, xtol=1e-14)) if gap(high) < 0 else high
 
 
-def mean_runs(eta: float, log_gamma: float) -> float:
-    """E[K] = eta (1-g) / (g (1 - g^eta)), and its limit at eta = 0."""
-    gamma = math.exp(log_gamma)
+def log_mean(eta: float, log_gamma: float) -> float:
+    """ln E[K] = ln(eta (1-g) / (g (1 - g^eta))), and its limit at eta = 0."""
+    top = math.log(-math.expm1(log_gamma)) - log_gamma
     if eta == 0:
-        return -math.expm1(log_gamma) / gamma / -log_gamma
-    return eta * -math.expm1(log_gamma) / gamma / -math.expm1(eta * log_gamma)
+        return top - math.log(-log_gamma)
+    power = -abs(eta * log_gamma)  # for eta < 0, 1 - g^eta = -g^eta (1 - g^-eta)
+    return top + math.log(abs(eta)) - math.log(-math.expm1(power)) + min(eta, 0.0) * -log_gamma
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
@@ -62,13 +69,14 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
             return np.full(len(orders), math.inf)
         chance = profile(-np.log1p(-1 / orders))
         return np.maximum(base + selected.mean * chance + mean / (orders - 1), 0.0)  # type: ignore[no-any-return]
-    eta, gamma = parameters(selected)
-    extra = np.min((1 - 1 / orders) * base - math.log(gamma) / orders)
+    eta, log_gamma = _solved(selected)
+    extra = np.min((1 - 1 / orders) * base - log_gamma / orders)
     return base + (1 + eta) * extra + mean / (orders - 1)  # type: ignore[no-any-return]
 
 
 def shift(selected: Selected, profile: Profile, top: float) -> float:
     """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of hiding the number of runs."""
-    eta, gamma = parameters(selected)
+    eta, log_gamma = _solved(selected)
     tries = np.linspace(0.0, top, 4001)
-    return (1 + eta) * float(np.min(np.logaddexp(tries, np.log((1 / gamma - 1) * profile(tries) + 1e-300))))
+    odds = math.log(-math.expm1(log_gamma)) - log_gamma  # ln(1/gamma - 1)
+    return (1 + eta) * float(np.min(np.logaddexp(tries, odds + np.log(profile(tries) + 1e-300))))

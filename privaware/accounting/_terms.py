@@ -42,6 +42,9 @@ from privaware.events import (
     leaves,
 )
 
+LARGEST = 1e50
+MOST = 10**18
+ENDLESS = 1e15  # more noise than this is priced as this
 _BUCKETS = 128
 Leaves = Sequence[tuple[Event, int]]
 Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probabilities, failure
@@ -71,6 +74,28 @@ class Terms:
     def pure(self) -> float:
         """An epsilon that holds with delta 0, but for failures."""
         return sum(n * law.pure() for law, n in self.laws) if not self.rho else math.inf
+
+
+def expect_priceable(event: Event, count: int = 1) -> None:
+    """Numbers that floating point can price; what is beyond them is meant by nobody.
+
+    >>> expect_priceable(10**30 * Gaussian(noise=1.0))
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: expected at most 1e+18 repetitions of a release, got 1e+30
+    """
+    for leaf, times in leaves(event, count):
+        if times > MOST:
+            shown = f"{times:.3g}" if times < 10**300 else "more than 1e+300"
+            raise WrongInput(f"expected at most {MOST:.0e} repetitions of a release, got {shown}")
+        for name in ("epsilon", "rho", "mean", "size"):
+            if getattr(leaf, name, 0) > LARGEST:
+                raise WrongInput(f"{type(leaf).__name__}: expected {name} up to {LARGEST:g}, got more")
+        if getattr(leaf, "noise", 1.0) < 1 / LARGEST:
+            raise WrongInput(f"{type(leaf).__name__}: expected noise from {1 / LARGEST:g} on, got less")
+        inner = getattr(leaf, "events", None) or [getattr(leaf, "event", None)]
+        for part in inner:
+            if isinstance(part, Event):
+                expect_priceable(part, times)
 
 
 def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
@@ -115,7 +140,11 @@ class _Total:
         return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
 
     def law(self, law: Law, count: int) -> None:
-        self.laws[law] = self.laws.get(law, 0) + count
+        if law.pure() > 0:
+            self.laws[law] = self.laws.get(law, 0) + count
+
+    def gaussian(self, noise: float, count: int) -> None:
+        self.precision += count / min(noise, ENDLESS) ** 2
 
     def fail(self, delta: float, count: int) -> None:
         self.survive += count * math.log1p(-delta) if delta < 1 else -math.inf
@@ -123,9 +152,9 @@ class _Total:
     def add(self, leaf: Event, count: int) -> None:
         match leaf:
             case Gaussian(noise=noise):
-                self.precision += count / noise**2
+                self.gaussian(noise, count)
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=noise), count)
+                self.law(SampledLaplace(noise=min(noise, ENDLESS)), count)
             case Pure(epsilon=epsilon):
                 self.law(Response(epsilon=epsilon), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
@@ -163,12 +192,12 @@ class _Total:
             return
         swap, rate = leaf.relation == "replace_one", leaf.rate
         if all(isinstance(e, Gaussian) for e, _ in inner):
-            noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
+            noise = _combined(inner)
             if leaf.cap is not None and leaf.rows is not None:
                 capped = Capped(noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=swap)
                 self.law(capped, count)
             elif rate == 1:
-                self.precision += count * (2 if swap else 1) ** 2 / noise**2
+                self.gaussian(noise / (2 if swap else 1), count)
             else:
                 self.law(Shifted(noise=noise, rate=rate, replace=swap), count)
             return
@@ -185,7 +214,7 @@ class _Total:
     def sampled_one(self, inner: Event, rate: float, count: int) -> None:
         match inner:
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=noise, rate=rate), count)
+                self.law(SampledLaplace(noise=min(noise, ENDLESS), rate=rate), count)
             case Pure(epsilon=epsilon):
                 self.law(Response(epsilon=epsilon, rate=rate), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
@@ -212,14 +241,13 @@ class _Total:
     def group_one(self, leaf: Event, size: int, count: int) -> None:
         match leaf:
             case Gaussian(noise=noise):
-                self.precision += count * (size / noise) ** 2
+                self.gaussian(noise / size, count)
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=noise / size), count)
+                self.law(SampledLaplace(noise=min(noise, ENDLESS) / size), count)
             case Pure(epsilon=epsilon):
                 self.law(Response(epsilon=size * epsilon), count)
             case Approximate(epsilon=epsilon, delta=delta):
-                grown = size if epsilon == 0 else math.expm1(size * epsilon) / math.expm1(epsilon)
-                self.fail(min(1.0, delta * grown), count)
+                self.fail(math.exp(min(0.0, math.log(delta) + _log_growth(size, epsilon))), count)
                 if epsilon > 0:
                     self.law(Response(epsilon=size * epsilon), count)
             case RandomisedResponse():
@@ -241,12 +269,25 @@ class _Total:
         inner = list(leaves(leaf.event))
         if not inner or not all(isinstance(e, Gaussian) for e, _ in inner):
             return False
-        noise = sum(n / e.noise**2 for e, n in inner) ** -0.5  # type: ignore[attr-defined]
+        noise = _combined(inner)
         if leaf.rate == 1:
-            self.precision += count * (size / noise) ** 2
+            self.gaussian(noise / size, count)
         else:
             self.law(Shifted(noise=noise, rate=leaf.rate, group=size), count)
         return True
+
+
+def _combined(gaussians: Leaves) -> float:
+    """The noise of one Gaussian that costs what these do together."""
+    least = min(e.noise for e, _ in gaussians)  # type: ignore[attr-defined]
+    return min(ENDLESS, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
+
+
+def _log_growth(size: int, epsilon: float) -> float:
+    """ln of 1 + e^epsilon + ... + e^((size - 1) epsilon), by which a group multiplies delta."""
+    if epsilon == 0:
+        return math.log(size)
+    return (size - 1) * epsilon + math.log(math.expm1(-size * epsilon) / math.expm1(-epsilon))
 
 
 def _bucketed(laws: dict[Law, int]) -> dict[Law, int]:
@@ -282,25 +323,40 @@ def pair_from_profile(epsilons: Array, deltas: Array) -> tuple[Array, Array, flo
     lines between the dots (in e^epsilon) belong to losses at the dots.
     """
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
+    top = float(epsilons[-1])
+    if top < 1e-9:  # too close together to tell the dots apart: any release with these epsilon and delta
+        losses = np.array([-top, top])
+        return losses, 1 / (1 + np.exp(-losses)), float(deltas[-1])
     negative = epsilons[:0:-1]
     mirrored = -np.expm1(-negative) + np.exp(-negative) * deltas[:0:-1]
     e = np.concatenate([-negative, epsilons])
     d = _hull(e, np.concatenate([mirrored, deltas]))
     rise, gap = np.diff(d), np.diff(e)
-    probs = np.append(1 - d[0], rise / np.expm1(-gap)) + np.append(rise / np.expm1(gap), 0.0)
+    at_lower = rise * np.exp(-gap) / -np.expm1(-gap)
+    probs = np.append(1 - d[0], rise / np.expm1(-gap)) + np.append(at_lower, 0.0)
     probs = np.maximum(probs, 0.0)
-    return e, probs / probs.sum(), float(d[-1])
+    some = probs > 0
+    some[[0, -1]] = True  # the ends say how large a loss can be
+    return e[some], probs[some] / probs.sum(), float(d[-1])
 
 
 def _hull(epsilons: Array, deltas: Array) -> Array:
-    """Lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons."""
-    x = np.exp(epsilons)
+    """Lower convex hull of the points (e^epsilon, delta), evaluated at the same epsilons.
+
+    Only ratios (e^b - e^a) / (e^c - e^a) with a <= b <= c are taken, so no epsilon is too large.
+    """
+    e, d = epsilons.tolist(), deltas.tolist()
     keep: list[int] = []
-    for i in range(len(x)):
+    for i in range(len(e)):
         while len(keep) > 1:
             a, b = keep[-2], keep[-1]
-            if (deltas[b] - deltas[a]) * (x[i] - x[a]) <= (deltas[i] - deltas[a]) * (x[b] - x[a]):
+            ratio = math.exp(e[b] - e[i]) * math.expm1(e[a] - e[b]) / math.expm1(e[a] - e[i])
+            if d[b] - d[a] <= (d[i] - d[a]) * ratio:
                 break
             keep.pop()
         keep.append(i)
-    return np.interp(x, x[keep], deltas[keep])  # type: ignore[no-any-return]
+    corners = np.array(keep)
+    right = np.searchsorted(epsilons[corners], epsilons).clip(1)
+    a, b = corners[right - 1], corners[right]
+    ratio = np.exp(epsilons - epsilons[b]) * np.expm1(epsilons[a] - epsilons) / np.expm1(epsilons[a] - epsilons[b])
+    return deltas[a] + (deltas[b] - deltas[a]) * ratio  # type: ignore[no-any-return]
