@@ -190,7 +190,7 @@ class Training:
             copies=2 if self.mirrored else 1,
             augment=_networks.mirrored if self.mirrored else None,
             precision="float32" if device == "cpu" else "tf32",
-            microbatch=None if device == "cpu" else 2208,  # a whole sample at once, almost always
+            microbatch=None if device == "cpu" else 2208,  # almost every sample in one microbatch
         )
         scored = Marks(tensors(test, self.data, device), marks)
         descent.run(

@@ -31,7 +31,7 @@ LENGTHS = {
 class Release:
     """A logistic regression by objective perturbation, with gamma or Gaussian noise, on rows of length `norm`."""
 
-    law: str
+    distribution: str
     noise: float
     ridge: float
     norm: float = NORM
@@ -42,7 +42,7 @@ class Release:
         b = (wrong * signs) @ rows - self.ridge * w
         hessian = np.einsum("ni,ij,ik->njk", wrong * (1 - wrong), rows, rows) + self.ridge * np.eye(w.shape[1])
         length = np.linalg.norm(b, axis=1) / (self.noise * self.norm)
-        tail = length if self.law == "gamma" else length**2 / 2
+        tail = length if self.distribution == "gamma" else length**2 / 2
         return np.asarray(np.log(np.linalg.det(hessian)) - tail)
 
     def worlds(self, columns: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
@@ -59,7 +59,14 @@ class Release:
     def exact(self, columns: int) -> Callable[[float], float]:
         """delta(epsilon) by quadrature: the worse direction of the worst of `worlds`."""
         line = np.linspace(-1, 1, 100_001 if columns == 1 else 801)
-        line = (45 if self.law == "gamma" else 10) * (self.noise + 0.5) * self.norm / self.ridge * line * np.abs(line)
+        line = (
+            (45 if self.distribution == "gamma" else 10)
+            * (self.noise + 0.5)
+            * self.norm
+            / self.ridge
+            * line
+            * np.abs(line)
+        )
         step = np.gradient(line)
         w = line[:, None]
         if columns == 2:
@@ -96,7 +103,7 @@ class Release:
             for turn, (x, y) in enumerate(both):
                 problems = learner._problems(x, y[None], "logistic", **each, norm=np.full(games, self.norm))
                 rng, free = Rng(seed=10 * at + turn), (NOTHING,) * games  # the price is for the recorder of tests only
-                released = learner._released(problems, self.law, each["noise"], free, rng)
+                released = learner._released(problems, self.distribution, each["noise"], free, rng)
                 without, with_canary = (self.log_density(released, *world) for world in both)
                 scores.append(with_canary - without)
             best = max(best, epsilon_lower(scores[1], scores[0], delta=delta, confidence=0.999))
@@ -110,8 +117,8 @@ def prices(bench: Bench, settings: Settings) -> Result:
     if bench.dry:
         return {}
     noise, ridge, games = settings["noise"], settings["ridge"], settings["games"]
-    release, bound = Release(settings["law"], noise, ridge), NORM**2 / ridge
-    if settings["law"] == "gamma":
+    release, bound = Release(settings["distribution"], noise, ridge), NORM**2 / ridge
+    if settings["distribution"] == "gamma":
         result = {
             "ours": _objective_prices.pure_epsilon(noise, bound),
             "published": 1 / noise + float(np.log1p(bound / 4)),

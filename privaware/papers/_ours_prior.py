@@ -216,18 +216,18 @@ def _write_prior(training: Pretraining, settings: Settings, bench: Bench, folder
     from privaware.features.prior import Prior
     from privaware.papers._runner import commit, machine
 
-    made, prior, rows = training.recipe, Prior(), settings["statistics"]
+    recipe_used, prior, rows = training.recipe, Prior(), settings["statistics"]
     held_out: dict[str, Any] = {"first": HELD_OUT_CHUNK, "device": bench.device}
     pools: dict[str, Any] = {"depths": prior.depths, "pools": prior.pools, "normed": prior.normed}
-    statistics = measure(training.network.eval(), made.source, rows=rows, **held_out, **pools)
-    scattering = measure_scattering(made.source, rows=rows // 2, **held_out)
+    statistics = measure(training.network.eval(), recipe_used.source, rows=rows, **held_out, **pools)
+    scattering = measure_scattering(recipe_used.source, rows=rows // 2, **held_out)
     facts = {
         "command": f"privaware reproduce ours/prior/weights, {dict(settings)}",
-        "seed": str(made.seed),
+        "seed": str(recipe_used.seed),
         "commit": commit(),
-        "depth": str(made.depth),
-        "width": str(made.width),
-        "recipe": json.dumps(asdict(made)),
+        "depth": str(recipe_used.depth),
+        "width": str(recipe_used.width),
+        "recipe": json.dumps(asdict(recipe_used)),
         "steps": str(training.step_number),
         "machine": machine(bench.device),
         "torch": torch.__version__,
@@ -235,6 +235,6 @@ def _write_prior(training: Pretraining, settings: Settings, bench: Bench, folder
     file = folder / "prior.safetensors"
     save(file, training.network, statistics, scattering, prior.normed, facts)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    note = {**facts, "recipe": asdict(made), "sha256": digest}
+    note = {**facts, "recipe": asdict(recipe_used), "sha256": digest}
     (folder / "prior.json").write_text(json.dumps(note, indent=2) + "\n")
     return digest

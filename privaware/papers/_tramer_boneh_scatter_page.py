@@ -146,7 +146,7 @@ def summary(cells: Sequence[Cell], field: str = "score") -> tuple[float, float, 
 
 
 def median_bounds(values: Sequence[float], grid: int) -> str:
-    """Where the median of the whole grid lies, if the other points are all the worst or all the best."""
+    """Where the median of the full grid lies, if the other points are all the worst or all the best."""
     missing = grid - len(values)
     if not missing:
         return ""
@@ -155,7 +155,7 @@ def median_bounds(values: Sequence[float], grid: int) -> str:
 
 
 def figure8(page: Page) -> str:
-    """One setting fixed, all others free, where the whole grid is run."""
+    """One setting fixed, all others free, where the full grid is run."""
     fields = {"batch": "batch", "epochs": "epochs", "base_lr": "base lr", "kind": "normalisation"}
     rows = []
     for data, model in paper.TABLE3:
@@ -219,8 +219,8 @@ def figure4(page: Page) -> str:
                 best = [f"{top[0]}, {top[1]:g}", percent(by_point[top])]
             rows.append([*row, *best, f"{known[f'figure4 {count} {epochs} epsilon']:.2f}"])
         if model == "cnn":
-            whole = percent(scores(page.cells("tramer_boneh/table1/cnn/cifar10"), kind="floored 8"))
-            rows.append(["50,000", "cnn", "60, 0.25", whole, "", "", f"{known['figure4 50000 60 epsilon']:.2f}"])
+            full = percent(scores(page.cells("tramer_boneh/table1/cnn/cifar10"), kind="floored 8"))
+            rows.append(["50,000", "cnn", "60, 0.25", full, "", "", f"{known['figure4 50000 60 epsilon']:.2f}"])
     shuffled = percent(scores(page.cells("tramer_boneh/table19/pixels/cifar10")))
     rows.append(["50,000", "pixels", "30, 0.5, batch 1,024 (Table 13)", shuffled, "", "", "2.37"])
     return markdown([*head, "accuracy there", "epsilon, ours"], rows)

@@ -106,7 +106,7 @@ class Shuffled:
 def train(settings: Sequence[Setting], device: str) -> list[Result]:
     """Models that differ in learning rate and noise alone, as one population; the scores of each."""
     from privaware.descent import Callbacks, Descent, Poisson, flat, members, momentum, sgd
-    from privaware.studies._watch import Watch, scorer
+    from privaware.studies._scoring import ScoreRecorder, scorer
 
     first, rng = settings[0], Rng(seed=settings[0].seed)
     examples = _examples(first, rng, device)
@@ -121,7 +121,7 @@ def train(settings: Sequence[Setting], device: str) -> list[Result]:
         update=sgd(first.lr) if first.length else momentum(first.lr, 0.9),
         precision=first.precision,
     )
-    watch = Watch(first.every * epoch or steps, scorer(examples.test, examples.truth))
+    recorder = ScoreRecorder(first.every * epoch or steps, scorer(examples.test, examples.truth))
     descent.run_population(
         members(
             [_network(first, examples.x)] * len(settings),
@@ -133,9 +133,9 @@ def train(settings: Sequence[Setting], device: str) -> list[Result]:
         rows=count,
         rng=rng,
         device=device,
-        callbacks=Callbacks(on_step=[watch]),
+        callbacks=Callbacks(on_step=[recorder]),
     )
-    return [_result([(step / epoch, score) for step, score in curve], first.every) for curve in watch.columns()]
+    return [_result([(step / epoch, score) for step, score in curve], first.every) for curve in recorder.columns()]
 
 
 def _result(curve: list[tuple[float, float]], every: int) -> Result:
@@ -212,7 +212,7 @@ def _random_part(examples: Examples, rows: int, seed: int) -> Examples:
 def normalised(examples: Examples, kind: str, data: str, rng: Rng) -> Examples:
     """The features in one of the paper's normalisations; "private" and "floored" pay for two Gaussian releases.
 
-    What is made of the released variances is post-processing. "private" is the authors' code: channels whose variance
+    The use of the released variances is post-processing. "private" is the authors' code: channels whose variance
     came out negative are left out, 1e-5 is added to the others. "floored" takes no variance below its own noise.
     "exact" is not private.
     """

@@ -149,9 +149,12 @@ def convex() -> Iterator[Item]:
     yield Item(
         id="ours/convex/prices",
         title="The price of objective perturbation beside published bounds, exact values and games",
-        runs=[{"law": law, "noise": noise, "ridge": ridge, "games": 60_000} for law, noise, ridge in releases],
-        quick=[{"law": "gamma", "noise": 1.0, "ridge": 4.0, "games": 2_000}],
-        columns=["law", "noise", "ridge"],
+        runs=[
+            {"distribution": distribution, "noise": noise, "ridge": ridge, "games": 60_000}
+            for distribution, noise, ridge in releases
+        ],
+        quick=[{"distribution": "gamma", "noise": 1.0, "ridge": 4.0, "games": 2_000}],
+        columns=["distribution", "noise", "ridge"],
         measured="ours",
         run=prices,
         page="convex",

@@ -71,7 +71,7 @@ SHUFFLING = {
     ("fashion_mnist", "pixels"): 3.20,
     ("cifar10", "pixels"): 5.29,
 }
-"""Lower bounds of our own on the epsilon of shuffled batches at delta 1e-5, from an earlier computation."""
+"""Our lower bounds on the epsilon of shuffled batches at delta 1e-5, from an earlier computation."""
 
 SCATTER, CNN = "tramer_boneh_scatter", "tramer_boneh_cnn"
 SEEDS = runs.SEEDS
@@ -90,8 +90,12 @@ def fraction(accuracy: Accuracy) -> float:
 
 def table1() -> Iterator[Item]:
     for (data, head), published in TABLE1.items():
-        own = runs.TABLE13[data, head]["kind"]
-        kinds = (own,) if own.startswith("groups") else (own, "floored 8", "exact 8")[: 3 if head == "linear" else 2]
+        chosen = runs.TABLE13[data, head]["kind"]
+        kinds = (
+            (chosen,)
+            if chosen.startswith("groups")
+            else (chosen, "floored 8", "exact 8")[: 3 if head == "linear" else 2]
+        )
         yield Item(
             id=f"tramer_boneh/table1/{head}/{data}",
             title=f"Table 1: scattering and {head} on {data}, epsilon 3",
