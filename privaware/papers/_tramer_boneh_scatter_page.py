@@ -29,13 +29,24 @@ AIM = 0.4
 """Points of accuracy that a mean may lie below the published one."""
 
 
-def functions(page: Page) -> dict[str, Callable[..., str]]:
-    """What the template calls."""
-    known = (table1, curves, table2, table3, figure8, best_epoch, table19, figure4, figure9, figure10)
-    return {function.__name__: partial(function, page) for function in known}
+def functions(page: Page) -> dict[str, Any]:
+    """What the template uses."""
+    cnn = Page("tramer_boneh_cnn", page.results)
+    known: list[Callable[..., Any]] = [table1, curves, figure4, figure9, figure10, scores]
+    return {
+        **{function.__name__: partial(function, page) for function in known},
+        "cnn_scores": lambda data: scores(cnn, f"table13/pixels/{data}"),
+        "percent": percent,
+        "summary": summary,
+        "median_bounds": median_bounds,
+        "names": NAMES,
+        "paper": paper,
+    }
 
 
-def scores(cells: Sequence[Cell], field: str = "score", **settings: Any) -> list[float]:
+def scores(page: Page, item: str, field: str = "score", **settings: Any) -> list[float]:
+    """The results of an item's cells with these settings."""
+    cells = page.cells(f"tramer_boneh/{item}")
     chosen = [cell for cell in cells if all(cell.settings[name] == value for name, value in settings.items())]
     return [cell.result[field] for cell in chosen]
 
@@ -58,7 +69,7 @@ def table1(page: Page) -> str:
         published, chosen = list(by_epsilon.values())[-1], TABLE13[data, model]
         cells = page.cells(f"tramer_boneh/table1/{model}/{data}")
         for kind in dict.fromkeys(cell.settings["kind"] for cell in cells):
-            last, best = (scores(cells, field, kind=kind) for field in ("score", "best"))
+            last, best = (scores(page, f"table1/{model}/{data}", field, kind=kind) for field in ("score", "best"))
             short = published[0] - AIM - 100 * float(np.mean(last))
             verdict = f"{published[0]} ± {AIM}: {f'**missed by {short:.2f}**' if short > 0 else 'met'}"
             seconds = np.median([cell.run["seconds"] for cell in cells if cell.settings["kind"] == kind])
@@ -100,49 +111,12 @@ def band(values: Sequence[float]) -> tuple[float, float, float]:
     return float(percentages.mean() - spread), float(percentages.mean()), float(percentages.mean() + spread)
 
 
-def table2(page: Page) -> str:
-    kinds = {
-        "none": "none",
-        "groups 9": "groups 9",
-        "groups 27": "groups 27",
-        "groups 81": "groups 81",
-        "exact": "data",
-    }
-    rows = []
-    for data, published in paper.TABLE2.items():
-        cells = page.cells(f"tramer_boneh/table2/{data}")
-        row = [NAMES[data]]
-        for kind in kinds:
-            theirs = f" ({paper.shown(published[kind])})" if kind in published else ""
-            row.append(percent(scores(cells, kind=kind)) + theirs)
-        top: dict[int, float] = {}
-        for cell in cells:
-            best = max(score for _, score in cell.result["curve"])
-            top[cell.settings["seed"]] = max(best, top.get(cell.settings["seed"], 0.0))
-        rows.append([*row, f"{percent(list(top.values()))} ({paper.shown(published['maximal'])})"])
-    return markdown(["data", *kinds.values(), "best up to epoch 60"], rows)
-
-
-def table3(page: Page) -> str:
-    head = ["data", "head", "points", "minimum", "maximum", "median", "MAD", "seconds in all", "best point"]
-    rows = []
-    for (data, model), published in paper.TABLE3.items():
-        cells = page.cells(f"tramer_boneh/table3/{model}/{data}")
-        grid = 72 if model == "pixels" else 360
-        best = max(cells, key=lambda cell: cell.result["score"]).settings
-        notes = ["", "", median_bounds([cell.result["score"] for cell in cells], grid), ""]
-        shown = [f"{ours:.2f}{note} ({theirs})" for ours, note, theirs in zip(summary(cells), notes, published)]
-        seconds = sum(cell.run["seconds"] for cell in cells)
-        point = f"batch {best['batch']:,}, {best['epochs']} epochs, base lr {best['base_lr']:g}, {best['kind']}"
-        rows.append([NAMES[data], model, f"{len(cells)} of {grid}", *shown, f"{seconds:.0f}", point])
-    return markdown(head, rows)
-
-
-def summary(cells: Sequence[Cell], field: str = "score") -> tuple[float, float, float, float]:
+def summary(values: Sequence[float]) -> list[str]:
     """Minimum, maximum, median and median absolute deviation, in per cent."""
-    values = 100 * np.array([cell.result[field] for cell in cells])
-    median = float(np.median(values))
-    return float(values.min()), float(values.max()), median, float(np.median(np.abs(values - median)))
+    percentages = 100 * np.array(values)
+    median = np.median(percentages)
+    numbers = (percentages.min(), percentages.max(), median, np.median(np.abs(percentages - median)))
+    return [f"{number:.2f}" for number in numbers]
 
 
 def median_bounds(values: Sequence[float], grid: int) -> str:
@@ -152,48 +126,6 @@ def median_bounds(values: Sequence[float], grid: int) -> str:
         return ""
     low, high = (100 * float(np.median([*values, *[end] * missing])) for end in (0.0, 1.0))
     return f" [{low:.2f}, {high:.2f}]"
-
-
-def figure8(page: Page) -> str:
-    """One setting fixed, all others free, where the full grid is run."""
-    fields = {"batch": "batch", "epochs": "epochs", "base_lr": "base lr", "kind": "normalisation"}
-    rows = []
-    for data, model in paper.TABLE3:
-        cells = page.cells(f"tramer_boneh/table3/{model}/{data}")
-        for field, name in fields.items() if len(cells) == (72 if model == "pixels" else 360) else ():
-            values = sorted({cell.settings[field] for cell in cells})
-            for value in values if len(values) > 1 else ():
-                some = [cell for cell in cells if cell.settings[field] == value]
-                shown = [f"{number:.2f}" for number in summary(some)]
-                rows.append([NAMES[data], model, f"{name} {value}", len(some), *shown])
-    return markdown(["data", "head", "fixed", "points", "minimum", "maximum", "median", "MAD"], rows)
-
-
-def best_epoch(page: Page) -> str:
-    cells = page.cells("tramer_boneh/table3/best_epoch")
-    rows: list[list[Any]] = [["published", "", "", *paper.TABLE3["cifar10", "linear"]]]
-    for kind in ("", "groups", "private"):
-        some = [cell for cell in cells if cell.settings["kind"].startswith(kind)]
-        for field, name in (("score", "last"), ("best", "best epoch")):
-            rows.append([kind or "all", name, len(some), *(f"{number:.2f}" for number in summary(some, field))])
-    return markdown(["normalisation", "which model", "points", "minimum", "maximum", "median", "MAD"], rows)
-
-
-def table19(page: Page) -> str:
-    head = ["data", "model", "Poisson, published", "ours", "shuffled, published", "ours (not private at 3)"]
-    cnn = Page("tramer_boneh_cnn", page.results)
-    rows = []
-    for (data, model), published in paper.TABLE19.items():
-        if model == "linear":
-            poisson = scores(page.cells(f"tramer_boneh/table1/linear/{data}"), kind=TABLE13[data, "linear"]["kind"])
-        else:
-            poisson = [cell.result["score"] for cell in cnn.cells(f"tramer_boneh/table13/pixels/{data}")]
-        shuffled = scores(page.cells(f"tramer_boneh/table19/{model}/{data}"))
-        name = "scattering + linear" if model == "linear" else "CNN from pixels"
-        row = [NAMES[data], name, paper.shown(published["Poisson"]), percent(poisson)]
-        row += [paper.shown(published["shuffled"]), percent(shuffled), f"{paper.SHUFFLING[data, model]:.2f}"]
-        rows.append(row)
-    return markdown([*head, "shuffling costs at least"], rows)
 
 
 def figure4(page: Page) -> str:
@@ -207,7 +139,7 @@ def figure4(page: Page) -> str:
                 f"{count:,}",
                 model,
                 f"{epochs}, {lr:g}",
-                percent(scores(cells, rows=count, epochs=epochs, base_lr=lr)),
+                percent(scores(page, f"figure4/{model}", rows=count, epochs=epochs, base_lr=lr)),
             ]
             best = ["", ""]
             if model == "linear":
@@ -219,9 +151,9 @@ def figure4(page: Page) -> str:
                 best = [f"{top[0]}, {top[1]:g}", percent(by_point[top])]
             rows.append([*row, *best, f"{known[f'figure4 {count} {epochs} epsilon']:.2f}"])
         if model == "cnn":
-            full = percent(scores(page.cells("tramer_boneh/table1/cnn/cifar10"), kind="floored 8"))
+            full = percent(scores(page, "table1/cnn/cifar10", kind="floored 8"))
             rows.append(["50,000", "cnn", "60, 0.25", full, "", "", f"{known['figure4 50000 60 epsilon']:.2f}"])
-    shuffled = percent(scores(page.cells("tramer_boneh/table19/pixels/cifar10")))
+    shuffled = percent(scores(page, "table19/pixels/cifar10"))
     rows.append(["50,000", "pixels", "30, 0.5, batch 1,024 (Table 13)", shuffled, "", "", "2.37"])
     return markdown([*head, "accuracy there", "epsilon, ours"], rows)
 
@@ -258,10 +190,10 @@ def figure10(page: Page) -> str:
             for cell in page.cells(f"tramer_boneh/figure10/{way}"):
                 if cell.settings["epsilon"] == epsilon:
                     groups[tuple(v for k, v in cell.settings.items() if k != "seed")].append(cell)
-            cells = max(groups.values(), key=lambda some: np.mean(scores(some)))
-            best.append((cells[0].settings, scores(cells)))
+            by_point = [(cells[0].settings, [cell.result["score"] for cell in cells]) for cells in groups.values()]
+            best.append(max(by_point, key=lambda point: np.mean(point[1])))
             name = "DP-SGD" if way == "dpsgd" else way
-            points.append({"epsilon": epsilon, "way": name, "accuracy": band(scores(cells))[1]})
+            points.append({"epsilon": epsilon, "way": name, "accuracy": band(best[-1][1])[1]})
         (slow, slow_scores), (fast, fast_scores) = best
         at = f"batch {slow['batch']:,}, rows clipped to {slow['length']:g}, base lr {slow['base_lr']:g}"
         rows.append([f"{epsilon:g}", percent(slow_scores), at, percent(fast_scores), f"base lr {fast['base_lr']:g}"])
