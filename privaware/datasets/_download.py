@@ -114,9 +114,12 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
     for url in file.urls:
         try:
             pooch.retrieve(url, file.sha256, file.name, folder, downloader=_downloader(name, file, archives))
+            (folder / file.name).chmod(0o644)  # a public file: a cache may be shared by several users
             return
         except RequestException as problem:
             reason = str(problem) or type(problem).__name__
+        except WrongInput:
+            raise
         except ValueError as problem:
             raise WrongInput(
                 f"{name}: {str(problem).partition('. ')[0]}, so it was removed; "

@@ -75,6 +75,7 @@ def test_download_with_matching_checksum_is_kept_and_not_repeated(
     files = (File(name="sub/rows.csv", urls=(f"{server}/good",), sha256=SUM),)
     folder = locate("toy", files)
     assert (folder / "sub" / "rows.csv").read_bytes() == BODY
+    assert (folder / "sub" / "rows.csv").stat().st_mode & 0o444 == 0o444, "a shared cache is readable by others"
     assert files_under(home) == ["cache", "cache/toy", "cache/toy/sub", "cache/toy/sub/rows.csv"]
     assert locate("toy", files) == folder
     assert Handler.requested == ["/good"]
@@ -85,7 +86,7 @@ def test_download_with_matching_checksum_is_kept_and_not_repeated(
 
 def test_download_with_another_checksum_is_refused_and_removed(home: Path, server: str) -> None:
     files = (File(name="sub/rows.csv", urls=(f"{server}/good",), sha256="0" * 64),)
-    with pytest.raises(WrongInput, match=f"^toy: .*rows.csv.*expected 0+ but got {SUM}.*removed"):
+    with pytest.raises(WrongInput, match=f"^toy: SHA256 .*rows.csv.*expected 0+ but got {SUM}, so it was removed"):
         locate("toy", files)
     assert files_under(home) == ["cache"]
 
@@ -186,7 +187,7 @@ def test_member_of_an_archive_is_checked_by_its_own_checksum(
 def test_member_with_another_checksum_is_refused_and_removed(home: Path, server: str) -> None:
     Handler.content["/archive"] = archive("zip")
     file = File(name="rows.csv", urls=(f"{server}/archive",), sha256="0" * 64, member="in/rows.csv")
-    with pytest.raises(WrongInput, match=f"expected 0+ but got {SUM}.*removed"):
+    with pytest.raises(WrongInput, match=f"^toy: SHA256 .*expected 0+ but got {SUM}, so it was removed"):
         locate("toy", (file,))
     assert files_under(home) == ["cache"]
 
@@ -196,7 +197,7 @@ def test_archive_without_the_member_is_refused(kind: str, home: Path, server: st
     content = {"neither": BODY, "truncated": archive("tar")[:60]}
     Handler.content["/archive"] = content[kind] if kind in content else archive(kind)
     member = "in/rows.csv" if kind in content else "in/other.csv"
-    with pytest.raises(WrongInput, match="expected an archive that holds"):
+    with pytest.raises(WrongInput, match=r"^toy: expected an archive that holds .*yourself$"):
         locate("toy", (File(name="rows.csv", urls=(f"{server}/archive",), sha256=SUM, member=member),))
     assert files_under(home) == ["cache"]
 
