@@ -1,4 +1,4 @@
-"""Per-row norms and clipped sums are those of Opacus, where it is installed and supports the layer."""
+"""Per-example norms and clipped sums are those of Opacus, where it is installed and supports the layer."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_norms_and_sums_agree_with_opacus(name):
     each = torch.cat([p.grad_sample.flatten(1) for p in wrapped.parameters()], 1)
     norms = each.norm(dim=1)
     clipped = (each * (0.3 / norms).clamp(max=1)[:, None]).sum(0)
-    sums, found = clipped_sum(module, cross_entropy, inputs, targets, 0.3)
-    torch.testing.assert_close(found, norms, rtol=1e-5, atol=1e-6)
+    sums, actual = clipped_sum(module, cross_entropy, inputs, targets, 0.3)
+    torch.testing.assert_close(actual, norms, rtol=1e-5, atol=1e-6)
     mine = torch.cat([part.flatten() for part in sums.values()])
     torch.testing.assert_close(mine.norm(), clipped.norm(), rtol=1e-4, atol=1e-6)
     if [p.shape for p in module.parameters()] == [p.shape for p in twin.parameters()]:

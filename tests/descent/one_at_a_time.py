@@ -1,4 +1,4 @@
-"""The obvious way: one backward pass a row."""
+"""The slow reference: one backward pass an example."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from privaware.descent import clipped_sum, cross_entropy
 
 
 def slow_sum(module, loss, inputs, targets, norm):
-    """Row by row, by autograd."""
+    """Example by example, by autograd."""
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
     sums = {name: torch.zeros_like(p) for name, p in named.items()}
     norms = []
     many = inputs if isinstance(inputs, tuple) else (inputs,)
     for at in range(len(targets)):
-        row = tuple(item[at : at + 1] for item in many)
-        value = loss(module(*row), targets[at : at + 1]).sum()
+        example = tuple(item[at : at + 1] for item in many)
+        value = loss(module(*example), targets[at : at + 1]).sum()
         gradients = torch.autograd.grad(value, list(named.values()))
         size = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
         norms.append(size)
@@ -27,7 +27,7 @@ def slow_sum(module, loss, inputs, targets, norm):
 
 
 def assert_agrees(module, inputs, targets, loss=cross_entropy, norm=0.5):
-    """clipped_sum against the obvious way, to 1e-5 relative."""
+    """clipped_sum against the slow reference, to 1e-5 relative."""
     sums, norms = clipped_sum(module, loss, inputs, targets, norm)
     expected, expected_norms = slow_sum(module, loss, inputs, targets, norm)
     torch.testing.assert_close(norms, expected_norms.to(norms), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Every layer rule gives the clipped sum that one backward pass a row gives."""
+"""Every layer rule gives the clipped sum that one backward pass an example gives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from privaware import models
-from privaware.descent import clipped_sum, cross_entropy, flat, focal, losing_less, squared
+from privaware.descent import clipped_sum, cross_entropy, flat
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._rules import stacked
-from tests.descent.slow_reference import assert_agrees, slow_sum
+from tests.descent.one_at_a_time import assert_agrees, slow_sum
 
 ROWS = 5
+
+
 few = settings(max_examples=15, deadline=None)
+
+
 seeds = st.integers(0, 2**31)
 
 
@@ -57,15 +61,15 @@ class Attending(nn.Module):
 
     def forward(self, inputs):
         query = self.lift(inputs)
-        given = inputs if self.other else query
+        keys = inputs if self.other else query
         if not self.inner.batch_first:
-            query, given = query.transpose(0, 1), given.transpose(0, 1)
+            query, keys = query.transpose(0, 1), keys.transpose(0, 1)
         masks = {}
         if self.masked == "causal":
             masks["attn_mask"] = torch.ones(5, 5).triu(1).bool()
         if self.masked == "padding":
             masks["key_padding_mask"] = inputs[:, :, 0] > 1.5
-        out, _ = self.inner(query, given, given, **masks)
+        out, _ = self.inner(query, keys, keys, **masks)
         out = out if self.inner.batch_first else out.transpose(0, 1)
         return self.head(self.norm(out).mean(1))
 
@@ -101,7 +105,7 @@ class Shared(nn.Module):
 
 
 class Turned(nn.Module):
-    """Time first inside, or time folded into the rows."""
+    """Time first inside, or time folded into the examples."""
 
     def __init__(self, fold):
         super().__init__()
@@ -178,7 +182,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_layer_agrees_with_one_row_at_a_time(name):
+def test_layer_rule_agrees_with_autograd(name):
     torch.manual_seed(3)
     module, inputs = NAMED[name]()
     assert_agrees(module, inputs, labels())
@@ -188,7 +192,7 @@ MATERIALISED = ("time first", "weight used outside")
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_population_of_different_models_agrees_with_each_alone(name):
+def test_population_sums_agree_with_each_model_alone(name):
     torch.manual_seed(4)
     module, inputs = NAMED[name]()
     population = [copy.deepcopy(module) for _ in range(3)]
@@ -200,8 +204,8 @@ def test_population_of_different_models_agrees_with_each_alone(name):
     stack = stacked(population, materialise=name in MATERIALISED)
     total = torch.zeros_like(stack.theta)
     norm = torch.tensor(norms).repeat_interleave(4)[:, None]
-    places = picked.flatten()
-    accumulate(stack, cross_entropy, Batch((inputs[places],), goals[places], 12), flat(1.0), norm, total)
+    index = picked.flatten()
+    accumulate(stack, cross_entropy, Batch((inputs[index],), goals[index], 12), flat(1.0), norm, total)
     for at, model in enumerate(population):
         rows = picked[at]
         expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
@@ -209,7 +213,7 @@ def test_population_of_different_models_agrees_with_each_alone(name):
             torch.testing.assert_close(stack.view(total, slot)[at], expected[slot.name], rtol=2e-5, atol=2e-6)
 
 
-SHORT = {
+SMALL_LIMIT_CASES = {
     "convolution": lambda: (
         headed(nn.Conv2d(2, 4, 3, groups=2), nn.Conv2d(4, 3, 2), like=torch.zeros(1, 2, 6, 6)),
         torch.randn(ROWS, 2, 6, 6),
@@ -225,27 +229,29 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", SMALL_LIMIT_CASES)
 @pytest.mark.parametrize("population", [1, 2])
-def test_little_room_changes_nothing(name, population, monkeypatch):
+def test_sums_do_not_depend_on_the_memory_limit(name, population, monkeypatch):
     torch.manual_seed(5)
-    module, inputs = SHORT[name]()
+    module, inputs = SMALL_LIMIT_CASES[name]()
     goals = labels()
-    found = []
-    for room in (2**26, 50):
-        for place in ("_per_example", "_convolution", "_weight_standardisation"):
-            monkeypatch.setattr(f"privaware.descent.{place}.materialised_limit", lambda device, room=room: room)
+    actual = []
+    for limit in (2**26, 50):
+        for module_name in ("_per_example", "_convolution", "_weight_standardisation"):
+            monkeypatch.setattr(
+                f"privaware.descent.{module_name}.materialised_limit", lambda device, limit=limit: limit
+            )
         stack = stacked([module] * population)
         total = torch.zeros_like(stack.theta)
         batch = Batch((torch.cat([inputs] * population),), torch.cat([goals] * population), ROWS * population)
         squares = accumulate(stack, cross_entropy, batch, flat(0.3), 0.3, total)
-        found.append((squares, total))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+        actual.append((squares, total))
+    torch.testing.assert_close(actual[0], actual[1], rtol=1e-5, atol=1e-6)
 
 
 @few
 @given(st.integers(1, 9), st.integers(1, 6), st.booleans(), seeds)
-def test_linear_layers(rows, width, bias, seed):
+def test_linear_rule_agrees_with_autograd(rows, width, bias, seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(4, width, bias=bias), nn.Tanh(), nn.Linear(width, 3))
     assert_agrees(net, torch.randn(rows, 4), labels(rows))
@@ -253,7 +259,7 @@ def test_linear_layers(rows, width, bias, seed):
 
 @few
 @given(st.integers(1, 7), st.integers(1, 12), st.integers(1, 12), seeds)
-def test_linear_layers_on_sequences(time, width, height, seed):
+def test_linear_rule_on_sequences_agrees_with_autograd(time, width, height, seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(width, height), nn.Tanh(), nn.Linear(height, 4), nn.Flatten(), nn.Linear(4 * time, 3))
     assert_agrees(net, torch.randn(ROWS, time, width), labels())
@@ -273,7 +279,9 @@ def test_linear_layers_on_sequences(time, width, height, seed):
     seed=seeds,
 )
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-def test_convolutions(dimensions, groups, kernel, stride, dilation, padding, mode, wide, bias, seed):
+def test_convolution_rule_agrees_with_autograd(
+    dimensions, groups, kernel, stride, dilation, padding, mode, wide, bias, seed
+):
     torch.manual_seed(seed)
     assume(not (mode == "reflect" and dimensions == 3))
     kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dimensions - 1]
@@ -287,7 +295,7 @@ def test_convolutions(dimensions, groups, kernel, stride, dilation, padding, mod
 
 @few
 @given(st.sampled_from(["group", "instance", "layer"]), st.integers(1, 3), st.booleans(), seeds)
-def test_normalisations(kind, dimensions, bias, seed):
+def test_normalisation_rules_agree_with_autograd(kind, dimensions, bias, seed):
     torch.manual_seed(seed)
     shape = (4, 5, 3, 2)[: dimensions + 1]
     layer = {
@@ -309,7 +317,7 @@ def test_embeddings_add_repeated_entries_before_squaring(time, entries, padding,
     assert_agrees(net, torch.randint(entries, (ROWS, time)), labels())
 
 
-def test_frozen_parameters_are_left_out():
+def test_frozen_parameters_have_no_sums():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3))
     net[0].requires_grad_(False)
@@ -318,40 +326,3 @@ def test_frozen_parameters_are_left_out():
     assert_agrees(net, inputs, labels())
     sums, _ = clipped_sum(net, cross_entropy, inputs, labels(), 1.0)
     assert list(sums) == ["2.weight", "4.weight", "4.bias"]
-
-
-@pytest.mark.parametrize("loss", [squared, focal(2.0)], ids=["squared", "focal"])
-def test_losses_of_one_value_a_row(loss):
-    torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    goals = torch.randn(ROWS, 3) if loss is squared else labels()
-    assert_agrees(net, torch.randn(ROWS, 4), goals, loss)
-
-
-def test_losing_less_goes_from_squared_error_with_penalty_to_focal():
-    torch.manual_seed(1)
-    outputs, goals, hidden = torch.randn(6, 3), labels(6), [torch.randn(6, 4), torch.randn(6, 2, 2)]
-    loss = losing_less(epochs=10_000, gamma=5.0, beta=2.0)
-    penalty = sum(h.flatten(1).square().mean(1) / 2 for h in hidden)
-    near = F.one_hot(goals, 3).float()
-    early = (outputs - near).square().sum(1) / 2 + penalty / 2
-    torch.testing.assert_close(loss.at(0.0)(outputs, goals, hidden), early)
-    torch.testing.assert_close(loss.at(1.0)(outputs, goals, hidden), focal(5.0)(outputs, goals))
-    half = losing_less(epochs=10, gamma=0.0, beta=2.0).at(0.5)(outputs, goals, hidden)
-    torch.testing.assert_close(half, (early + F.cross_entropy(outputs, goals, reduction="none")) / 2)
-
-
-def test_losing_less_penalises_what_enters_the_activations():
-    torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    inputs, goals = torch.randn(ROWS, 4), labels()
-    loss = losing_less(epochs=10, beta=0.1).at(0.2)
-
-    def by_hand(outputs, targets):
-        return loss(outputs, targets, [kept[-1]])
-
-    kept = []
-    net[1].register_forward_pre_hook(lambda _, given: kept.append(given[0]))
-    expected, _ = slow_sum(net, by_hand, inputs, goals, 1.0)
-    sums, _ = clipped_sum(net, loss, inputs, goals, 1.0)
-    torch.testing.assert_close(sums, expected, rtol=1e-5, atol=1e-6)

@@ -1,6 +1,6 @@
-"""Every published network gets the clipped sum that one backward pass a row gives.
+"""Every published network gets the clipped sum that one backward pass an example gives.
 
-In float64: single precision makes deep networks of ReLUs take other branches for one row than for three.
+In float64: in float32 deep networks of ReLUs take other branches for one example than for three.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 
 from privaware import models
 from privaware.descent import cross_entropy, squared
-from tests.descent.slow_reference import assert_agrees
+from tests.descent.one_at_a_time import assert_agrees
 
 QUICK = 700_000
 """Parameters above which a network is left to the slow run."""
@@ -24,7 +24,7 @@ def cases():
 
 
 @pytest.mark.parametrize("published", list(cases()))
-def test_published_network_agrees_with_one_row_at_a_time(published):
+def test_published_network_agrees_with_autograd(published):
     torch.manual_seed(0)
     module = models.build(published.description, np.random.default_rng(1)).eval().double()
     inputs = models.example(published.description, 3, np.random.default_rng(2))

@@ -1,4 +1,4 @@
-"""A captured step is the eager step."""
+"""A captured training is the eager training."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
 ROWS = 64
 
 
 def images():
-    made = torch.Generator().manual_seed(0)
-    return torch.randn(ROWS, 1, 8, 8, generator=made), torch.randint(3, (ROWS,), generator=made)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(ROWS, 1, 8, 8, generator=generator), torch.randint(3, (ROWS,), generator=generator)
 
 
 def net(seed=0):
@@ -57,7 +58,7 @@ class Eager(Rng):
 @pytest.mark.parametrize("clip", [flat(0.5), per_layer(0.5), quantile(norm=0.5, count_noise=9.0)])
 @pytest.mark.parametrize("update", [momentum(0.3), adam(0.01)])
 @pytest.mark.parametrize("device", ["cuda"])
-def test_captured_without_noise_is_eager(count, clip, update, device):
+def test_captured_training_without_noise_is_eager_training(count, clip, update, device):
     x, y = images()
     descent = Descent(steps=6, sampler=FullBatch(), clip=clip, update=update, average=ema(0.5), lr_schedule=cosine())
     models = [net(seed) for seed in range(count)]
@@ -72,7 +73,7 @@ def test_captured_without_noise_is_eager(count, clip, update, device):
 
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
 @pytest.mark.parametrize("count", [1, 3])
-def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
+def test_captured_noise_and_samples_have_the_promised_distribution(overflow, count):
     x = torch.ones(200, 4)
     wide = nn.Linear(4, 5000)
     nn.init.zeros_(wide.weight)
@@ -97,13 +98,13 @@ def test_captured_noise_and_samples_have_the_promised_law(overflow, count):
 
 
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
-def test_captured_steps_differ_and_resume_bit_for_bit(tmp_path, overflow):
+def test_captured_training_resumes_after_a_stop(tmp_path, overflow):
     x, y = images()
     descent = Descent(steps=12, sampler=Poisson(rate=0.4), clip=flat(0.5), update=momentum(0.1), overflow=overflow)
     settings = {"noise": 1.0, "rows": ROWS, "device": "cuda"}
-    whole = descent.run(net(), x, y, rng=Rng(3), **settings)
-    again = descent.run(net(), x, y, rng=Rng(3), **settings)
-    torch.testing.assert_close(flat_of(whole), flat_of(again), rtol=1e-4, atol=1e-5)
+    uninterrupted = descent.run(net(), x, y, rng=Rng(3), **settings)
+    repeated = descent.run(net(), x, y, rng=Rng(3), **settings)
+    torch.testing.assert_close(flat_of(uninterrupted), flat_of(repeated), rtol=1e-4, atol=1e-5)
 
     class Stopped(Exception):
         pass
@@ -116,21 +117,21 @@ def test_captured_steps_differ_and_resume_bit_for_bit(tmp_path, overflow):
     with pytest.raises(Stopped):
         descent.run(net(), x, y, rng=Rng(3), callbacks=Callbacks(path, stop), **settings)
     resumed = descent.run(net(), x, y, rng=Rng(9), callbacks=Callbacks(path), **settings)
-    torch.testing.assert_close(flat_of(resumed), flat_of(whole), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(flat_of(resumed), flat_of(uninterrupted), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_shorter_precision_trains(precision):
+def test_tf32_and_bf16_train(precision):
     x, y = images()
     base = {"steps": 10, "sampler": FullBatch(), "clip": flat(1.0), "update": sgd(0.5)}
-    found, expected = (
+    actual, expected = (
         flat_of(Descent(**base, precision=way).run(net(), x, y, noise=0.0, rows=ROWS, rng=Rng(1), device="cuda"))
         for way in (precision, "float32")
     )
-    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.02)
+    torch.testing.assert_close(actual, expected, rtol=0.1, atol=0.02)
 
 
-def test_a_row_that_is_not_finite_adds_nothing_in_a_graph():
+def test_a_nonfinite_example_adds_nothing_in_a_graph():
     x, y = images()
     x[3] = math.inf
     descent = Descent(steps=3, sampler=FullBatch(), clip=flat(0.5), update=sgd(0.5))
@@ -147,14 +148,14 @@ def chain(at):
     return model
 
 
-def test_a_stack_of_different_chains_is_its_models_alone_on_a_cpu():
+def test_a_mixed_stack_on_a_gpu_is_its_models_alone_on_a_cpu():
     x, y = images()
     models = [chain(at) for at in range(6)]
     for model in models:
         assert any(p.requires_grad for p in model.parameters())
     descent = Descent(steps=5, sampler=FullBatch(), clip=flat(0.1), update=momentum(0.5))
-    given = {"rows": ROWS, "rng": Rng(seed=0)}
-    made = descent.run_population(members(models, noise=[0.0] * 6), x, y, device="cuda", **given)
-    for model, one in zip(models, made, strict=True):
-        alone = descent.run(model, x, y, noise=0.0, **given)
+    arguments = {"rows": ROWS, "rng": Rng(seed=0)}
+    trained = descent.run_population(members(models, noise=[0.0] * 6), x, y, device="cuda", **arguments)
+    for model, one in zip(models, trained, strict=True):
+        alone = descent.run(model, x, y, noise=0.0, **arguments)
         torch.testing.assert_close(flat_of(one), flat_of(alone), rtol=1e-3, atol=1e-4)

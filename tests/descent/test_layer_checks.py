@@ -1,0 +1,15 @@
+"""Batch norm is refused and can be replaced."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from privaware.descent import clipped_sum, cross_entropy, replace_batch_norm
+from tests.descent.small_training import examples
+
+
+def test_replace_batch_norm_makes_a_module_trainable():
+    x, y = examples(6)
+    module = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    clipped_sum(replace_batch_norm(module), cross_entropy, x, y, 1.0)
+    assert isinstance(module[1], nn.BatchNorm1d)

@@ -1,0 +1,57 @@
+"""Samples cut into microbatches: every example once, padding marked, few shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from privaware.descent._microbatches import MULTIPLE, microbatch_size, microbatches
+from privaware.descent._rules import stacked
+
+STACK = stacked([nn.Linear(2, 2)])
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    samples=st.lists(st.sets(st.integers(0, 99), max_size=60).map(sorted), min_size=1, max_size=4),
+    size=st.integers(1, 70),
+)
+def test_every_sampled_example_is_selected_once_for_its_model(samples, size):
+    seen = [[] for _ in samples]
+    for selection in microbatches([np.array(sample, dtype=np.int64) for sample in samples], size, STACK):
+        index = torch.arange(100)[selection.index].view(len(samples), -1)
+        valid = torch.ones_like(index) if selection.valid is None else selection.valid.view_as(index)
+        assert index.shape[1] <= size
+        for model, chosen in enumerate(seen):
+            chosen += index[model][valid[model] != 0].tolist()
+    assert seen == samples
+
+
+def test_padding_makes_widths_multiples():
+    samples = [np.array([1, 5, 9]), np.array([2])]
+    (selection,) = microbatches(samples, 100, STACK)
+    assert selection.index.shape == (2 * MULTIPLE,)
+    assert selection.valid.view(2, -1).sum(1).tolist() == [3.0, 1.0]
+
+
+def test_consecutive_examples_of_one_model_are_a_slice():
+    assert [s.index for s in microbatches([np.arange(10)], 4, STACK)] == [slice(0, 4), slice(4, 8), slice(8, 10)]
+
+
+def test_empty_samples_have_no_microbatch():
+    assert list(microbatches([np.array([], dtype=np.int64)] * 2, 4, STACK)) == []
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+def test_a_larger_example_allows_a_smaller_microbatch(copies):
+    small, large = (stacked([nn.Sequential(nn.Linear(width, 8), nn.Tanh())]) for width in (4, 4000))
+    sizes = [
+        microbatch_size(small, [torch.zeros(5, 4)], copies),
+        microbatch_size(large, [torch.zeros(5, 4000)], copies),
+    ]
+    assert sizes[0] > 50 * sizes[1]
+    assert sizes[1] >= 1

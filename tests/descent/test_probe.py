@@ -1,0 +1,150 @@
+"""The probe refuses what cannot be clipped, and rules that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from privaware.descent import _probe, clipped_sum, cross_entropy
+from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._precision import matmul_precision, tf32_allowed
+from privaware.errors import Refused, WrongInput
+from privaware.noise import Rng
+from tests.descent.small_training import examples, net, recipe, train, training
+
+
+def test_p24_examples_do_not_influence_each_other():
+    x, y = examples(6)
+    changed = x.clone()
+    changed[2] = 5.0
+    _, before = clipped_sum(net(), cross_entropy, x, y, 1.0)
+    _, after = clipped_sum(net(), cross_entropy, changed, y, 1.0)
+    keep = [0, 1, 3, 4, 5]
+    assert torch.equal(before[keep], after[keep])
+    assert before[2] != after[2]
+
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        out = self.inner(inputs)
+        return out - out.mean(0)
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, inputs):
+        self.seen += inputs.sum(0).detach()
+        return self.inner(inputs)
+
+
+class Idle(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.idle = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        return self.inner(inputs)
+
+
+class Opaque(nn.Module):
+    """Uses its parameter where neither a rule nor vmap can follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, inputs):
+        return self.inner(inputs) * self.scale * (2.0 if float(inputs.sum()) > -1e9 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)), "replace_batch_norm"),
+        (Mixing(), "not independent"),
+        (Remembering(), "buffer 'seen'"),
+        (Idle(), "takes no part"),
+        (Opaque(), "per-example gradients cannot be computed"),
+        (nn.Sequential(nn.LazyLinear(3)), "not initialised"),
+    ],
+    ids=["batch norm", "mixing", "remembering", "idle", "opaque", "lazy"],
+)
+def test_p24_p29_modules_without_bounded_gradients_are_refused(module, words):
+    x, y = examples(6)
+    with pytest.raises(Refused, match=words):
+        clipped_sum(module, cross_entropy, x, y, 1.0)
+    with pytest.raises(Refused, match=words):
+        train(recipe(), module=module)
+
+
+def test_a_loss_reduced_over_the_batch_is_refused():
+    x, y = examples(6)
+    with pytest.raises(WrongInput, match="one value an example"):
+        clipped_sum(net(), nn.functional.cross_entropy, x, y, 1.0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_a_rule_wrong_in_the_precision_of_the_run_is_not_used(monkeypatch, precision):
+    """TF32 kernels are probed too: with norms that are too small no gradient would be clipped enough."""
+    exact = ConvolutionGradient.squared_norms
+
+    def halved(self):
+        return exact(self) / (4 if tf32_allowed() else 1)
+
+    monkeypatch.setattr(ConvolutionGradient, "squared_norms", halved)
+    module = nn.Sequential(nn.Conv2d(1, 2, 6), nn.Flatten())
+    x, y = torch.rand(5, 1, 6, 6), torch.zeros(5, dtype=torch.long)
+    with matmul_precision(precision):
+        run = training(recipe(), [module], x, y, noise=[1.0], rows=5, rng=Rng(0))
+    general = [name for name, how in run.stack.layers.items() if "materialised" in how]
+    assert bool(general) == (precision == "tf32")
+
+
+def failing(monkeypatch, wrong, tf32):
+    """`wrong` draws of synthetic examples fail in TF32 or in float32, for the fallback too."""
+    plain, seen = _probe._agrees, []
+
+    def agrees(case, *rest, **more):
+        inputs = case.inputs[0]
+        if tf32_allowed() != tf32:
+            return plain(case, *rest, **more)
+        if not any(torch.equal(inputs, other) for other in seen):
+            seen.append(inputs)
+        return not any(torch.equal(inputs, other) for other in seen[:wrong])
+
+    monkeypatch.setattr(_probe, "_agrees", agrees)
+    module, x, y = nn.Linear(4, 2), torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)
+    return seen, (module, cross_entropy, (x,), y, "cpu")
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.DRAWS, True)])
+def test_one_draw_off_by_tf32_rounding_is_not_a_wrong_rule(monkeypatch, wrong, refused):
+    seen, arguments = failing(monkeypatch, wrong, tf32=True)
+    with matmul_precision("tf32"):
+        if refused:
+            with pytest.raises(Refused, match=r"TF32 products .* use precision='float32'"):
+                _probe.needs_materialising(*arguments)
+        else:
+            assert _probe.needs_materialising(*arguments) is False
+    assert len(seen) == (_probe.DRAWS if refused else 2)
+
+
+@pytest.mark.parametrize(("wrong", "refused"), [(0, False), (1, False), (2, True)])
+def test_in_float32_all_other_draws_must_agree(monkeypatch, wrong, refused):
+    seen, arguments = failing(monkeypatch, wrong, tf32=False)
+    if refused:
+        with pytest.raises(Refused, match="cannot be computed; build"):
+            _probe.needs_materialising(*arguments)
+    else:
+        assert _probe.needs_materialising(*arguments) is False
+    assert len(seen) == (_probe.DRAWS if wrong == 1 else wrong + (not refused))

@@ -1,0 +1,23 @@
+"""Small kernels of a private step agree with PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from privaware.descent._geometry import Geometry
+from privaware.kernels import elementwise
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+def test_depthwise_gradients_agree_with_products_and_sums() -> None:
+
+    for kernel, stride, padding, dilation in [(3, 1, 1, 1), (5, 2, 2, 1), (3, 1, 2, 2)]:
+        conv = nn.Conv2d(6, 6, kernel, stride, padding, dilation, groups=6, bias=False)
+        x = torch.randn(5, 6, 14, 13)
+        g = torch.randn_like(conv(x))
+        slow = Geometry(conv).depthwise_gradients(x, g)
+        fast = Geometry(conv).depthwise_gradients(x.cuda(), g.cuda())
+        assert elementwise.fits(x.cuda())
+        torch.testing.assert_close(fast.cpu(), slow, rtol=1e-4, atol=1e-4)
