@@ -19,7 +19,7 @@ def respond(drawn: np.random.Generator, bit: int, epsilon: float, runs: int) -> 
     return np.where(drawn.random(runs) < keep, bit, 1 - bit).astype(float)
 
 
-def test_the_bound_holds_with_its_confidence_where_it_is_tight() -> None:
+def test_lower_bound_holds_with_its_confidence_where_it_is_tight() -> None:
     drawn = np.random.default_rng(1)
     found = np.array(
         [epsilon_lower(respond(drawn, 1, 1.0, 2000), respond(drawn, 0, 1.0, 2000), delta=0.0) for _ in range(300)]
@@ -28,7 +28,7 @@ def test_the_bound_holds_with_its_confidence_where_it_is_tight() -> None:
     assert np.median(found) > 0.7
 
 
-def test_more_runs_prove_more() -> None:
+def test_lower_bound_grows_with_the_number_of_runs() -> None:
     drawn = np.random.default_rng(2)
     few, many = (
         epsilon_lower(respond(drawn, 1, 2.0, runs), respond(drawn, 0, 2.0, runs), delta=1e-5) for runs in (200, 20000)
@@ -37,7 +37,7 @@ def test_more_runs_prove_more() -> None:
     assert many > 1.85
 
 
-def test_no_difference_proves_next_to_nothing() -> None:
+def test_equal_distributions_prove_almost_nothing() -> None:
     drawn = np.random.default_rng(3)
     found = [epsilon_lower(*drawn.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
     assert np.mean(np.array(found) > 0) <= 0.08
@@ -45,7 +45,7 @@ def test_no_difference_proves_next_to_nothing() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_leak_is_seen_on_either_side_and_either_way_round(sign: int, swapped: bool) -> None:
+def test_all_four_inequalities_detect_a_leak(sign: int, swapped: bool) -> None:
     """A row that shows itself once in four runs: only one of the four inequalities sees it."""
     drawn = np.random.default_rng(4)
     quiet = drawn.normal(size=4000)
@@ -54,7 +54,7 @@ def test_a_leak_is_seen_on_either_side_and_either_way_round(sign: int, swapped: 
     assert epsilon_lower(sign * inside, sign * outside, delta=1e-5) > 3
 
 
-def test_what_delta_excuses_is_not_held_against_the_claim() -> None:
+def test_leak_within_delta_proves_nothing() -> None:
     drawn = np.random.default_rng(5)
     quiet = drawn.normal(size=4000)
     marked = np.where(drawn.random(4000) < 0.25, 100.0, drawn.normal(size=4000))
@@ -69,7 +69,7 @@ def test_thresholds_are_not_tested_on_the_scores_that_chose_them() -> None:
 
 
 @given(shift=st.floats(-5, 5), scale=st.floats(0.1, 10))
-def test_only_the_order_of_scores_counts(shift: float, scale: float) -> None:
+def test_lower_bound_depends_on_the_order_of_scores_only(shift: float, scale: float) -> None:
     drawn = np.random.default_rng(6)
     inside, outside = drawn.normal(2, 1, 300), drawn.normal(0, 1, 300)
     plain = epsilon_lower(inside, outside, delta=1e-5)

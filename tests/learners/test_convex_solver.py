@@ -58,7 +58,7 @@ def slow(problems: Problems, tilt: np.ndarray, at: int) -> np.ndarray:
 @pytest.mark.parametrize("loss", LOSSES)
 @given(seed=st.integers(0, 10**6), rows=st.integers(0, 40), columns=st.integers(1, 7))
 @settings(max_examples=15, deadline=None)
-def test_minimisers_are_those_of_scipy(loss: str, seed: int, rows: int, columns: int) -> None:
+def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, columns: int) -> None:
     problems, tilt = made(seed, rows=rows, columns=columns, loss=loss)
     found = solve(problems, tilt)
     for at in range(len(found)):
@@ -67,7 +67,7 @@ def test_minimisers_are_those_of_scipy(loss: str, seed: int, rows: int, columns:
 
 
 @pytest.mark.parametrize("change", [{"PRODUCTS": 0}, {"DIRECT": 0}, {"ENTRIES": 60}, {"CONDITION": 0}])
-def test_every_way_leads_to_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
+def test_direct_and_conjugate_gradient_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
     """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
     problems, tilt = made(3, rows=60, many=9)
     usual = solve(problems, tilt)
@@ -84,7 +84,7 @@ def test_gradient_at_the_minimiser_is_certified_by_the_implied_tilt() -> None:
     assert np.isfinite(volume).all()
 
 
-def test_hard_problems_converge_and_unfinished_ones_are_refused() -> None:
+def test_ill_conditioned_problems_converge_and_unsolved_ones_are_refused() -> None:
     """Equal columns, a tilt of millions and separable rows with hardly any ridge."""
     x = np.repeat(np.random.default_rng(0).standard_normal((50, 1)), 4, axis=1)
     problems = Problems(
@@ -103,7 +103,7 @@ def test_hard_problems_converge_and_unfinished_ones_are_refused() -> None:
         solve(problems, tilt, steps=2)
 
 
-def test_rows_beyond_the_declared_norm_are_shortened_to_it() -> None:
+def test_rows_are_clipped_to_the_declared_norm() -> None:
     problems, tilt = made(7, many=2)
     longer = problems.rows * np.where(np.arange(30) == 4, 1e6, 1.0)[:, None]
     at_the_limit = Problems(**{**vars(problems), "rows": longer, "norm": np.full(2, 0.1)})

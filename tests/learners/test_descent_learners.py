@@ -38,14 +38,14 @@ def ring() -> Data:
 
 
 @pytest.mark.parametrize("learner", [DpSgd(steps=400), DpAdam(steps=200), DpSgd(steps=400, clip="automatic")])
-def test_without_noise_a_network_learns_what_is_not_linear(learner: DpSgd | DpAdam) -> None:
+def test_network_without_noise_learns_a_nonlinear_target(learner: DpSgd | DpAdam) -> None:
     data = ring()
     model = learner.run(data, QUIET, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.93
 
 
 @pytest.mark.parametrize("learner", [DpSgd(), DpAdam(), Frozen()])
-def test_digits_are_learnt_within_a_budget_of_three(learner: DpSgd | DpAdam | Frozen) -> None:
+def test_digits_are_learnt_at_epsilon_three(learner: DpSgd | DpAdam | Frozen) -> None:
     loaded = datasets.load("digits")
     schema = loaded.train.schema
     noise = accounting.calibrate(lambda noise: learner.cost(schema, noise), 3.0, 1e-5)
@@ -63,7 +63,7 @@ def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
     assert moved == set(["output", "dense3", "dense2"][:layers])
 
 
-def test_two_random_layers_leave_the_published_number_of_trained_parameters() -> None:
+def test_frozen_has_the_published_number_of_trained_parameters() -> None:
     module = models.build(models.named()["bao.fcn.mnist.1362122"].description)
     Frozen(layers=2)._freeze(module)
     assert sum(p.numel() for p in module.parameters() if p.requires_grad) == 33_482
@@ -71,7 +71,7 @@ def test_two_random_layers_leave_the_published_number_of_trained_parameters() ->
 
 @pytest.mark.parametrize("clip", ["flat", "per_layer", "automatic", "quantile"])
 @pytest.mark.parametrize("batch", [40, 400])
-def test_the_price_is_that_of_the_recorded_calls(clip: str, batch: int) -> None:
+def test_cost_equals_the_recorded_calls(clip: str, batch: int) -> None:
     learner = DpSgd(steps=4, batch=batch, clip=clip)
     recorder = Recorder(seed=1)
     learner.run(ring(), 2.0, recorder)
@@ -80,14 +80,14 @@ def test_the_price_is_that_of_the_recorded_calls(clip: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 3), (3, 5, 17), (2, 8, 8), (1, 28, 28)])
-def test_there_is_a_network_for_images_of_any_size(shape: tuple[int, int, int]) -> None:
+def test_default_network_exists_for_images_of_any_size(shape: tuple[int, int, int]) -> None:
     schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=40)
     data = rows_for(schema, 12)
     model = DpSgd(steps=1).run(data, 1.0, Rng(seed=0))
     assert np.isfinite(model.outputs(data.x)).all()
 
 
-def test_shifted_copies_keep_what_is_seen_and_move_it() -> None:
+def test_shifted_copies_are_translations() -> None:
     images = torch.arange(32.0).view(1, 1, 4, 8).repeat(50, 1, 1, 1)
     moved = shifted(images, torch.Generator().manual_seed(1))
     assert set(moved.flatten().tolist()) <= set(images.flatten().tolist())
@@ -130,7 +130,7 @@ def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.Monke
         check_mechanism(DpSgd(steps=2, copies=2, mirror=True), schema=schema, games=0)
 
 
-def test_a_network_that_does_not_fit_is_refused_before_any_charge() -> None:
+def test_architecture_that_does_not_fit_is_refused_by_cost() -> None:
     for wrong in ({"name": "fcn", "inputs": 9, "hidden": [4]}, {"name": "fcn", "hidden": [4], "outputs": 3}):
         with pytest.raises(WrongInput, match="expected an architecture"):
             DpSgd(architecture=wrong).cost(TABLE, 1.0)
@@ -148,7 +148,7 @@ def test_device_and_progress_are_no_part_of_the_plan() -> None:
     training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", runtime=runtime)
 
 
-def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> None:
+def test_population_equals_networks_trained_one_by_one() -> None:
     fcn = {"name": "fcn", "dropout": 0.0}
     many = [
         DpSgd(steps=20, lr=1.0, architecture={**fcn, "hidden": [6], "activation": "tanh"}),
@@ -170,7 +170,7 @@ def test_networks_of_many_kinds_trained_together_are_those_trained_alone() -> No
             assert np.array_equal(start.tensors[name], value) == kept
 
 
-def test_a_network_takes_features_and_says_what_it_expected() -> None:
+def test_network_with_features_names_the_expected_shape() -> None:
     schema = datasets.schema("digits")
     halved = DpSgd(features=[{"name": "max_pool"}], architecture={"name": "fcn", "hidden": [5]}, steps=2)
     rows = rows_for(schema, 40)
@@ -195,7 +195,7 @@ def _replay_with_dropout(learner: DpSgd) -> None:
             replay(learner, other, few, 1.0, seed=at)
 
 
-def test_with_the_same_dropout_masks_one_row_moves_a_step_by_its_own_gradient_only(
+def test_one_row_moves_a_step_by_its_gradient_only_under_equal_dropout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 64)

@@ -33,19 +33,19 @@ def separable(rows: int = 400) -> Data:
     return replace(data, y=(data.x[:, 0] > data.x[:, 1]).astype(np.int64))
 
 
-def test_without_noise_linear_learns_what_is_linear() -> None:
+def test_linear_without_noise_learns_a_linear_target() -> None:
     data = separable()
     model = Linear(lr=4.0).run(data, QUIET, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.97
 
 
-def test_full_batch_and_sampled_descent_agree_where_noise_is_small() -> None:
+def test_full_batch_and_sampled_descent_agree_at_small_noise() -> None:
     data = separable()
     whole, sampled = (Linear(lr=2.0, steps=200, rate=rate).run(data, QUIET, Rng(seed=0)) for rate in (1.0, 0.5))
     assert np.mean(whole.predictions(data) == sampled.predictions(data)) > 0.95
 
 
-def test_linear_regression_meets_least_squares_where_noise_is_small() -> None:
+def test_linear_regression_equals_least_squares_at_small_noise() -> None:
     schema = replace(TABLE, classes=(), low=-3.0, high=3.0)
     data = rows_for(schema, 400, seed=1)
     truth = data.x @ np.array([1.0, -0.5]) + 0.3
@@ -53,7 +53,7 @@ def test_linear_regression_meets_least_squares_where_noise_is_small() -> None:
     assert np.abs(model.predictions(data) - truth).max() < 0.05
 
 
-def test_linear_regression_stays_stable_however_many_rows_there_are() -> None:
+def test_linear_regression_is_stable_for_any_number_of_rows() -> None:
     schema = replace(TABLE, classes=(), low=-3.0, high=3.0, rows=4000)
     data = rows_for(schema, 4000, seed=1)
     truth = data.x @ np.array([2.0, -0.5])
@@ -61,7 +61,7 @@ def test_linear_regression_stays_stable_however_many_rows_there_are() -> None:
     assert np.abs(model.predictions(data) - truth).mean() < 0.2
 
 
-def test_constants_are_the_noisy_shares_and_the_noisy_mean() -> None:
+def test_constant_learners_release_class_shares_and_mean() -> None:
     data = separable()
     shares = Majority().run(data, QUIET, Rng(seed=0)).probabilities(data)[0]
     assert shares == pytest.approx(np.bincount(data.y) / len(data), abs=1e-4)
@@ -70,7 +70,7 @@ def test_constants_are_the_noisy_shares_and_the_noisy_mean() -> None:
     assert Mean().run(numbers, QUIET, Rng(seed=0)).predictions(numbers)[0] == pytest.approx(3.0, abs=1e-3)
 
 
-def test_posterior_of_alibi_has_its_limits() -> None:
+def test_posterior_of_alibi_has_the_right_limits() -> None:
     noisy, prior = np.array([[1.3, -0.4, 0.1]]), np.array([[0.2, 0.5, 0.3]])
     assert posterior(prior, noisy, 1e-3) == pytest.approx(np.array([[1.0, 0, 0]]), abs=1e-9)
     assert posterior(prior, noisy, 1e9) == pytest.approx(prior, abs=1e-6)
@@ -79,7 +79,7 @@ def test_posterior_of_alibi_has_its_limits() -> None:
     assert odds[0] - odds[1] == pytest.approx(2 / 2.0)
 
 
-def test_alibi_learns_from_noisy_labels_and_beats_a_constant() -> None:
+def test_alibi_beats_a_constant() -> None:
     data = replace(separable(2000), schema=replace(TABLE, unit="label", rows=2000))
     model = Alibi().run(data, 0.5, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.85
@@ -95,7 +95,7 @@ def test_p17_pate_charges_each_query_it_answers() -> None:
     assert answered == charged == 40
 
 
-def test_pate_teaches_its_student_where_the_vote_is_clear() -> None:
+def test_pate_student_learns_at_small_noise() -> None:
     data, pool = separable(4000), rows_for(TABLE, 300, seed=5)
     model = Pate(teachers=20, queries=200, public=pool).run(data, 0.5, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.9

@@ -25,7 +25,7 @@ THREE = Schema(columns=COLUMNS, classes=("a", "b", "c"), rows=40)
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
 
 
-def test_percentiles_are_those_of_the_reference() -> None:
+def test_percentile_epsilons_equal_the_reference() -> None:
     """Ten epochs, batch 512 of 50,000, 99 per cent of the rows, classic conversion."""
     for noise, epsilon in ((1, 12.22), (2, 5.56), (4, 2.65), (8, 1.29)):
         found = percentile_epsilon(noise, rows=50_000, batch=512, epochs=10, delta=1e-5)
@@ -43,7 +43,7 @@ def needed(epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "less"), [(1.0, True), (10.0, True), (200.0, False)])
-def test_descent_needs_less_noise_except_at_extreme_budgets(epsilon: float, less: bool) -> None:
+def test_dpsgd_needs_less_noise_except_at_extreme_epsilons(epsilon: float, less: bool) -> None:
     """Tramer and Boneh's figure 9, with the Renyi accountant of the time."""
     steps, rate = 980, 512 / 50_000
     event = steps * accounting.Descent(rate=rate, steps=1).event(needed(epsilon))
@@ -51,7 +51,7 @@ def test_descent_needs_less_noise_except_at_extreme_budgets(epsilon: float, less
     assert (spent < epsilon) == less
 
 
-def test_earlier_rows_are_hidden_by_more_noise() -> None:
+def test_earlier_rows_have_smaller_rho() -> None:
     rhos = [position_rho(2.0, 5, at, tail=1) for at in range(1, 6)]
     assert rhos == sorted(rhos)
     assert rhos[-1] == IterationAmplification(steps=5, tail=1).cost(TABLE, 2.0).rho == 1 / 16
@@ -59,7 +59,7 @@ def test_earlier_rows_are_hidden_by_more_noise() -> None:
         position_rho(2.0, 5, 6)
 
 
-def test_the_end_has_the_noise_of_all_steps_and_the_tail() -> None:
+def test_last_iterate_has_the_noise_of_all_steps_and_the_tail() -> None:
     """Steps that stand still: the deviation at the end is that of steps + tail draws."""
     rng, many = Rng(seed=5), np.zeros(20_000)
     made = rng.iterate(many, [lambda w: w] * 3, noise=2.0, sensitivity=0.5, tail=6)
@@ -69,7 +69,7 @@ def test_the_end_has_the_noise_of_all_steps_and_the_tail() -> None:
 @pytest.mark.parametrize("schema", [TABLE, THREE, NUMBER], ids=["two", "three", "number"])
 @given(seed=st.integers(0, 10**6), share=st.floats(0.01, 1))
 @settings(max_examples=25, deadline=None)
-def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Schema, seed: int, share: float) -> None:
+def test_slots_are_nonexpansive_and_sensitivity_holds(schema: Schema, seed: int, share: float) -> None:
     drawn, width = np.random.default_rng(seed), 3
     rows = drawn.standard_normal((5, width))
     rows *= NORM / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -89,7 +89,7 @@ def test_no_slot_moves_two_points_apart_and_a_row_moves_any_by_little(schema: Sc
     assert moved <= lr * slope * NORM * (1 + 1e-9)
 
 
-def test_a_step_too_long_is_refused_and_caught(monkeypatch: Any) -> None:
+def test_expansive_learning_rate_is_refused_and_caught(monkeypatch: Any) -> None:
     with pytest.raises(WrongInput, match="beyond which a step may move two points apart"):
         IterationAmplification(lr=7.0).cost(TABLE, 1.0)
     monkeypatch.setattr(IterationAmplification, "_longest_step", lambda self, schema: 100.0)
@@ -97,7 +97,7 @@ def test_a_step_too_long_is_refused_and_caught(monkeypatch: Any) -> None:
         check_mechanism(IterationAmplification(lr=60.0), schema=TABLE, games=0)
 
 
-def test_slots_by_place_and_halved_noise_are_caught(monkeypatch: Any) -> None:
+def test_slots_by_position_and_halved_noise_are_caught(monkeypatch: Any) -> None:
     """A slot by place moves every row behind the new one; and noise must be what is priced."""
     by_place = "sensitivity exceeded|control flow"
     usual = IterationAmplification.run
@@ -130,7 +130,7 @@ class _Placed(IterationAmplification):
         return IterationAmplification.run(self, data, noise, Fixed())
 
 
-def test_with_little_noise_it_learns_in_one_pass() -> None:
+def test_one_pass_learns_at_small_noise() -> None:
     data = rows_for(TABLE, 400)
     made = IterationAmplification(lr=2.0).run(data, 1e-4, Rng(seed=1))
     assert (made.predictions(data) == data.y).mean() > 0.8

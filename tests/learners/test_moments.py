@@ -25,7 +25,7 @@ NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
 
 @given(seed=st.integers(0, 10**6), rows=st.integers(0, 5), width=st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
-def test_one_row_moves_the_released_triangle_by_its_squared_length(seed: int, rows: int, width: int) -> None:
+def test_moments_sensitivity_is_the_squared_norm(seed: int, rows: int, width: int) -> None:
     """Exactly, when the row is as long as declared: off-diagonal entries count twice."""
     x = np.random.default_rng(seed).standard_normal((rows + 1, width)) * 9
     wide = with_constant(x)
@@ -40,7 +40,7 @@ def test_one_row_moves_the_released_triangle_by_its_squared_length(seed: int, ro
     assert length <= NORM
 
 
-def test_noise_of_the_moments_is_symmetric_with_half_the_variance_off_the_diagonal() -> None:
+def test_moments_noise_has_half_the_variance_off_the_diagonal() -> None:
     made = noisy_moments(np.zeros((0, 200)), 2.0, Rng(seed=1))
     off = made[np.triu_indices(200, 1)]
     assert off.std() == pytest.approx(2.0 * NORM**2 / np.sqrt(2), rel=0.03)
@@ -89,7 +89,7 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
             check_mechanism(Adassp(), schema=NUMBER, games=0)
 
 
-def test_settings_are_refused_before_anything_is_charged() -> None:
+def test_invalid_settings_are_refused_by_cost() -> None:
     for wrong in ({"steps": 0}, {"ridge": 0.0}, {"reach": 0.0}):
         with pytest.raises(WrongInput, match="newton: expected"):
             Newton(**wrong)

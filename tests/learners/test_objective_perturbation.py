@@ -48,7 +48,7 @@ def loss_at(few: Problems, more: Problems, weights: np.ndarray, scale: float) ->
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @given(seed=st.integers(0, 10**6), noise=st.floats(0.05, 50), norm=st.floats(0.1, 6), ridge=st.floats(1e-3, 5))
 @settings(max_examples=60, deadline=None)
-def test_no_row_moves_any_release_by_more_than_epsilon(
+def test_pure_privacy_loss_is_at_most_epsilon(
     loss: str, seed: int, noise: float, norm: float, ridge: float
 ) -> None:
     """Weights anywhere, also where the new row is on its margin, and rows as long as declared."""
@@ -74,13 +74,13 @@ def worst(noise: float, ridge: float, norm: float, loss: str = "logistic") -> fl
 
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @pytest.mark.parametrize(("noise", "bound"), [(1.0, 0.3), (1.0, 4.0), (0.2, 9.0), (20.0, 1.0), (3.0, 50.0)])
-def test_the_price_of_a_smaller_ridge_is_never_passed_and_within_a_third(noise: float, bound: float, loss: str) -> None:
+def test_pure_epsilon_of_a_small_ridge_is_tight_within_a_third(noise: float, bound: float, loss: str) -> None:
     price = prices.pure_epsilon(noise, bound, loss)
     found = worst(noise, 4.0 / bound, norm=2.0, loss=loss)
     assert 0.7 * price <= found <= price * (1 + 1e-9)
 
 
-def test_a_norm_that_is_not_squared_is_caught() -> None:
+def test_unsquared_norm_underestimates_epsilon() -> None:
     """The published constants with R where R^2 belongs, as a library has them, cost more than they say."""
     epsilon, norm, ridge = 1.0, 5.0, 1.0
     left, used = prices.chaudhuri(epsilon, ridge, norm)
@@ -92,7 +92,7 @@ def test_a_norm_that_is_not_squared_is_caught() -> None:
 @pytest.mark.parametrize("law", ["gamma", "gaussian"])
 @pytest.mark.parametrize("noise", [0.4, 1.0, 3.0, 12.0])
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_densities_in_one_dimension_stay_within_the_curve(law: str, noise: float, share: float) -> None:
+def test_exact_densities_in_one_dimension_lie_below_the_curve(law: str, noise: float, share: float) -> None:
     """Both densities by their formula, each integrating to one, and the true delta at every epsilon."""
     norm, x, y = 1.3, np.array([0.4, -1.3, 1.0, 1.3]), np.array([1.0, 1.0, -1.0, -1.0])
     ridge = norm**2 * noise / share
@@ -121,7 +121,7 @@ def test_densities_in_one_dimension_stay_within_the_curve(law: str, noise: float
             assert (np.maximum(p - math.exp(epsilon) * q, 0) * step).sum() <= allowed + 1e-6
 
 
-def test_published_constants_are_those_of_the_reference_tables() -> None:
+def test_published_constants_equal_the_reference_tables() -> None:
     """Kifer's and Redberg's deviations at delta 1e-5, and Chaudhuri's epsilon, ridge and expected length."""
     for epsilon, kifer, tight in ((0.1, 99.0, 34.1), (0.5, 20.0, 7.71), (1, 10.1, 4.08), (4, 2.67, 1.17)):
         assert prices.kifer_noise(epsilon, 1e-5) == pytest.approx(kifer, rel=4e-3)
@@ -151,7 +151,7 @@ def test_each_analysis_is_at_least_as_tight_as_the_one_before(epsilon: float) ->
 
 @given(noise=st.floats(0.1, 1e4), share=st.floats(0.01, 2))
 @settings(max_examples=30, deadline=None)
-def test_the_equivalent_gaussian_covers_the_whole_curve(noise: float, share: float) -> None:
+def test_equivalent_gaussian_dominates_the_whole_curve(noise: float, share: float) -> None:
     bound = share / noise
     plain = prices.equivalent(noise, bound)
     assert noise / (1 + share + 1e-3) <= plain <= noise
@@ -160,7 +160,7 @@ def test_the_equivalent_gaussian_covers_the_whole_curve(noise: float, share: flo
         assert ours <= prices.gaussian_delta(float(epsilon), plain) + 1e-12
 
 
-def test_prices_are_what_the_knob_says() -> None:
+def test_cost_follows_the_noise_multiplier() -> None:
     three = replace(TABLE, classes=("a", "b", "c"))
     assert ObjectivePerturbation(law="gamma").cost(TABLE, 4.0) == Pure(epsilon=0.25)
     assert ObjectivePerturbation(law="gamma").cost(three, 4.0) == 3 * Pure(epsilon=1 / 12)
@@ -198,7 +198,7 @@ def test_settings_without_a_guarantee_are_refused(wrong: dict[str, Any]) -> None
         ObjectivePerturbation(**wrong)
 
 
-def test_a_ridge_below_the_curvature_of_one_row_is_refused() -> None:
+def test_ridge_below_the_curvature_of_one_row_is_refused() -> None:
     with pytest.raises(WrongInput, match="raise ridge"):
         prices.redberg_delta(1.0, noise=4.0, shrink=1.0)
 
@@ -216,20 +216,20 @@ def test_halved_noise_is_caught(monkeypatch: Any) -> None:
             check_mechanism(ObjectivePerturbation(law=law), schema=TABLE, games=0)
 
 
-def test_an_approximate_minimiser_is_caught(monkeypatch: Any) -> None:
+def test_inexact_minimiser_is_caught(monkeypatch: Any) -> None:
     exact = _convex_solver.solve
     monkeypatch.setattr(_convex_solver, "solve", lambda problems, tilt: exact(problems, tilt).round(3))
     with pytest.raises(BrokenPromise, match="not the exact minimiser"):
         check_mechanism(ObjectivePerturbation(law="gamma"), schema=TABLE, games=0)
 
 
-def test_a_ridge_that_does_not_pay_for_the_determinant_is_caught(monkeypatch: Any) -> None:
+def test_ridge_too_small_for_the_determinant_is_caught(monkeypatch: Any) -> None:
     monkeypatch.setitem(prices.FREE, "logistic", 1e-3)
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         check_mechanism(ObjectivePerturbation(law="gamma", ridge=1e-3), schema=TABLE, games=0)
 
 
-def test_a_row_that_is_not_shortened_is_caught(monkeypatch: Any) -> None:
+def test_unclipped_row_is_caught(monkeypatch: Any) -> None:
     usual = objective_perturbation.with_constant
     monkeypatch.setattr(objective_perturbation, "with_constant", lambda rows: 2 * usual(rows))
     longer = _convex_solver.Problems
@@ -250,7 +250,7 @@ class _Unclipped:
         return getattr(self.inner, name)
 
 
-def test_the_canary_game_alone_tells_missing_noise_from_enough() -> None:
+def test_canary_game_alone_detects_missing_noise() -> None:
     """Blind to implied vectors: a sixteenth of the noise provably costs more than the claim, all of it does not."""
     schema = replace(TABLE, columns=COLUMNS[1:])
     few = rows_for(schema, 1).take(np.arange(0))
@@ -275,7 +275,7 @@ def breast(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
     return OneHot()(data.x, data.schema).astype(float), data.y
 
 
-def test_many_problems_at_once_are_each_the_same_as_alone() -> None:
+def test_fit_many_equals_separate_fits() -> None:
     """At an epsilon beyond noise: subset after subset, the ridge regression of its own columns."""
     from sklearn.linear_model import LogisticRegression
 
@@ -290,7 +290,7 @@ def test_many_problems_at_once_are_each_the_same_as_alone() -> None:
 
 
 @pytest.mark.parametrize(("relation", "times"), [("add_remove", 1), ("replace_one", 2)])
-def test_noise_has_the_length_that_epsilon_asks_for(relation: str, times: int) -> None:
+def test_noise_norm_has_the_gamma_distribution_of_epsilon(relation: str, times: int) -> None:
     """Without rows the weights are -b / ridge, and the length of b is Gamma(columns) times norm / epsilon."""
     epsilon, norm, columns, many = 0.5, 1.5, 7, 4000
     made = fit_many(
@@ -308,7 +308,7 @@ def test_noise_has_the_length_that_epsilon_asks_for(relation: str, times: int) -
     assert np.abs(made.mean(axis=0)).max() < 5 * made.std() / math.sqrt(many)
 
 
-def test_many_at_once_keep_the_contract_of_a_mechanism() -> None:
+def test_fit_many_keeps_the_contract() -> None:
     masks = np.array([[1, 1, 0], [0, 1, 1]], bool)
 
     class Many:
@@ -324,7 +324,7 @@ def test_many_at_once_keep_the_contract_of_a_mechanism() -> None:
     assert replay(Many(), rows, rows.take(np.arange(7)), 1.0).moved == {0}
 
 
-def test_wrong_calls_are_refused_and_broken_rows_count_as_zero() -> None:
+def test_fit_many_refuses_wrong_calls_and_zeroes_nonfinite_rows() -> None:
     x, y = np.ones((4, 2)), np.array([0, 1, 0, 1])
     with pytest.raises(WrongInput, match="every epsilon"):
         fit_many(x, y, epsilons=[1.0, 0.0], rng=Rng(seed=0))
@@ -335,7 +335,7 @@ def test_wrong_calls_are_refused_and_broken_rows_count_as_zero() -> None:
     assert np.array_equal(made, fit_many(x, y, epsilons=1.0, rng=Rng(seed=0)))
 
 
-def test_breast_cancer_gets_better_with_epsilon() -> None:
+def test_breast_cancer_accuracy_grows_with_epsilon() -> None:
     """Mean test accuracy of 300 repeats: near chance at 0.1, and that of no privacy at all at 1e9."""
     from sklearn.linear_model import LogisticRegression
 

@@ -53,7 +53,7 @@ def exact(others: str, law: str, noise: float, ridge: float) -> Callable[[float]
 @pytest.mark.parametrize("others", list(OTHERS))
 @pytest.mark.parametrize("noise", [0.5, 2.0])
 @pytest.mark.parametrize("law", ["gamma", "gaussian"])
-def test_the_exact_curve_of_two_columns_stays_below_the_price(law: str, noise: float, others: str) -> None:
+def test_exact_curve_of_two_columns_lies_below_the_cost(law: str, noise: float, others: str) -> None:
     ridge = NORM**2 * noise
     curve = exact(others, law, noise, ridge)
     event = Pure(epsilon=1 / noise)
@@ -66,7 +66,7 @@ def test_the_exact_curve_of_two_columns_stays_below_the_price(law: str, noise: f
 
 
 @pytest.mark.parametrize(("law", "noise"), [("gamma", 0.7), ("gamma", 40.0), ("gaussian", 3.0)])
-def test_what_is_drawn_is_what_is_paid_for(law: str, noise: float, monkeypatch: Any) -> None:
+def test_noise_drawn_equals_the_noise_paid_for(law: str, noise: float, monkeypatch: Any) -> None:
     """The noise of the vector, the ridge that goes with it and the noise that hides the tolerance, added up."""
     seen: dict[str, Any] = {}
     usual = Rng.perturb
@@ -91,7 +91,7 @@ def test_what_is_drawn_is_what_is_paid_for(law: str, noise: float, monkeypatch: 
         assert paid <= price.noise**-2 * (1 + 1e-12)
 
 
-def test_many_at_once_draw_what_they_pay_for(monkeypatch: Any) -> None:
+def test_fit_many_draws_the_noise_it_pays_for(monkeypatch: Any) -> None:
     seen: dict[str, Any] = {}
     usual = objective_perturbation._released
 
@@ -108,7 +108,7 @@ def test_many_at_once_draw_what_they_pay_for(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_games_prove_most_of_the_price_and_never_more(columns: int) -> None:
+def test_canary_games_prove_most_of_epsilon_and_never_more(columns: int) -> None:
     """30,000 real runs a world, scored by the exact ratio; what costs twice as much is told from it."""
     games, rows = 30_000, CANARY[:, :columns]
 

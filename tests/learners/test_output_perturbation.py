@@ -38,7 +38,7 @@ def minimiser(x: np.ndarray, y: np.ndarray, loss: str, ridge: float, norm: float
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @given(seed=st.integers(0, 10**6), rows=st.integers(0, 6), ridge=st.floats(0.01, 50), norm=st.floats(0.1, 5))
 @settings(max_examples=40, deadline=None)
-def test_one_row_moves_the_minimiser_by_at_most_norm_over_ridge(
+def test_minimiser_sensitivity_is_norm_over_ridge(
     loss: str, seed: int, rows: int, ridge: float, norm: float
 ) -> None:
     drawn = np.random.default_rng(seed)
@@ -48,7 +48,7 @@ def test_one_row_moves_the_minimiser_by_at_most_norm_over_ridge(
     assert np.linalg.norm(more - few) <= norm / ridge * (1 + 1e-9) + 1e-9
 
 
-def test_a_row_can_move_it_by_nearly_that_much() -> None:
+def test_minimiser_sensitivity_bound_is_tight() -> None:
     """Under a large ridge the slope of a confident mistake is nearly 1, so half the bound would be a bug."""
     x, y = np.tile([[1.0, 0.0]], (2000, 1)), np.ones(2000)
     few = minimiser(x, y, "logistic", 100.0, 1.0)
@@ -79,7 +79,7 @@ def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> Non
     assert usual is OutputPerturbation._noise
 
 
-def test_prices_and_refusals() -> None:
+def test_costs_and_refused_settings() -> None:
     assert OutputPerturbation().cost(TABLE, 3.0) == Gaussian(noise=3.0)
     assert OutputPerturbation(law="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
     assert classic_noise(0.1, 1e-5) == pytest.approx(48.45, rel=1e-3)
@@ -91,7 +91,7 @@ def test_prices_and_refusals() -> None:
 
 
 @pytest.mark.parametrize("law", ["gaussian", "gamma"])
-def test_without_noise_it_is_the_plain_regression(law: str) -> None:
+def test_without_noise_it_equals_plain_regression(law: str) -> None:
     data = rows_for(TABLE, 200)
     made = OutputPerturbation(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
     assert (made.predictions(data) == data.y).mean() > 0.85

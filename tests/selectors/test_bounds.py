@@ -67,7 +67,7 @@ def test_bounds_lie_near_the_true_quantiles(seed: int) -> None:
     assert np.isfinite(coded.x).all()
 
 
-def test_a_regression_target_gets_bounds_too() -> None:
+def test_regression_target_gets_bounds() -> None:
     frame = frame_of(10_000).assign(y=np.linspace(1000, 50_000, 10_000))
     schema = replace(SCHEMA, classes=())
     released = Bounds().run(Data.uncoded(read(frame), schema), 8.0, Rng(seed=3))
@@ -79,7 +79,7 @@ def test_a_regression_target_gets_bounds_too() -> None:
 
 
 @given(NUMBERS, st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([11, 256, 1013]))
-def test_one_row_moves_a_score_by_less_than_the_sensitivity(values: list[float], more: float, share: int) -> None:
+def test_quantile_score_sensitivity_bound_holds(values: list[float], more: float, share: int) -> None:
     before = quantile_scores(np.array(values, dtype=float), share / 1024)
     after = quantile_scores(np.array([*values, more], dtype=float), share / 1024)
     assert np.abs(after - before).max() <= max(share, 1024 - share) / 1024
@@ -88,14 +88,14 @@ def test_one_row_moves_a_score_by_less_than_the_sensitivity(values: list[float],
 
 
 @given(NUMBERS.filter(len), st.floats(allow_nan=True), st.sampled_from([11, 256, 1013]))
-def test_a_replaced_row_moves_a_score_by_one_at_most(values: list[float], other: float, share: int) -> None:
+def test_replaced_row_moves_a_quantile_score_by_at_most_one(values: list[float], other: float, share: int) -> None:
     before = quantile_scores(np.array(values, dtype=float), share / 1024)
     after = quantile_scores(np.array([other, *values[1:]], dtype=float), share / 1024)
     assert np.abs(after - before).max() <= 1.0
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=25), st.integers(11, 256).map(lambda k: k / 1024))
-def test_the_score_is_the_slow_one(values: list[float], share: float) -> None:
+def test_quantile_scores_equal_a_slow_reference(values: list[float], share: float) -> None:
     grid, _ = candidates()
     scores = quantile_scores(np.array(values), share)
     for at in range(0, len(grid), 331):
@@ -107,13 +107,13 @@ def test_the_score_is_the_slow_one(values: list[float], share: float) -> None:
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("classes", [("0", "1"), ()])
-def test_bounds_keep_every_promise_of_a_mechanism(relation: str, classes: tuple[str, ...]) -> None:
+def test_private_bounds_keep_the_contract(relation: str, classes: tuple[str, ...]) -> None:
     schema = bare(Column(name="a", missing="category"), Column(name="b"), rows=24, relation=relation, classes=classes)
     assert check_mechanism(Bounds(), schema=schema, games=200) <= 1.0
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_histograms_keep_every_promise_of_a_mechanism(relation: str) -> None:
+def test_private_categories_keep_the_contract(relation: str) -> None:
     schema = bare(Column(name="town", kind="category"), rows=3100, relation=relation)
     towns = ["a"] * 1000 + ["b"] * 2000 + ["c"] * 100  # near the thresholds of much noise
     frame = pd.DataFrame({"town": towns, "y": ["0", "1"] * 1550})
@@ -135,7 +135,7 @@ def test_p5_empty_and_missing_and_constant_columns_still_get_bounds(values: list
         assert len(coded) == len(frame)
 
 
-def test_bounds_are_apart_and_short_whatever_the_noise() -> None:
+def test_bounds_are_distinct_and_have_few_digits_at_any_noise() -> None:
     schema = bare(Column(name="a"), rows=30)
     data = Data.uncoded(read(pd.DataFrame({"a": [0.1234567] * 30, "y": ["0", "1"] * 15})), schema)
     for seed in range(200):
@@ -147,7 +147,7 @@ def test_bounds_are_apart_and_short_whatever_the_noise() -> None:
         assert float(f"{column.high:.4g}") == column.high
 
 
-def test_rare_words_stay_secret() -> None:
+def test_rare_categories_are_not_released() -> None:
     schema = bare(Column(name="name", kind="category"), rows=2000)
     words = ["common"] * 1000 + [f"person {at}" for at in range(1000)]
     data = Data.uncoded(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
@@ -155,7 +155,7 @@ def test_rare_words_stay_secret() -> None:
         assert Bounds().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
 
 
-def test_the_threshold_keeps_a_lone_word_with_the_declared_probability() -> None:
+def test_threshold_suppresses_a_unique_category_except_with_delta() -> None:
     schema = bare(Column(name="name", kind="category"), rows=10)
     data = Data.uncoded(read(pd.DataFrame({"name": ["lone"], "y": ["0"]})), schema)
     bounds = Bounds(delta=0.05)
@@ -163,7 +163,7 @@ def test_the_threshold_keeps_a_lone_word_with_the_declared_probability() -> None
     assert 140 <= shown <= 260  # 200 expected, deviation 14
 
 
-def test_the_price_follows_from_names_kinds_and_rows_alone() -> None:
+def test_cost_depends_on_names_kinds_and_rows_only() -> None:
     assert Bounds().cost(replace(SCHEMA, rows=5), 3.0) == Bounds().cost(SCHEMA, 3.0)
     words = [leaf for leaf, _ in leaves(Bounds().cost(SCHEMA, 4.0)) if isinstance(leaf, Approximate)]
     assert words == [Approximate(epsilon=0.25, delta=1e-7)]
@@ -173,14 +173,14 @@ def test_the_price_follows_from_names_kinds_and_rows_alone() -> None:
     assert [column.name for column in known.used] == [column.name for column in SCHEMA.used]
 
 
-def test_two_category_columns_share_the_delta() -> None:
+def test_category_columns_share_delta() -> None:
     schema = bare(Column(name="a", kind="category"), Column(name="b", kind="category"))
     (leaf, count) = next(iter(leaves(Bounds(delta=1e-6).cost(schema, 1.0))))
     assert isinstance(leaf, Approximate)
     assert leaf.delta * count == pytest.approx(1e-6)
 
 
-def test_the_release_says_what_was_assumed() -> None:
+def test_released_schema_lists_its_assumptions() -> None:
     data = Data.uncoded(read(frame_of(50)), SCHEMA)
     released = Bounds().run(data, 1.0, Rng(seed=1))
     assert released.reviewed
@@ -189,14 +189,14 @@ def test_the_release_says_what_was_assumed() -> None:
     assert Schema.parse(released.toml()) == released
 
 
-def test_declared_columns_are_left_as_they_are() -> None:
+def test_declared_columns_are_unchanged() -> None:
     age = Column(name="age", low=0, high=120, bins=(30,))
     schema = replace(SCHEMA, columns=(age, *SCHEMA.columns[1:]))
     released = Bounds().run(Data.uncoded(read(frame_of(100)), schema), 1.0, Rng(seed=1))
     assert released.columns[0] == age
 
 
-def test_a_number_to_fill_in_is_moved_into_the_bounds() -> None:
+def test_fill_value_is_clipped_to_the_bounds() -> None:
     schema = bare(Column(name="a", missing=-999.0), rows=5000)
     frame = pd.DataFrame({"a": np.linspace(10, 20, 5000), "y": ["0", "1"] * 2500})
     column = Bounds().run(Data.uncoded(read(frame), schema), 1.0, Rng(seed=2)).columns[0]
@@ -207,12 +207,12 @@ def test_a_number_to_fill_in_is_moved_into_the_bounds() -> None:
 
 @settings(max_examples=50)
 @given(st.integers(1, 10**6), st.floats(1e-3, 1e6))
-def test_more_noise_never_reaches_further_into_the_tails(rows: int, noise: float) -> None:
+def test_tail_share_grows_with_noise(rows: int, noise: float) -> None:
     assert 0.01 <= tail_share(rows, noise) <= tail_share(rows, 2 * noise) <= 0.25
     assert tail_share(rows + 1, noise) <= tail_share(rows, noise)
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, 0.6, math.nan, 1])
-def test_a_delta_that_is_none_is_refused(delta: float) -> None:
+def test_invalid_delta_is_refused(delta: float) -> None:
     with pytest.raises(WrongInput, match="expected delta"):
         Bounds(delta=delta)

@@ -228,7 +228,7 @@ def test_wrong_number_of_columns_is_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [CfsGreedy, CfsGa, Pafs, Top, Worth])
-def test_images_have_no_columns_to_choose(make: Any) -> None:
+def test_selecting_columns_of_images_is_refused(make: Any) -> None:
     images = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
     with pytest.raises(WrongInput, match="expected a table"):
         make().cost(images, 1.0)
@@ -247,7 +247,7 @@ def informative(rows: int = 4000) -> Data:
     return Data(schema=schema, x=x, y=y)
 
 
-def test_overlap_is_seen_by_merit_and_not_by_top() -> None:
+def test_merit_avoids_redundant_columns_and_top_does_not() -> None:
     data = informative()
     for selector in (CfsGreedy(columns=2), CfsGa(columns=2, population=200)):
         picked = selector.run(data, 1.0, Rng(seed=2))
@@ -256,7 +256,7 @@ def test_overlap_is_seen_by_merit_and_not_by_top() -> None:
     assert Top(columns=2).run(data, 1.0, Rng(seed=2)) == ("strong", "copy")
 
 
-def test_worth_keeps_less_the_noisier_the_model_will_be() -> None:
+def test_worth_keeps_fewer_columns_for_a_noisier_model() -> None:
     data = informative()
     kept = [set(Worth(model_noise=level).run(data, 0.5, Rng(seed=3))) for level in (1e-6, 60.0, 1e6)]
     assert kept[0] > kept[1] > kept[2]
@@ -265,7 +265,7 @@ def test_worth_keeps_less_the_noisier_the_model_will_be() -> None:
     assert len(kept[2]) == 1
 
 
-def test_sets_beyond_those_paid_for_are_not_tried() -> None:
+def test_pafs_trains_no_more_models_than_it_pays_for() -> None:
     calls: list[int] = []
 
     class Counting(Rng):
@@ -279,14 +279,14 @@ def test_sets_beyond_those_paid_for_are_not_tried() -> None:
     assert Pafs(columns=1, population=20).tried(data.schema) == 8
 
 
-def test_search_by_private_models_finds_the_column_that_says_most() -> None:
+def test_pafs_finds_the_most_informative_column() -> None:
     data = informative(4000)
     for seed in range(3):
         picked = Pafs(columns=1, population=10, generations=3).run(data, 3.0, Rng(seed=seed))
         assert picked[0] in {"strong", "copy"}
 
 
-def test_drawing_alike_costs_twice_one_model_whatever_their_number() -> None:
+def test_private_selection_costs_twice_one_model_for_any_number() -> None:
     for models in (10, 200):
         event = Pafs(models=models, adaptive=False).cost(informative(40).schema, 2.0)
         assert accounting.epsilon(event, 1e-5) == pytest.approx(1.0, rel=1e-3)

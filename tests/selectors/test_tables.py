@@ -51,7 +51,7 @@ def entropy(*columns: np.ndarray) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(tables())
-def test_without_noise_uncertainties_are_those_of_the_rows(data: Data) -> None:
+def test_uncertainties_without_noise_equal_those_of_the_rows(data: Data) -> None:
     shared = uncertainties(release(data, 8, ODDS, Rng(seed=1)))
     columns = [*data.x.T, data.y]
     for i, j in combinations(range(len(columns)), 2):
@@ -61,7 +61,7 @@ def test_without_noise_uncertainties_are_those_of_the_rows(data: Data) -> None:
         assert shared[j, i] == pytest.approx(shared[i, j])
 
 
-def test_one_row_uses_the_whole_declared_sensitivity() -> None:
+def test_sensitivity_bound_of_the_tables_is_tight() -> None:
     """The bound is not only kept but met, so no budget is wasted."""
     data = table(np.array([[0, 1, 2]]), np.array([1]), (2, 3, 4, 2))
 
@@ -78,7 +78,7 @@ def test_one_row_uses_the_whole_declared_sensitivity() -> None:
     assert np.linalg.norm(rng.exact) == pytest.approx(1.0)
 
 
-def test_noise_alone_is_not_taken_for_dependence() -> None:
+def test_noise_alone_shows_no_dependence() -> None:
     rng = np.random.default_rng(0)
     data = table(rng.integers(3, size=(500, 6)), rng.integers(2, size=500), (3,) * 6 + (2,))
     found = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
@@ -92,7 +92,7 @@ def test_noise_alone_is_not_taken_for_dependence() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 7), st.integers(0, 2**32))
-def test_merit_is_the_formula_of_the_paper(width: int, seed: int) -> None:
+def test_merit_equals_the_formula_of_the_paper(width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shared = rng.random((width + 1, width + 1))
     shared = (shared + shared.T) / 2
@@ -108,7 +108,7 @@ def test_merit_is_the_formula_of_the_paper(width: int, seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 7), st.integers(0, 2**32))
-def test_best_first_adds_what_raises_merit_most(width: int, seed: int) -> None:
+def test_greedy_search_adds_the_column_of_largest_merit(width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shared = rng.random((width + 1, width + 1))
     shared = (shared + shared.T) / 2
@@ -126,7 +126,7 @@ def search(**changed: float) -> Evolution:
     return Evolution(**{**usual, "most": 12, **changed})  # type: ignore[arg-type]
 
 
-def test_search_finds_a_hidden_set_and_copies_alone_do_not() -> None:
+def test_genetic_search_finds_a_hidden_set_and_copying_alone_does_not() -> None:
     hidden = np.arange(12) % 3 == 0
 
     def fitness(masks: np.ndarray) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_search_finds_a_hidden_set_and_copies_alone_do_not() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32))
-def test_no_set_is_empty_or_too_large(width: int, most: int, seed: int) -> None:
+def test_candidate_sets_are_neither_empty_nor_too_large(width: int, most: int, seed: int) -> None:
     seen = []
 
     def fitness(masks: np.ndarray) -> np.ndarray:
@@ -162,14 +162,14 @@ def test_no_set_is_empty_or_too_large(width: int, most: int, seed: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(tables(least=1))
-def test_dependence_moves_by_less_than_four_for_any_row(data: Data) -> None:
+def test_dependence_score_sensitivity_is_below_four(data: Data) -> None:
     here = dependence(data, 8)
     for at in range(len(data)):
         fewer = dependence(data.take(np.arange(len(data)) != at), 8)
         assert np.abs(here - fewer).max() < 4
 
 
-def test_dependence_can_move_by_nearly_four() -> None:
+def test_dependence_score_sensitivity_bound_is_tight() -> None:
     rare = np.zeros((400, 1))
     rare[0] = 1
     without = table(rare, rare[:, 0], (2, 2))
@@ -177,7 +177,7 @@ def test_dependence_can_move_by_nearly_four() -> None:
     assert (dependence(more, 8) - dependence(without, 8))[0] > 3.9
 
 
-def test_exact_condition_decides_where_the_printed_bound_errs() -> None:
+def test_exact_condition_is_right_where_the_printed_bound_errs() -> None:
     """c = 1, d = 3, theta x = -2: dropping wins, 1 against 4, though the printed bound says 1."""
     theta, x, c, d = -2.0, 1.0, 1.0, 3.0
     printed = abs(theta) <= (np.sqrt(c**2 + d) - abs(c)) / abs(x)
@@ -190,7 +190,7 @@ def test_exact_condition_decides_where_the_printed_bound_errs() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.01, 3.0))
-def test_column_is_dropped_exactly_when_squared_error_falls(seed: int, spread: float) -> None:
+def test_column_is_dropped_exactly_when_squared_error_decreases(seed: int, spread: float) -> None:
     """Against the expected squared errors themselves, summed over rows of one-hot columns."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(3, size=(50, 2))
@@ -211,7 +211,7 @@ def test_column_is_dropped_exactly_when_squared_error_falls(seed: int, spread: f
         assert not kept[int(np.argmin(without))]
 
 
-def test_what_noise_alone_explains_is_not_counted() -> None:
+def test_variance_explained_by_noise_is_subtracted() -> None:
     """Targets that are pure noise: on average no column explains anything."""
     rng = np.random.default_rng(0)
     x = np.eye(3)[rng.integers(3, size=(60, 4))].reshape(60, 12) / 2

@@ -106,13 +106,13 @@ def test_planted_bug_is_caught(planted: Normalise | Pca, words: str) -> None:
         check_mechanism(planted, schema=IMAGE, games=0)
 
 
-def test_plain_components_have_no_price() -> None:
+def test_exact_components_have_no_guarantee() -> None:
     event = Pca(private=False).cost(IMAGE, 1.0)
     with pytest.raises(Refused, match="exact statistics"):
         accounting.epsilon(event, 1e-5)
 
 
-def test_without_noise_components_are_the_eigenvectors() -> None:
+def test_pca_without_noise_equals_the_eigenvectors() -> None:
     data = rows_for(IMAGE, 200)
     rows = clipped(data.x, 1.0)
     _, vectors = np.linalg.eigh(rows.T @ rows)
@@ -130,14 +130,14 @@ def test_noise_is_symmetric_with_smaller_off_diagonal() -> None:
     np.testing.assert_allclose(spread, expected, rtol=0.06)
 
 
-def test_folding_keeps_length_and_comes_back() -> None:
+def test_folding_a_symmetric_matrix_keeps_its_norm() -> None:
     rows = np.random.default_rng(0).standard_normal((9, 4))
     square = rows.T @ rows
     assert np.linalg.norm(folded(square)) == pytest.approx(np.linalg.norm(square))
     np.testing.assert_allclose(unfolded(folded(square), 4), square)
 
 
-def test_without_noise_channels_get_mean_0_and_deviation_1() -> None:
+def test_normalise_without_noise_gives_mean_0_and_deviation_1() -> None:
     rng = np.random.default_rng(3)
     x = rng.random((500, 3, 4, 4)).astype(np.float32) * np.array([1, 0.5, 0.1]).reshape(1, 3, 1, 1)
     schema = replace(COLOUR, rows=500)
@@ -148,7 +148,7 @@ def test_without_noise_channels_get_mean_0_and_deviation_1() -> None:
     np.testing.assert_allclose(after.std(axis=(0, 2, 3)), 1, atol=1e-3)
 
 
-def test_no_variance_is_believed_below_its_noise() -> None:
+def test_variance_has_the_noise_as_floor() -> None:
     schema = replace(COLOUR, rows=500)
     flat = Data(schema=schema, x=np.full((500, 3, 4, 4), 0.5, np.float32), y=np.zeros(500, np.int64))
     made = [Normalise().run(flat, 8.0, Rng(seed=at)).deviation for at in range(20)]
@@ -157,7 +157,7 @@ def test_no_variance_is_believed_below_its_noise() -> None:
     assert np.median(made) < 1.5 * least
 
 
-def test_released_features_go_through_a_model_folder() -> None:
+def test_released_features_survive_saving_and_loading() -> None:
     for made in (Project(matrix=((1.0, 0.0), (0.5, 2.0))), Standardise(mean=(0.1,), deviation=(2.0,))):
         again = features.build(features.describe(made))
         rows = np.ones((2, 2 if isinstance(made, Project) else 1))

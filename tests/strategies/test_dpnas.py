@@ -70,17 +70,17 @@ def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unprobed")
-def test_a_search_by_sampled_scores_keeps_the_contract() -> None:
+def test_search_with_sampled_validation_rows_keeps_the_contract() -> None:
     check_mechanism(Alone(replace(TINY, held_rate=0.5)), data=rows_for(IMAGE, 3), games=0)
 
 
 @pytest.mark.usefixtures("unprobed")
-def test_the_strategy_keeps_its_promises() -> None:
+def test_dpnas_keeps_the_protocol() -> None:
     space = Space.load({"choices": {"edge_0_1": list(OPERATIONS)}, "build": {}})
     check_strategy(TINY, space=space, data=rows_for(IMAGE, 2))
 
 
-def test_a_search_trains_what_it_found_and_pays_for_that_too() -> None:
+def test_training_of_the_found_cell_is_in_the_cost() -> None:
     network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
     choices = {"edge_0_1": list(OPERATIONS)}
     space = Space.load({"choices": choices, "build": {"architecture": network}})
@@ -91,7 +91,7 @@ def test_a_search_trains_what_it_found_and_pays_for_that_too() -> None:
     assert accounting.epsilon(search.cost(IMAGE, 4.0), 1e-5) > once
 
 
-def test_a_killed_search_releases_what_it_would_have_released(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_resumed_search_releases_the_same_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("privaware.strategies.dpnas.CHECKPOINT_EPOCHS", 1)
     network = {**NETWORK, "name": "dpnas", "cell": ["$edge_0_1"]}
     choices = {"edge_0_1": list(OPERATIONS)}
@@ -119,7 +119,7 @@ def trained(settings: dict[str, Any]) -> DpSgd:
     return DpSgd(**settings, steps=2, batch=8, average=0.0)
 
 
-def test_a_search_that_scores_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def exact(self: Any, cells: list[Any], rate: float = 1.0) -> np.ndarray:
         self.rng.gaussian(np.zeros(len(cells)), noise=self.noise, sensitivity=1.0)
         return np.asarray(self.weights.count_correct(cells, self.inputs, self.targets) / self.rows)
@@ -130,14 +130,14 @@ def test_a_search_that_scores_without_noise_is_caught(monkeypatch: pytest.Monkey
         check_mechanism(many, data=rows_for(IMAGE, 8), games=0)
 
 
-def test_a_search_that_does_not_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     real = _training.accumulate
     monkeypatch.setattr(_training, "accumulate", lambda *a, **more: real(*a[:4], 1e6, *a[5:], **more))
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         check_mechanism(Alone(replace(TINY, norm=1e-3)), data=rows_for(IMAGE, 6), games=0)
 
 
-def test_p14_every_step_and_every_score_is_in_the_price() -> None:
+def test_p14_every_step_and_every_score_is_in_the_cost() -> None:
     search = DpNas(epochs=5, warm_up=2, rate=0.1, updates=3, reward_noise=8.0)
     price = search.cost(IMAGE, 1.5)
     assert isinstance(price, Disjoint)
@@ -149,19 +149,19 @@ def test_p14_every_step_and_every_score_is_in_the_price() -> None:
     assert both[1] > accounting.epsilon(Gaussian(noise=12.0), 1e-5)
 
 
-def test_the_calls_of_a_run_are_those_of_the_price() -> None:
+def test_recorded_calls_equal_the_cost() -> None:
     made = record(Alone(TINY), rows_for(IMAGE, 12), 1.0)
     kinds = [call.kind for call in made.calls if call.kind != "shards"]
     steps, scores = TINY.epochs * TINY.epoch_steps, TINY.controller_updates + 1
     assert kinds == ["poisson", "gaussian"] * (steps + scores)
 
 
-def test_random_search_hears_no_scores_before_the_last() -> None:
+def test_uniform_policy_pays_for_the_last_scores_only() -> None:
     assert replace(TINY, policy="uniform").controller_updates == 0
     assert list(leaves(replace(TINY, policy="uniform").part_costs(1.0)[1])) == [(Gaussian(noise=2.0), 1)]
 
 
-def test_without_noise_there_is_no_price_but_public_rows_may_be_searched() -> None:
+def test_search_without_noise_needs_public_rows() -> None:
     with pytest.raises(WrongInput):
         TINY.cost(IMAGE, 0.0)
     rows = rows_for(IMAGE, 12)
@@ -174,7 +174,7 @@ def test_without_noise_there_is_no_price_but_public_rows_may_be_searched() -> No
     assert not [call for call in quiet.calls if call.kind == "gaussian"]
 
 
-def test_the_weights_of_other_cells_rest() -> None:
+def test_step_changes_only_the_weights_of_its_cell() -> None:
     rng = Rng(seed=3)
     shared = replace(TINY, lr=5.0, nodes=2)._shared_weights(rows_for(IMAGE, 24), 1.0, rng, "cpu")
     cell = ("tanh", "zero", "selu")
@@ -187,7 +187,7 @@ def test_the_weights_of_other_cells_rest() -> None:
     assert int((velocity != 0).sum()) <= int(shared.training.state.update["active"].sum())
 
 
-def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() -> None:
+def test_search_learns_classes_that_differ_by_brightness() -> None:
     """Shared weights learn (cells score above chance), and the cell that is found is good with them."""
     schema = replace(IMAGE, classes=("dark", "bright"), rows=200)
     drawn = np.random.default_rng(4)
@@ -214,9 +214,7 @@ def test_a_search_on_rows_that_differ_by_brightness_learns_to_tell_them_apart() 
     assert sum(operation_shares(many)["operations"].values()) == pytest.approx(1.0)
 
 
-def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_interrupted_search_resumes_bit_for_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("privaware.strategies.dpnas.CHECKPOINT_EPOCHS", 2)
     rows, search = rows_for(IMAGE, 24), replace(TINY, epochs=7, nodes=2, derived=6)
 
@@ -244,7 +242,7 @@ def test_cells_are_points_of_the_space() -> None:
         assert space.settings(point_of(cell))["architecture"]["cell"] == list(cell)
 
 
-def test_shares_count_activations_among_convolutions_and_pools_among_pools() -> None:
+def test_operation_shares_are_within_their_kind() -> None:
     cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
     found = operation_shares(cells)
     assert found["activations"]["selu"] == pytest.approx(2 / 3)
@@ -266,12 +264,12 @@ def test_shares_count_activations_among_convolutions_and_pools_among_pools() -> 
         {"cells": True},
     ],
 )
-def test_a_wrong_setting_is_refused_by_name(wrong: dict[str, Any]) -> None:
+def test_invalid_setting_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(WrongInput, match=next(iter(wrong))):
         replace(TINY, **wrong)
 
 
-def test_rows_that_are_no_images_are_refused() -> None:
+def test_tables_are_refused() -> None:
     from privaware.testing import example
 
     table = rows_for(example(), 6)

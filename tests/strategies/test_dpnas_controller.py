@@ -16,21 +16,21 @@ def _seeded() -> None:
     torch.manual_seed(11)
 
 
-def test_a_cell_of_five_nodes_is_fifteen_choices_with_a_log_probability_each() -> None:
+def test_five_nodes_have_fifteen_edges_with_a_log_probability_each() -> None:
     proposed = Controller()(4)
     assert proposed.cells.shape == proposed.log_probabilities.shape == (4, 15)
     assert set(proposed.cells.flatten().tolist()) <= set(range(10))
     assert bool((proposed.log_probabilities < 0).all())
 
 
-def test_a_controller_without_preference_has_the_entropy_of_fifteen_fair_choices() -> None:
+def test_uniform_controller_has_maximal_entropy() -> None:
     controller = Controller()
     torch.nn.init.zeros_(controller.head.weight)
     assert float(controller(1).entropies.sum().detach()) == pytest.approx(15 * math.log(10), abs=1e-4)
     assert 15 * math.log(10) == pytest.approx(34.54, abs=0.01)
 
 
-def test_probabilities_of_all_cells_add_up_to_one_and_proposals_follow_them() -> None:
+def test_cell_probabilities_sum_to_one_and_match_samples() -> None:
     controller = Controller(nodes=2, operations=2, hidden=8)
     with torch.no_grad():
         controller.head.weight.mul_(20)
@@ -43,7 +43,7 @@ def test_probabilities_of_all_cells_add_up_to_one_and_proposals_follow_them() ->
     torch.testing.assert_close(seen, law, atol=0.015, rtol=0)
 
 
-def test_a_clamp_bounds_how_sure_the_controller_can_be() -> None:
+def test_clamp_bounds_the_log_probabilities() -> None:
     controller = Controller(clamp=1.1)
     with torch.no_grad():
         controller.head.weight.mul_(1e4)
@@ -52,7 +52,7 @@ def test_a_clamp_bounds_how_sure_the_controller_can_be() -> None:
     assert float(logs.max()) <= surest + 1e-4
 
 
-def test_the_gradient_is_that_of_the_expected_reward_for_any_baseline() -> None:
+def test_reinforce_gradient_is_unbiased_for_any_baseline() -> None:
     """On a bandit with four arms each arm's loss, weighted by its probability, makes the expectation exact."""
     arms = torch.arange(4)[:, None]
     rewards = torch.tensor([0.1, 0.9, 0.4, 0.2])
@@ -73,7 +73,7 @@ def test_the_gradient_is_that_of_the_expected_reward_for_any_baseline() -> None:
             torch.testing.assert_close(sum_, g, atol=1e-6, rtol=1e-4)
 
 
-def test_it_finds_the_best_arm_of_every_edge() -> None:
+def test_reinforce_finds_the_best_operation_of_every_edge() -> None:
     target = torch.tensor([3, 0, 2])
     controller = Controller(nodes=2, operations=4, hidden=16)
     learner = Reinforce(controller, lr=0.02, entropy=0.01, decay=0.9)
@@ -86,7 +86,7 @@ def test_it_finds_the_best_arm_of_every_edge() -> None:
     assert learner.baseline == pytest.approx(1.0, abs=0.1)
 
 
-def test_a_large_entropy_bonus_keeps_it_undecided() -> None:
+def test_large_entropy_bonus_keeps_the_policy_uniform() -> None:
     controller = Controller(nodes=1, operations=4, hidden=8)
     learner = Reinforce(controller, lr=0.02, entropy=5.0)
     for _ in range(60):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from privaware import accounting
-from privaware.events import Gaussian
+from privaware.errors import WrongInput
+from privaware.events import Disjoint, Gaussian, leaves
 from privaware.models.spaces import Space, point_key
 from privaware.strategies._scoring import ValidationScorer
 from privaware.strategies._search import Search
@@ -21,11 +22,13 @@ from privaware.strategies.paas import Breeding, Paas
 from privaware.strategies.racing import Racing
 from privaware.strategies.rs import Random, Rs
 from privaware.testing import BrokenPromise, check_strategy
+from tests.strategies.candidates import SCHEMA, SPACE, epsilon, short
 
 STRATEGIES = [
     Rs(trials=2),
     Mgrs(generations=(2, 2)),
     Paas(generations=2, population=2),
+    Paas(generations=2, population=2, refill="all"),
     Grid(trials=3),
     Racing(candidates=2),
     Optuna(trials=2, batch=1),
@@ -35,11 +38,11 @@ ONCE = Gaussian(noise=4.0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: type(strategy).__name__)
-def test_every_strategy_keeps_its_promises(strategy: Any) -> None:
+def test_strategy_keeps_the_protocol_and_the_contract(strategy: Any) -> None:
     check_strategy(strategy)
 
 
-# Planted bugs: each is caught, by the check that is for it.
+# Planted bugs: each is caught by the check that exists for it.
 
 
 class Modest(Mgrs):
@@ -93,12 +96,12 @@ class Dreaming(Rs):
         (Dreaming(trials=2), "not a trial"),
     ],
 )
-def test_a_strategy_that_breaks_a_promise_is_caught(strategy: Any, words: str) -> None:
+def test_planted_bug_is_caught(strategy: Any, words: str) -> None:
     with pytest.raises(BrokenPromise, match=words):
         check_strategy(strategy)
 
 
-def test_a_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def exact(self: ValidationScorer, models: Any, rng: Any) -> list[float]:
         return [self.exact_count(model) for model in models]
 
@@ -107,13 +110,13 @@ def test_a_score_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         check_strategy(Paas(generations=2, population=2))
 
 
-def test_a_price_of_one_trial_for_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_one_trial_for_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Search, "cost", Search.model_cost)
     with pytest.raises(BrokenPromise, match="no more than one trial"):
         check_strategy(Paas(generations=2, population=2))
 
 
-# Laws.
+# Trial-count distributions.
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_trial_count_has_its_stated_mean_and_chance(count: TrialCount) -> None:
     assert abs(chance - count.chance(0.1)) < 0.01
 
 
-def test_the_law_of_least_price_is_chosen_at_the_stated_chance() -> None:
+def test_cheapest_trial_count_with_the_stated_chance_is_chosen() -> None:
     [each] = Rs(chance=0.9, top=0.1).rounds(FCN, ONCE)
     assert each.distribution is not None
     assert each.distribution.chance(0.1) == pytest.approx(0.9, abs=1e-6)
@@ -171,7 +174,7 @@ def _small_is_good(point: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("strategy", [Paas(generations=20), Mgrs(generations=(40, 20, 20, 20))])
-def test_breeding_beats_what_it_began_with(strategy: Any) -> None:
+def test_adaptive_search_improves_on_its_first_generation(strategy: Any) -> None:
     searcher, asked = _driven(strategy, _small_is_good)
     best = searcher.best().point
     assert (best["layers"], best["units1"]) == (1, 64)
@@ -183,13 +186,13 @@ def test_paas_never_trains_a_candidate_twice() -> None:
     assert len({point_key(ask.point) for ask in asked}) == len(asked)
 
 
-def test_paas_without_change_stays_where_it_is() -> None:
+def test_paas_without_mutation_is_a_fixed_point() -> None:
     still = Paas(generations=5, population=1, mutation=0.0, keep=1.0, spare=0.0)
     _, asked = _driven(still, _small_is_good)
     assert len(asked) == 1
 
 
-def test_paas_keeps_the_best_and_a_few_others_as_parents() -> None:
+def test_paas_parents_are_the_best_and_a_few_random_others() -> None:
     strategy = Paas(population=10, keep=0.4, spare=0.1, mutation=0.0)
     searcher = strategy.start(FCN, np.random.default_rng(0))
     assert isinstance(searcher, Breeding)
@@ -202,7 +205,63 @@ def test_paas_keeps_the_best_and_a_few_others_as_parents() -> None:
     assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10, 5, 5, 5, 5, 5]
 
 
-def test_racing_lets_the_faster_half_go_on_from_where_they_are() -> None:
+def test_paas_refilling_all_keeps_no_parent_and_follows_algorithm_2() -> None:
+    strategy = Paas(population=10, keep=0.4, spare=0.1, mutation=0.0, refill="all")
+    searcher = strategy.start(FCN, np.random.default_rng(0))
+    first = [ask.point for ask in searcher.ask(10)]
+    searcher.tell([Trial(number=at, point=p, score=float(-at)) for at, p in enumerate(first)])
+    asked = [ask.point for ask in searcher.ask(10)]
+    parents = [point for point in first if point in first[:4]]
+    assert len(searcher.generation) == 10
+    assert len({point_key(point) for point in searcher.generation}) == 10  # the set N' of the paper
+    assert all(point in searcher.generation for point in asked)
+    known = [point for point in searcher.generation if point not in asked]
+    assert {point_key(point) for point in known} <= {point_key(point) for point in first}  # memoised, not trained again
+    choices = {name: {str(point.get(name)) for point in first} for name in FCN.choices}
+    assert all(str(point.get(name)) in choices[name] for point in asked for name in point)
+    assert len(parents) == 4
+    assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10] * 6
+
+
+def test_paas_refilling_all_may_lose_its_best_and_refilling_the_rest_never_does() -> None:
+    def best_scores(refill: str) -> list[float]:
+        searcher = Paas(population=6, mutation=1.0, refill=refill).start(FCN, np.random.default_rng(1))
+        number, scores = 0, np.random.default_rng(2)
+        tops = []
+        for count in [each.count or 0 for each in Paas(population=6, generations=8, refill=refill).rounds(FCN, ONCE)]:
+            trials = [
+                Trial(number=number + at, point=ask.point, score=float(scores.random()))
+                for at, ask in enumerate(searcher.ask(count))
+            ]
+            number += len(trials)
+            searcher.tell(trials)
+            tops.append(searcher.best().score)
+        return tops
+
+    rest, everyone = best_scores("rest"), best_scores("all")
+    assert rest == sorted(rest)
+    assert everyone != sorted(everyone)
+
+
+def test_paas_refilling_all_pays_for_sixty_trainings_and_the_rest_for_thirty_five() -> None:
+    def trainings(**settings: Any) -> int:
+        return sum(each.count or 0 for each in Paas(**settings).rounds(FCN, ONCE))
+
+    assert trainings() == 35
+    assert trainings(refill="all") == 60
+    assert trainings(trials=20, refill="all") == trainings(trials=20) == 20
+    search = Search(space=SPACE, strategy=Paas(), build=short)
+    printed = replace(search, strategy=Paas(refill="all"))
+    [(cost, _)] = leaves(printed.cost(SCHEMA, 2.0))
+    assert isinstance(cost, Disjoint)
+    assert sum(count for _, count in leaves(cost.events[0])) == 60 * 6
+    assert sum(count for _, count in leaves(cost.events[1])) == 60
+    assert epsilon(printed, 2.0) > epsilon(search, 2.0)
+    with pytest.raises(WrongInput, match="refill among rest, all"):
+        Paas(refill="none")
+
+
+def test_racing_continues_the_best_half_from_their_weights() -> None:
     race = Racing(candidates=8)
     searcher, asked = _driven(race, _small_is_good)
     rounds = race.rounds(FCN, ONCE)
@@ -215,7 +274,7 @@ def test_racing_lets_the_faster_half_go_on_from_where_they_are() -> None:
     assert searcher.best().number == len(asked) - 1
 
 
-def test_a_grid_is_the_whole_space_or_an_even_part() -> None:
+def test_grid_is_the_whole_space_or_an_evenly_spaced_part() -> None:
     cnn = Space.load("cnn")
     _, asked = _driven(Grid(), lambda point: 0.0, cnn)
     assert [ask.point for ask in asked] == list(cnn.points())
@@ -223,7 +282,7 @@ def test_a_grid_is_the_whole_space_or_an_even_part() -> None:
     assert [ask.point for ask in some] == list(cnn.points())[::4]
 
 
-def test_optuna_learns_from_what_it_is_told() -> None:
+def test_optuna_learns_from_scores() -> None:
     searcher, _ = _driven(Optuna(trials=60, batch=5), _small_is_good)
     assert isinstance(searcher, TrialHistory)
     assert searcher.best().point["units1"] == 64
@@ -232,9 +291,7 @@ def test_optuna_learns_from_what_it_is_told() -> None:
     assert np.mean(late) > np.mean(early)
 
 
-def test_a_round_is_open_or_secret_never_both() -> None:
-    from privaware.errors import WrongInput
-
+def test_round_has_a_count_or_a_distribution_never_both() -> None:
     for wrong in ({}, {"count": 3, "distribution": TrialCount(mean=3.0)}, {"count": 3, "share": 0.0}):
         with pytest.raises(WrongInput, match="expected a round"):
             Round(**wrong)

@@ -1,13 +1,27 @@
-"""Processes that train candidates: they end with the search they work for."""
+"""Where candidates train: worker processes that end with their search, and a Ray cluster that loses a node."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privaware.models.spaces import point_key
+from privaware.noise import Rng
+from privaware.strategies._search import Search
+from privaware.strategies._workers import Processes
+from privaware.strategies.grid import Grid
+from privaware.testing import rows_for
+from tests.strategies.candidates import SCHEMA, VOTES, votes
 
 PROGRAM = """
 import os, sys, time
@@ -23,7 +37,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_end_when_their_search_is_killed(tmp_path: Path) -> None:
+def test_worker_processes_end_with_their_search(tmp_path: Path) -> None:
     program, place = tmp_path / "program.py", tmp_path / "workers"
     program.write_text(PROGRAM)
     place.mkdir()
@@ -51,3 +65,91 @@ def _alive(process: int) -> bool:
         return False
     state = Path(f"/proc/{process}/stat")
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_worker_processes_train_candidates() -> None:
+    search = Search(space=VOTES, strategy=Grid(), build=votes, held_out=0.3)
+    data = rows_for(SCHEMA, 200)
+    found = replace(search, workers=Processes(2)).run(data, 2.0, Rng(seed=3))
+    assert point_key(found.point) in {point_key(point) for point in VOTES.points()}
+    assert found.model.architecture["name"] == "constant"
+    assert np.isfinite(found.score or np.nan)
+
+
+RAY = """
+import json, sys, threading, time
+from pathlib import Path
+import ray
+from ray.cluster_utils import Cluster
+sys.path.insert(0, sys.argv[1])
+from slow_votes import slow
+from privaware import accounting
+from privaware.ledger import Ledger
+from privaware.noise import Rng
+from privaware.strategies._journal import Journal
+from privaware.strategies._search import Search
+from privaware.strategies._workers import Ray
+from privaware.strategies.grid import Grid
+from privaware.models.spaces import Space
+from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+second = cluster.add_node(num_cpus=1)
+space = Space.load({"choices": {"weight": [0.5, 1.0, 2.0, 3.0, 4.0, 5.0]}, "build": {"weight": "$weight"}})
+search = Search(space=space, strategy=Grid(), build=slow, held_out=0.3, population_size=1,
+                workers=Ray(cluster.address), journal=Path(sys.argv[1]) / "journal")
+
+def kill():
+    while not list(Path(sys.argv[1]).glob(f"begun-{second.node_id}-*")):
+        time.sleep(0.02)
+    cluster.remove_node(second, allow_graceful=False)
+
+threading.Thread(target=kill, daemon=True).start()
+schema = example(rows=200)
+book = Ledger.create(Path(sys.argv[1]) / "run.ledger", limit=50.0, delta=1e-5)
+book.spend(search.cost(schema, 2.0), what="search", run="one")
+found = search.run(rows_for(schema, 200), 2.0, Rng())
+book.finish("one")
+kinds = [entry.kind for entry in book.entries()]
+made = {"point": found.point, "kinds": kinds, "spent": book.spent(),
+        "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5)}
+(Path(sys.argv[1]) / "made.json").write_text(json.dumps(made))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+SLOW = """
+import time
+from pathlib import Path
+import ray
+from privaware.testing._strategy import Votes
+
+HERE = Path(__file__).parent
+
+class Slow(Votes):
+    def run(self, data, noise, rng):
+        node = ray.get_runtime_context().get_node_id()
+        (HERE / f"begun-{node}-{self.weight}").touch()
+        time.sleep(1.5)
+        return super().run(data, noise, rng)
+
+def slow(settings):
+    return Slow(**settings)
+"""
+
+
+def test_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -> None:
+    (tmp_path / "slow_votes.py").write_text(textwrap.dedent(SLOW))
+    (tmp_path / "drive.py").write_text(textwrap.dedent(RAY))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "drive.py", str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    made = json.loads((tmp_path / "made.json").read_text())
+    assert made["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+    assert made["kinds"].count("spend") == 1
+    assert made["spent"] == pytest.approx(made["price"], rel=1e-6)
+    begun = list(tmp_path.glob("begun-*"))
+    assert len(begun) > 6  # the job whose worker was lost was begun again
+    assert len(list((tmp_path / "journal").glob("round-000-job-*"))) == 6
