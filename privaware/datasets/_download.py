@@ -117,7 +117,7 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
             (folder / file.name).chmod(0o644)  # a public file: a cache may be shared by several users
             return
         except RequestException as problem:
-            reason = str(problem) or type(problem).__name__
+            reason = _reason(problem)
         except WrongInput:
             raise
         except ValueError as problem:
@@ -129,6 +129,17 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
         f"{name}: the files are not here and {file.urls[0] if file.urls else 'their origin'} cannot be reached "
         f"({reason:.120}); set PRIVAWARE_DATA to a folder that holds {name!r}, or run where there is a network"
     )
+
+
+def _reason(problem: BaseException) -> str:
+    """Why a request failed: what the operating system said if it did, without the layers of exceptions around it."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__context__
+    inner = problem.args[0] if problem.args else problem
+    return str(inner.args[0] if isinstance(inner, Exception) and inner.args else inner)
 
 
 def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, Any], None]:
