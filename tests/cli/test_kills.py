@@ -54,12 +54,12 @@ def charges(path: Path) -> list[Any]:
 # Killed
 
 
-def killed_then_resumed(forks: Forks, folder: Path, words: list[str], ledger: str, kill: float) -> tuple[str, float]:
-    """Kills a run, looks at what it left, runs it again; says how far it had come and how long the second took."""
+def killed_then_resumed(forks: Forks, folder: Path, words: list[str], name: str, kill: float) -> tuple[str, float]:
+    """Kills a run, checks what it left, runs it again; says how far it had come and how long the second took."""
     run = {"words": words, "cwd": str(folder)}
     dead = forks.run([run | {"kill": kill}])[0]
     assert dead["code"] in (-signal.SIGKILL, 0), dead["err"]
-    path, model = folder / ledger, folder / "m"
+    path, model = folder / name, folder / "m"
     begun = path.exists()
     charged = len(charges(path)) if begun else 0
     published = (model / "model.json").exists()
