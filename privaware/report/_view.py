@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privaware.card import Guarantee, ModelCard
+from privaware.events import describe
 from privaware.report import _charts, _words
 from privaware.schema import Column
 
@@ -110,7 +111,7 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
     return [
         {
             "what": part.what,
-            "formula": _words.formula(part.event),
+            "how": describe(part.event),
             "epsilon": "not known" if part.epsilon is None else _words.rounded_up(part.epsilon),
         }
         for part in card.events

@@ -1,11 +1,4 @@
-"""Events, numbers and public facts in plain words.
-
->>> from privaware.events import Gaussian
->>> formula(100 * Gaussian(noise=12.3))
-'100 x Gaussian, noise 12.3, every row'
->>> formula(400 * Gaussian(noise=1.1).sampled(rate=0.02))
-'400 steps of Gaussian noise 1.1 on Poisson samples at rate 0.02'
-"""
+"""Numbers and public facts in plain words."""
 
 from __future__ import annotations
 
@@ -19,7 +12,6 @@ from privaware import events
 __all__ = [
     "LABEL_UNITS",
     "rounded_up",
-    "formula",
     "attack_bound",
     "attack_game",
     "meaning",
@@ -31,11 +23,7 @@ __all__ = [
     "protected_unit",
 ]
 
-SHOWN = 4  # parts of a long composition that are spelt out
-
 LABEL_UNITS = ("label", "labels")  # units that protect nothing but the target
-
-TRIAL_COUNTS = {"negative_binomial": "truncated negative binomial", "logarithmic": "logarithmic", "poisson": "Poisson"}
 
 
 def number(x: float, digits: int = 6) -> str:
@@ -72,65 +60,6 @@ def _plain(x: Decimal) -> str:
     digits = f"{x.scaleb(-x.adjusted()):f}"
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return f"{digits}e{x.adjusted()}"
-
-
-def formula(event: events.Event) -> str:
-    """An event in words."""
-    if isinstance(event, events.Repeated):
-        return _repeated(event)
-    if isinstance(event, (events.Composed, events.Disjoint, events.AnyOf)):
-        return _composition(event)
-    if isinstance(event, events.Sampled):
-        cut = f", cut to {event.cap:,} of {event.rows:,} rows" if event.cap else ""
-        return f"{_leaf(event.event)} on a Poisson sample at rate {number(event.rate)}{cut}"
-    if isinstance(event, events.Selected):
-        distribution = TRIAL_COUNTS.get(event.law, event.law)
-        shape = f", shape {number(event.shape)}" if event.shape is not None else ""
-        trials = f"{distribution} trial count, {number(event.mean)} expected{shape}"
-        return f"private selection of the best of a random number of trials ({trials}), each {formula(event.event)}"
-    if isinstance(event, events.Group):
-        return f"{formula(event.event)}, priced for a unit of up to {event.size:,} rows"
-    return _leaf(event) + (", every row" if isinstance(event, (events.Gaussian, events.Laplace)) else "")
-
-
-def _repeated(event: events.Repeated) -> str:
-    inner, times = event.event, f"{event.count:,}"
-    if isinstance(inner, events.Sampled) and isinstance(inner.event, events.Gaussian):
-        return f"{times} steps of {formula(inner).replace('a Poisson sample', 'Poisson samples', 1)}"
-    if isinstance(inner, (events.Gaussian, events.Laplace)):
-        name = type(inner).__name__
-        return f"{times} x {name}, noise {number(inner.noise)}, every row"
-    return f"{times} x ({formula(inner)})"
-
-
-def _composition(event: events.Composed | events.Disjoint | events.AnyOf) -> str:
-    if not event.events:
-        return "no privacy cost (data-independent)"
-    parts = [formula(part) for part in event.events[:SHOWN]]
-    if left := len(event.events) - len(parts):
-        parts.append(f"{left:,} more like these")
-    if isinstance(event, events.Disjoint):
-        return f"on disjoint parts of the rows, of which the most expensive counts: {'; '.join(parts)}"
-    if isinstance(event, events.AnyOf):
-        return f"one of these, priced as the most expensive: {'; '.join(parts)}"
-    return "; then ".join(parts)
-
-
-def _leaf(event: events.Event) -> str:
-    if isinstance(event, (events.Gaussian, events.Laplace)):
-        return f"{type(event).__name__} noise {number(event.noise)}"
-    if isinstance(event, events.Pure):
-        return f"a release known to cost epsilon {number(event.epsilon)}"
-    if isinstance(event, events.Approximate):
-        price = f"epsilon {number(event.epsilon)}, delta {number(event.delta)}"
-        return f"a release known to cost {price}"
-    if isinstance(event, events.ZCDP):
-        return f"a release known to cost rho {number(event.rho)} (zero-concentrated)"
-    if isinstance(event, events.RandomisedResponse):
-        return f"randomised response among {event.classes:,} values, epsilon {number(event.epsilon)}"
-    if isinstance(event, events.Unproven):
-        return f"no proven guarantee: {event.reason}"
-    return formula(event)
 
 
 def unproven_reason(event: events.Event) -> str | None:
