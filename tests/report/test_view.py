@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from privaware.errors import WrongInput
 from privaware.events import Pure, Unproven, to_json
 from privaware.schema import Column, Schema
 from tests.report.pages import ENTRY, Reader, card_entries, page
@@ -116,3 +117,12 @@ def test_long_schema_and_many_events_give_a_page() -> None:
     assert "bit 599" in html
     assert "The 76 parts not drawn are in the table above." in Reader(html).text
     assert "a number, 0 to 5" in html
+
+
+def test_number_beyond_every_float_gives_a_page_or_one_sentence() -> None:
+    entries = card_entries()
+    entries["events"][0]["event"] = {"kind": "RandomisedResponse", "epsilon": 1.0, "classes": 10**400}
+    try:
+        assert "</html>" in page(entries)
+    except WrongInput as problem:
+        assert len(str(problem).splitlines()) == 1
