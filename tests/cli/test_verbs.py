@@ -26,6 +26,7 @@ VERBS = (
     "data path",
     "select",
     "crossover",
+    "reproduce",
 )
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
 
