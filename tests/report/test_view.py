@@ -123,6 +123,7 @@ def test_number_beyond_every_float_gives_a_page_or_one_sentence() -> None:
     entries = card_entries()
     entries["events"][0]["event"] = {"kind": "RandomisedResponse", "epsilon": 1.0, "classes": 10**400}
     try:
-        assert "</html>" in page(entries)
+        answer = page(entries)[-8:].strip()
     except WrongInput as problem:
-        assert len(str(problem).splitlines()) == 1
+        answer = str(problem)
+    assert answer == "</html>" or len(answer.splitlines()) == 1
