@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from privaware._validate import expect
 from privaware.errors import WrongInput
 
 __all__ = [
@@ -39,14 +40,17 @@ __all__ = [
     "Selected",
     "Unproven",
     "ZCDP",
+    "describe",
     "from_json",
     "leaves",
     "to_json",
 ]
 
 RELATIONS = ("add_remove", "replace_one")
-LAWS = ("negative_binomial", "logarithmic", "poisson")
+TRIAL_COUNTS = ("negative_binomial", "logarithmic", "poisson")
 LARGEST = sys.float_info.max
+SHOWN = 4  # releases of a composition that `describe` spells out
+_SPELT = {"noise": "noise multiplier"}
 DEEPEST = 100
 """Events nest a few levels; a file that nests more was made to exhaust its reader."""
 
@@ -70,9 +74,7 @@ class Event:
         return self if rate == 1 else Sampled(event=self, rate=rate)
 
     def _expect(self, name: str, words: str, good: bool) -> None:
-        if not good:
-            value = getattr(self, name)
-            raise WrongInput(f"{type(self).__name__}: expected {name} {words}, got {value!r:.120}")
+        expect(good, type(self).__name__, f"{name} {words}", getattr(self, name))
 
     def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
         value = getattr(self, name)
@@ -86,8 +88,7 @@ class Event:
         self._expect(name, words, bool(inside))
 
     def _expect_event(self, value: Any) -> None:
-        if not isinstance(value, Event):
-            raise WrongInput(f"{type(self).__name__}: expected an event inside, got {value!r:.120}")
+        expect(isinstance(value, Event), type(self).__name__, "an event inside", value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,23 +237,23 @@ class AnyOf(_OneOf):
 class Selected(Event):
     """`event` run a secret random number of times, only the best output released.
 
-    `law` is the law of that number and `mean` its expectation; `shape` is the eta of the truncated negative binomial
-    (1 is geometric; the logarithmic law is eta 0).
+    `distribution` is the trial-count distribution and `mean` its expectation; `shape` is the eta of the truncated
+    negative binomial (1 is geometric; the logarithmic distribution is eta 0).
     """
 
     event: Event
-    law: str
+    distribution: str
     mean: float
     shape: float | None = None
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
-        self._expect("law", f"one of {', '.join(LAWS)}", self.law in LAWS)
-        self._expect_number("mean", 0 if self.law == "poisson" else 1)
-        shaped = self.law == "negative_binomial"
+        self._expect("distribution", f"one of {', '.join(TRIAL_COUNTS)}", self.distribution in TRIAL_COUNTS)
+        self._expect_number("mean", 0 if self.distribution == "poisson" else 1)
+        shaped = self.distribution == "negative_binomial"
         self._expect(
             "shape",
-            "> -1 and not 0 for negative_binomial, None for the other laws",
+            "> -1 and not 0 for negative_binomial, None for the other distributions",
             (shaped and self.shape is not None and self.shape > -1 and self.shape != 0)
             or (not shaped and self.shape is None),
         )
@@ -299,6 +300,49 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         yield event, count
 
 
+def describe(event: Event) -> str:
+    """What an event releases, in words for plans, reports and ledgers.
+
+    >>> describe(400 * Gaussian(noise=1.1).sampled(rate=0.02) + Pure(epsilon=0.1))
+    '400 x Gaussian, noise multiplier 1.1, on Poisson samples at rate 0.02 and 1 x Pure, epsilon 0.1'
+    >>> describe(Selected(event=Laplace(noise=5.0), distribution="logarithmic", mean=10.0))
+    'the best of about 10 runs (logarithmic trial-count distribution), each 1 x Laplace, noise multiplier 5'
+    >>> describe(NOTHING)
+    'no privacy cost (data-independent)'
+    """
+    parts = [_describe_leaf(leaf, count) for leaf, count in leaves(event)]
+    if len(parts) > SHOWN:
+        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more releases"]
+    return " and ".join(parts) or "no privacy cost (data-independent)"
+
+
+def _describe_leaf(leaf: Event, count: int) -> str:
+    match leaf:
+        case Disjoint(events=events):
+            times = "" if count == 1 else f"{count:,} x "
+            return f"{times}on disjoint parts, " + " or ".join(describe(part) for part in events)
+        case AnyOf(events=events):
+            return f"{count:,} x one of " + " or ".join(f"({describe(part)})" for part in events)
+        case Selected(event=inner):
+            times = "" if count == 1 else f"{count:,} x "
+            name = leaf.distribution.replace("_", " ")
+            runs = f"the best of about {leaf.mean:g} runs ({name} trial-count distribution)"
+            return f"{times}{runs}, each {describe(inner)}"
+        case Group(event=inner, size=size):
+            return f"{describe(count * inner)}, for a unit of up to {size:,} rows"
+        case Sampled(event=inner, rate=rate):
+            cut = f", cut to {leaf.cap:,} of {leaf.rows:,} rows" if leaf.cap else ""
+            single = describe(inner).removeprefix("1 x ")
+            one = single if len(list(leaves(inner))) == 1 else f"({single})"
+            return f"{count:,} x {one}, on Poisson samples at rate {rate:g}{cut}"
+        case Unproven(reason=reason):
+            return f"no proven guarantee: {reason}"
+        case _:
+            settings = [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]  # type: ignore[arg-type]
+            shown = ", ".join(f"{_SPELT.get(name, name)} {value:.4g}" for name, value in settings)
+            return f"{count:,} x {type(leaf).__name__}, {shown}"
+
+
 def to_json(event: Event) -> dict[str, Any]:
     """A plain dictionary that `from_json` turns back into an equal event.
 
@@ -326,6 +370,8 @@ def from_json(value: Any, depth: int = 0) -> Event:
         raise WrongInput(f"expected an event with a kind among {', '.join(_KINDS)}, got {value!r:.120}")
     cls = _KINDS[value["kind"]]
     arguments = {name: item for name, item in value.items() if name != "kind"}
+    if cls is Selected and "law" in arguments and "distribution" not in arguments:  # as earlier versions wrote it
+        arguments["distribution"] = arguments.pop("law")
     if unknown := set(arguments) - {item.name for item in fields(cls)}:  # type: ignore[arg-type]
         raise WrongInput(f"{value['kind']}: unknown fields {sorted(unknown)!s:.120}")
     if "event" in arguments:

@@ -26,7 +26,7 @@ from typing import Any
 
 from privaware.accounting import _calibrate, _price, _rdp
 from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
-from privaware.accounting._selection import parameters as law_parameters
+from privaware.accounting._selection import parameters as trial_count_parameters
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 
@@ -39,7 +39,7 @@ __all__ = [
     "delta",
     "dpsgd",
     "epsilon",
-    "law_parameters",
+    "trial_count_parameters",
 ]
 
 

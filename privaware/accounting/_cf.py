@@ -14,7 +14,7 @@ Losses with atoms (Laplace, randomised response) fall off like 1/v^2 only; there
 negligible size b is added, which makes the integrand die out and can only increase the result: by about
 b^2 (1 + t) / 2, kept below 2e-4 of epsilon. A handful of rarely sampled steps is the one case the line does not suit
 (bulk and tail of the loss differ by orders of magnitude); there the characteristic function is inverted on a lattice
-instead, by a plain Fourier transform of a finely rounded law.
+instead, by a plain Fourier transform of a finely rounded loss.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting._laws import Array, Capped, Law, Normal, Shifted
+from privaware.accounting._pairs import Array, CappedGaussian, DominatingPair, GaussianPair, SampledGaussian
 from privaware.accounting._terms import Terms
 
 _FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
@@ -42,7 +42,7 @@ def epsilon(terms: Terms, delta: float) -> float:
     """The epsilon of the composition, the larger direction."""
     if terms.failure >= delta:
         return math.inf
-    if not terms.laws:
+    if not terms.pairs:
         return 0.0
     rest = (delta - terms.failure) / (1 - terms.failure)
     return min(max(_one(terms, rest, direction) for direction in terms.directions()), terms.pure())
@@ -61,7 +61,7 @@ def real_curve(terms: Terms, direction: str) -> Callable[[float], float]:
         if t not in known:
             z = np.array([t])
             with np.errstate(over="ignore", invalid="ignore"):
-                known[t] = sum(n * float(law.log_mgf(z, direction)[0]) for law, n in terms.laws)
+                known[t] = sum(n * float(pair.log_mgf(z, direction)[0]) for pair, n in terms.pairs)
         return known[t]
 
     return curve
@@ -94,14 +94,14 @@ def saddle(curve: Callable[[float], float], height: Callable[[float, float], flo
 
 def guess(terms: Terms, delta: float) -> float:
     """Where the saddle would be if the loss were Gaussian."""
-    variance = sum(n * law.spread() ** 2 for law, n in terms.laws)
+    variance = sum(n * pair.spread() ** 2 for pair, n in terms.pairs)
     return math.sqrt(2 * math.log(1 / delta) / max(variance, 1e-12))
 
 
 def _rare(terms: Terms) -> bool:
     """Whether a row is hardly ever sampled in the whole composition: then bulk and tail are worlds apart."""
-    hits = [n * getattr(law, "rate", 1.0) * getattr(law, "group", 1) for law, n in terms.laws]
-    return any(isinstance(law, (Shifted, Capped)) for law, _ in terms.laws) and sum(hits) < 0.05
+    hits = [n * getattr(pair, "rate", 1.0) * getattr(pair, "group", 1) for pair, n in terms.pairs]
+    return any(isinstance(pair, (SampledGaussian, CappedGaussian)) for pair, _ in terms.pairs) and sum(hits) < 0.05
 
 
 def _one(terms: Terms, delta: float, direction: str) -> float:
@@ -128,11 +128,11 @@ def _on_line(terms: Terms, delta: float, direction: str) -> float:
             t = _saddle_at(curve, low, t)
             line = Line(terms, direction, t, low)
         if line.log_delta(low) > aim:
-            found = line.epsilon(aim, low, high)
-            if found > line.near / 2:
-                return found
+            epsilon = line.epsilon(aim, low, high)
+            if epsilon > line.near / 2:
+                return epsilon
             # The extra release was sized for a larger epsilon: once more.
-            return Line(terms, direction, t, found).epsilon(aim, low, high)
+            return Line(terms, direction, t, epsilon).epsilon(aim, low, high)
         high, step = low, 2 * step
     return 0.0
 
@@ -152,12 +152,12 @@ def _one_delta(terms: Terms, epsilon: float, direction: str) -> float:
 
 
 class _Lattice:
-    """The composed law on a fine lattice: every loss is split between its two neighbours, the mean kept."""
+    """The composed loss on a fine lattice: every loss is split between its two neighbours, the mean kept."""
 
     def __init__(self, terms: Terms, delta: float, direction: str) -> None:
         from scipy import fft
 
-        parts = [(*_bulk(law, direction, n, delta), n) for law, n in terms.laws]
+        parts = [(*_bulk(pair, direction, n, delta), n) for pair, n in terms.pairs]
         curve, aside = real_curve(terms, direction), math.log(delta * 1e-5)
         orders = guess(terms, delta) * 4.0 ** np.arange(-3, 3)
         # Chernoff: beyond these ends there is a hundred-thousandth of delta, which may wrap around.
@@ -185,9 +185,9 @@ class _Lattice:
             below = np.floor(place)
             first = int(below.min())
             index, part = (below - first).astype(np.int64), place - below
-            law = np.bincount(index % size, weights=probs * (1 - part), minlength=size)
-            law += np.bincount((index + 1) % size, weights=probs * part, minlength=size)
-            spectrum *= fft.rfft(law) ** n
+            rounded = np.bincount(index % size, weights=probs * (1 - part), minlength=size)
+            rounded += np.bincount((index + 1) % size, weights=probs * part, minlength=size)
+            spectrum *= fft.rfft(rounded) ** n
             start += n * first
         bottom = math.floor(low / self.width)
         self.probs = np.maximum(np.roll(fft.irfft(spectrum, size), start - bottom), 0.0)
@@ -208,9 +208,9 @@ class _Lattice:
         return float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-7))
 
 
-def _bulk(law: Law, direction: str, count: int, delta: float) -> tuple[Array, Array]:
-    """The points of a law without the upper tail that could only contribute a thousandth of delta."""
-    losses, probs = law.points(direction)
+def _bulk(pair: DominatingPair, direction: str, count: int, delta: float) -> tuple[Array, Array]:
+    """The points of a pair without the upper tail that could only contribute a thousandth of delta."""
+    losses, probs = pair.points(direction)
     order = np.argsort(losses)
     losses, probs = losses[order], probs[order]
     above = np.cumsum(probs[::-1])[::-1]
@@ -221,7 +221,7 @@ def _bulk(law: Law, direction: str, count: int, delta: float) -> tuple[Array, Ar
 class Line:
     """The integrand on the line Re z = t, sampled once; then delta at any epsilon near the given one is one sum.
 
-    Panels double in length away from the real axis, because a loss law has features of all sizes (the bulk of a rarely
+    Panels double in length away from the real axis, because a loss has features of all sizes (the bulk of a rarely
     sampled release is thousands of times narrower than its tail) and the wide ones die out first. A panel whose
     Legendre coefficients have not died out is cut in two.
     """
@@ -237,7 +237,7 @@ class Line:
         blur = self._follow()
         z, k, w = (np.concatenate(part) for part in (self._z, self._k, self._w))
         if blur:
-            k = k + Normal(mu=blur).log_mgf(z, direction)
+            k = k + GaussianPair(mu=blur).log_mgf(z, direction)
         self.z, self.value = z, w * np.exp(k - self.k) / (z * (1 + z))
 
     def _follow(self) -> float:
@@ -264,12 +264,12 @@ class Line:
             half = (edges[:, 1] - edges[:, 0])[:, None] / 2
             v = edges.mean(axis=1)[:, None] + half * nodes
             z = (self.t + 1j * v).ravel()
-            self.work += sum(z.size * law.work(z, self.direction) for law, _ in self.terms.laws)
+            self.work += sum(z.size * pair.work(z, self.direction) for pair, _ in self.terms.pairs)
             if self.work > _WORK:
                 raise TooSlow
             k = np.zeros(z.size, dtype=complex)
-            for law, n in self.terms.laws:
-                k += n * law.log_mgf(z, self.direction)
+            for pair, n in self.terms.pairs:
+                k += n * pair.log_mgf(z, self.direction)
             count += z.size
             f = np.exp(k - self.k + (self.t - z) * self.near) / (z * (1 + z))
             rough = np.abs(f.reshape(v.shape) @ tail).max(axis=1) * half[:, 0]

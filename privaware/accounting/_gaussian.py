@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privaware.accounting._laws import Array
+from privaware.accounting._pairs import Array
 
 
 def delta(mu: float, epsilons: Array) -> Array:

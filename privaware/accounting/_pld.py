@@ -26,7 +26,7 @@ import numpy as np
 
 from privaware.accounting import _cf
 from privaware.accounting._grid import Grid, OutOfReach, Profile, discretise, largest, moved
-from privaware.accounting._laws import Array
+from privaware.accounting._pairs import Array
 from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
@@ -88,7 +88,7 @@ class Total:
 
 def epsilon(terms: Terms, delta: float) -> float:
     """The epsilon of the composition, the larger direction; an upper bound up to rounding."""
-    if not terms.laws:
+    if not terms.pairs:
         return 0.0 if terms.failure <= delta else math.inf
     return max(total.epsilon(delta) for total in totals(terms, delta))
 
@@ -104,7 +104,7 @@ def profile(terms: Terms, aims: Sequence[float] = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)
     A tilt is right everywhere but precise only near its own epsilon; every one gives an upper bound, so the least
     counts.
     """
-    if not terms.laws:
+    if not terms.pairs:
         return lambda epsilons: np.full(np.shape(epsilons), terms.failure)
     tilts = [totals(terms, max(aim, 2 * terms.failure)) for aim in aims]
 
@@ -117,7 +117,7 @@ def profile(terms: Terms, aims: Sequence[float] = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)
 
 def _compose(terms: Terms, delta: float, direction: str) -> Total:
     widths = _widths(terms)
-    grids = [(discretise(law, direction, width), count) for (law, count), width in zip(terms.laws, widths)]
+    grids = [(discretise(pair, direction, width), count) for (pair, count), width in zip(terms.pairs, widths)]
     theta = _tilt(terms, grids, delta)
     log_mgf = sum(count * grid.log_mgf(theta) for grid, count in grids)
     survive = terms.survive + sum(n * math.log1p(-grid.infinite) for grid, n in grids)
@@ -125,7 +125,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
     grid = powers[0][0] if len(powers) == 1 else _product([g for g, _ in powers], grids, theta)
     cut = sum(loss for _, loss in powers) + math.exp(-_TAIL)
     peak = log_mgf - theta * grid.losses()[0]
-    # What the windows cut off above, relative to the tilted law, is counted as infinite.
+    # What the windows cut off above, relative to the tilted distribution, is counted as infinite.
     lost = cut * math.exp(min(log_mgf - theta * float(grid.losses()[-1]), 0.0)) if peak < 700 else 0.0
     scale = math.exp(terms.survive)
     return Total(
@@ -137,24 +137,24 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
 
 
 def _widths(terms: Terms) -> list[float]:
-    spreads = [law.spread() for law, _ in terms.laws]
-    variance = sum(n * s * s for (_, n), s in zip(terms.laws, spreads))
+    spreads = [pair.spread() for pair, _ in terms.pairs]
+    variance = sum(n * s * s for (_, n), s in zip(terms.pairs, spreads))
     share = variance / len(spreads)
-    if any(math.isfinite(law.pure()) for law, _ in terms.laws):
-        # Past the largest loss of a bounded law the tail is the others' alone, so their grid must be theirs.
+    if any(math.isfinite(pair.pure()) for pair, _ in terms.pairs):
+        # Past the largest loss of a bounded pair the tail is the others' alone, so their grid must be theirs.
         share *= 0.01
     out = []
-    for (law, count), spread in zip(terms.laws, spreads):
+    for (pair, count), spread in zip(terms.pairs, spreads):
         scale = math.sqrt(max(spread**2, share / count))
-        width = max(min(scale * min(0.04, 0.02 * math.sqrt(count)), _COARSEST), largest(law) / _POINTS)
-        top = law.pure()
+        width = max(min(scale * min(0.04, 0.02 * math.sqrt(count)), _COARSEST), largest(pair) / _POINTS)
+        top = pair.pure()
         # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)
     return out
 
 
 def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> float:
-    """The theta of the best Chernoff bound on epsilon: there the tilted law sits at epsilon."""
+    """The theta of the best Chernoff bound on epsilon: there the tilted distribution sits at epsilon."""
 
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
@@ -230,4 +230,4 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
 
 def reachable(terms: Terms) -> bool:
     """Whether the losses of single steps fit into floating point, known without building anything."""
-    return all(largest(law) <= 690 for law, _ in terms.laws)
+    return all(largest(pair) <= 690 for pair, _ in terms.pairs)

@@ -12,7 +12,7 @@ import numpy as np
 
 from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
-from privaware.accounting._laws import Array
+from privaware.accounting._pairs import Array
 from privaware.accounting._terms import (
     Leaves,
     Terms,
@@ -147,8 +147,8 @@ def _only_curves(way: Leaves) -> bool:
 
 def _has_profile(event: Event) -> bool:
     if isinstance(event, Selected):
-        inner = [flatten(w, pair) for w in alternatives(event.event)] if _no_selection(event.event) else []
-        return event.law != "poisson" and all(_composable(t) for t in inner)
+        inner = [flatten(w, dominating_pair) for w in alternatives(event.event)] if _no_selection(event.event) else []
+        return event.distribution != "poisson" and all(_composable(t) for t in inner)
     parts = getattr(event, "events", None) or [getattr(event, "event", None)]
     return all(_has_profile(part) for part in parts if isinstance(part, Event))
 
@@ -159,7 +159,7 @@ def _no_selection(event: Event) -> bool:
 
 def _terms_or_none(way: Leaves) -> Terms | None:
     try:
-        return flatten(way, pair)
+        return flatten(way, dominating_pair)
     except OutOfReach:
         return None
 
@@ -167,7 +167,7 @@ def _terms_or_none(way: Leaves) -> Terms | None:
 def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> tuple[Array, float]:
     """Divergences at the orders, and the probability of outright failure."""
     plain = [(leaf, n) for leaf, n in way if _has_pair(leaf)]
-    terms = flatten(plain, pair)
+    terms = flatten(plain, dominating_pair)
     total, survive = _rdp.curve(terms, orders), terms.survive
     for leaf, count in way:
         if not _has_pair(leaf):
@@ -200,7 +200,7 @@ def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
         return np.full(len(orders), math.inf)
     base = np.max([curve for curve, _ in curves], axis=0)
     chance = None
-    if selected.law == "poisson":
+    if selected.distribution == "poisson":
         chance = _profile_or_curve(selected.event, base, orders)
     return _selection.renyi(selected, np.asarray(orders), base, chance)
 
@@ -216,16 +216,16 @@ def _selected_alone(selected: Selected, delta: float) -> tuple[float, float]:
     """Epsilon by the profile bound, from either accountant's profile of one run: no grid in between."""
     run, mean = selected.event, selected.mean
     price = _selection.shift(selected, profile(run), _top(run, 1e-9))
-    pld = max(_distributions(way, flatten(way, pair), delta / mean)[0] for way in alternatives(run))
-    cf = max(_cf.epsilon(flatten(way, pair), delta / mean) for way in alternatives(run))
-    pure = max(flatten(way, pair).pure() for way in alternatives(run))
+    pld = max(_distributions(way, flatten(way, dominating_pair), delta / mean)[0] for way in alternatives(run))
+    cf = max(_cf.epsilon(flatten(way, dominating_pair), delta / mean) for way in alternatives(run))
+    pure = max(flatten(way, dominating_pair).pure() for way in alternatives(run))
     eta = _selection.parameters(selected)[0]
     return min(price + pld, (2 + eta) * pure), min(price + cf, (2 + eta) * pure)
 
 
 def profile(event: Event) -> _selection.Profile:
     """delta as a function of epsilon, the dearest way."""
-    parts = [_profile_of(flatten(way, pair)) for way in alternatives(event)]
+    parts = [_profile_of(flatten(way, dominating_pair)) for way in alternatives(event)]
 
     def deltas(epsilons: Array) -> Array:
         return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]
@@ -243,17 +243,17 @@ def _profile_of(terms: Terms) -> _selection.Profile:
 
 def _top(event: Event, delta: float) -> float:
     """Where the profile is down to `delta`, or to what outright failure leaves."""
-    failure = max(flatten(way, pair).failure for way in alternatives(event))
+    failure = max(flatten(way, dominating_pair).failure for way in alternatives(event))
     return epsilon(event, min(delta + 1.01 * failure, 0.999))
 
 
 @lru_cache(maxsize=64)
-def pair(event: Event) -> tuple[Array, Array, float]:
+def dominating_pair(event: Event) -> tuple[Array, Array, float]:
     """A dominating pair for an event that has none by name, from a bound on its profile."""
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")
     if isinstance(event, Selected):
-        if event.law == "poisson":
+        if event.distribution == "poisson":
             raise OutOfReach
         run = profile(event.event)
         price = _selection.shift(event, run, _top(event.event, 1e-9))

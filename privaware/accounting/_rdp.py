@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting._laws import Array, Law, Normal, Shifted
+from privaware.accounting._pairs import Array, DominatingPair, GaussianPair, SampledGaussian
 from privaware.accounting._terms import Terms
 
 ORDERS: tuple[float, ...] = tuple(
@@ -43,7 +43,7 @@ def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, cla
     if terms.failure >= delta:
         return math.inf
     rest = (delta - terms.failure) / (1 - terms.failure)
-    if not terms.laws and not terms.rho:
+    if not terms.pairs and not terms.rho:
         return 0.0
     return convert(orders, curve(terms, tuple(orders)), rest, classic=classic)
 
@@ -64,33 +64,33 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
     """The divergences of a composition, the larger direction of the whole."""
     totals = [
-        sum((n * _either(law, direction, orders) for law, n in terms.laws), np.zeros(len(orders)))
+        sum((n * _either(pair, direction, orders) for pair, n in terms.pairs), np.zeros(len(orders)))
         for direction in (terms.directions() or ("remove",))
     ]
     return np.max(totals, axis=0) + terms.rho * np.asarray(orders)  # type: ignore[no-any-return]
 
 
-def _either(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
+def _either(pair: DominatingPair, direction: str, orders: tuple[float, ...]) -> Array:
     # The remove direction of a sampled Gaussian is the larger one at every order (Mironov, Talwar and Zhang 2019).
-    return _law(law, "remove" if law.symmetric or _has_series(law) else direction, orders)
+    return _divergences(pair, "remove" if pair.symmetric or _has_series(pair) else direction, orders)
 
 
-def _has_series(law: Law) -> bool:
-    return isinstance(law, Shifted) and law.group == 1 and not law.replace
+def _has_series(pair: DominatingPair) -> bool:
+    return isinstance(pair, SampledGaussian) and pair.group == 1 and not pair.replace
 
 
 @lru_cache(maxsize=1024)
-def _law(law: Law, direction: str, orders: tuple[float, ...]) -> Array:
-    if isinstance(law, Normal):
-        return law.mu**2 / 2 * np.asarray(orders)
-    series = _has_series(law)
+def _divergences(pair: DominatingPair, direction: str, orders: tuple[float, ...]) -> Array:
+    if isinstance(pair, GaussianPair):
+        return pair.mu**2 / 2 * np.asarray(orders)
+    series = _has_series(pair)
     values = []
     for a in orders:
         if series and a <= 256:
-            values.append(sampled_gaussian(law.rate, law.noise, a))  # type: ignore[attr-defined]
+            values.append(sampled_gaussian(pair.rate, pair.noise, a))  # type: ignore[attr-defined]
         else:  # a sum of thousands of terms, or no series at all: by quadrature
             with np.errstate(over="ignore", invalid="ignore"):
-                values.append(float(law.log_mgf(np.array([a - 1]), direction)[0]) / (a - 1))
+                values.append(float(pair.log_mgf(np.array([a - 1]), direction)[0]) / (a - 1))
     return np.array([v if math.isfinite(v) else math.inf for v in values])
 
 
@@ -154,7 +154,7 @@ def _fractional(rate: float, noise: float, order: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _binomials(order: float, start: int) -> tuple[Array, Array, Array]:
-    """i, ln|C(order, i)| and its sign, which alternates beyond the order; the same for every law."""
+    """i, ln|C(order, i)| and its sign, which alternates beyond the order; the same for every noise."""
     from scipy import special
 
     i = np.arange(start, start + _CHUNK, dtype=float)

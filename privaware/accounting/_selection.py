@@ -1,15 +1,15 @@
 """Private selection: the best of a secret random number K of runs, for about the price of two or three.
 
-Only the best output is released, so the other runs are hidden by not knowing how many there were. Two bounds are used:
+Only the best output is released, so an observer does not know how many others there were. Two bounds are used:
 
-* Papernot and Steinke 2022, in Renyi divergences. For the truncated negative binomial law with parameters eta, gamma:
+* Papernot and Steinke 2022, in Renyi divergences. For the truncated negative binomial with parameters eta, gamma:
   r'(l) = r(l) + (1+eta) [(1 - 1/m) r(m) + ln(1/gamma)/m] + ln E[K]/(l-1) for any orders l, m; for a Poisson
   number of mean u: r'(l) = r(l) + u delta(ln(1 + 1/(l-1))) + ln(u)/(l-1), with delta the privacy profile of one
   run.
 * Koskela, Redberg and Wang 2024, in profiles, negative binomial only: for any e1 >= 0,
   delta'(e) <= E[K] delta(e - (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1))).
 
-The logarithmic law is eta = 0. Tighter bounds are known but not yet published with a proof, and are not used.
+The logarithmic distribution is eta = 0. Tighter bounds are known but not yet published with a proof, and are not used.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privaware.accounting._laws import Array
+from privaware.accounting._pairs import Array
 from privaware.events import Selected
 
 Profile = Callable[[Array], Array]
 
 
 def parameters(selected: Selected) -> tuple[float, float]:
-    """(eta, gamma) of the law with the given mean.
+    """(eta, gamma) of the trial-count distribution with the given mean.
 
     >>> from privaware.events import Gaussian
-    >>> eta, gamma = parameters(Selected(event=Gaussian(noise=1.0), law="negative_binomial", mean=10.0, shape=1.0))
+    >>> run = Gaussian(noise=1.0)
+    >>> eta, gamma = parameters(Selected(event=run, distribution="negative_binomial", mean=10.0, shape=1.0))
     >>> (eta, round(gamma, 9))
     (1.0, 0.1)
     """
@@ -41,7 +42,7 @@ def _solved(selected: Selected) -> tuple[float, float]:
     """(eta, ln gamma): gamma itself may be smaller than any float."""
     from scipy import optimize
 
-    eta = 0.0 if selected.law == "logarithmic" else float(selected.shape or 0.0)
+    eta = 0.0 if selected.distribution == "logarithmic" else float(selected.shape or 0.0)
 
     def gap(log_gamma: float) -> float:
         return log_mean(eta, log_gamma) - math.log(selected.mean)
@@ -64,7 +65,7 @@ def log_mean(eta: float, log_gamma: float) -> float:
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
     """The curve of Papernot and Steinke from the curve `base` of one run."""
     mean = math.log(selected.mean)
-    if selected.law == "poisson":
+    if selected.distribution == "poisson":
         if profile is None:
             return np.full(len(orders), math.inf)
         chance = profile(-np.log1p(-1 / orders))
@@ -75,7 +76,7 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
 
 
 def shift(selected: Selected, profile: Profile, top: float) -> float:
-    """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of hiding the number of runs."""
+    """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of private selection beyond one run."""
     eta, log_gamma = _solved(selected)
     tries = np.linspace(0.0, top, 4001)
     odds = math.log(-math.expm1(log_gamma)) - log_gamma  # ln(1/gamma - 1)

@@ -1,4 +1,4 @@
-"""Events become `Terms`: the flat list of laws that the accountants compose.
+"""Events become `Terms`: the flat list of pairs that the accountants compose.
 
 Gaussians collapse into one (their squared inverse noises add up, exactly, also when later ones depend on earlier
 outputs); chances of outright failure are multiplied together; samples and groups find the pair that dominates
@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privaware.accounting._laws import (
+from privaware.accounting._pairs import (
     DIRECTIONS,
     Array,
-    Capped,
-    Law,
-    Normal,
-    Response,
+    CappedGaussian,
+    DominatingPair,
+    GaussianPair,
+    ResponsePair,
+    SampledGaussian,
     SampledLaplace,
-    Shifted,
-    Table,
+    TabulatedPair,
     sample,
 )
 from privaware.errors import Refused, WrongInput
@@ -52,9 +52,9 @@ Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probab
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """A composition, flattened: laws with their counts, and what is no law."""
+    """A composition, flattened: dominating pairs with their counts, and what has none."""
 
-    laws: tuple[tuple[Law, int], ...] = ()
+    pairs: tuple[tuple[DominatingPair, int], ...] = ()
     survive: float = 0.0  # ln of the probability that no release fails outright
     rho: float = 0.0  # zCDP is a bound on a curve, not a pair: only RDP can use it
 
@@ -63,17 +63,17 @@ class Terms:
         return -math.expm1(self.survive)
 
     def directions(self) -> tuple[str, ...]:
-        return DIRECTIONS[:1] if all(law.symmetric for law, _ in self.laws) else DIRECTIONS
+        return DIRECTIONS[:1] if all(pair.symmetric for pair, _ in self.pairs) else DIRECTIONS
 
     def gaussian(self) -> float | None:
         """mu, if all there is are Gaussians."""
-        if len(self.laws) == 1 and isinstance(law := self.laws[0][0], Normal) and not self.rho:
-            return law.mu if self.survive == 0 else None
+        if len(self.pairs) == 1 and isinstance(pair := self.pairs[0][0], GaussianPair) and not self.rho:
+            return pair.mu if self.survive == 0 else None
         return None
 
     def pure(self) -> float:
         """An epsilon that holds with delta 0, but for failures."""
-        return sum(n * law.pure() for law, n in self.laws) if not self.rho else math.inf
+        return sum(n * pair.pure() for pair, n in self.pairs) if not self.rho else math.inf
 
 
 def expect_priceable(event: Event, count: int = 1) -> None:
@@ -129,19 +129,19 @@ class _Total:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.precision = 0.0
-        self.laws: dict[Law, int] = {}
+        self.pairs: dict[DominatingPair, int] = {}
         self.survive = 0.0
         self.rho = 0.0
 
     def terms(self) -> Terms:
-        laws = list(_bucketed(self.laws).items())
+        pairs = list(_bucketed(self.pairs).items())
         if self.precision:
-            laws.insert(0, (Normal(mu=math.sqrt(self.precision)), 1))
-        return Terms(laws=tuple(laws), survive=self.survive, rho=self.rho)
+            pairs.insert(0, (GaussianPair(mu=math.sqrt(self.precision)), 1))
+        return Terms(pairs=tuple(pairs), survive=self.survive, rho=self.rho)
 
-    def law(self, law: Law, count: int) -> None:
-        if law.pure() > 0:
-            self.laws[law] = self.laws.get(law, 0) + count
+    def compose(self, pair: DominatingPair, count: int) -> None:
+        if pair.pure() > 0:
+            self.pairs[pair] = self.pairs.get(pair, 0) + count
 
     def gaussian(self, noise: float, count: int) -> None:
         self.precision += count / min(noise, ENDLESS) ** 2
@@ -154,16 +154,16 @@ class _Total:
             case Gaussian(noise=noise):
                 self.gaussian(noise, count)
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=min(noise, ENDLESS)), count)
+                self.compose(SampledLaplace(noise=min(noise, ENDLESS)), count)
             case Pure(epsilon=epsilon):
-                self.law(Response(epsilon=epsilon), count)
+                self.compose(ResponsePair(epsilon=epsilon), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
-                self.law(Response(epsilon=epsilon, classes=classes), count)
+                self.compose(ResponsePair(epsilon=epsilon, classes=classes), count)
             case Approximate(epsilon=epsilon, delta=delta):
                 # The worst such release fails with probability delta, and else is a response (Kairouz et al. 2015).
                 self.fail(delta, count)
                 if epsilon > 0:
-                    self.law(Response(epsilon=epsilon), count)
+                    self.compose(ResponsePair(epsilon=epsilon), count)
             case ZCDP(rho=rho):
                 self.rho += count * rho
             case Sampled():
@@ -179,11 +179,11 @@ class _Total:
         losses, probs, failure = self.profile(leaf)
         self.fail(failure * rate, count)
         if rate == 1:
-            pair = (losses, probs)
-            self.law(Table(name=repr(leaf), remove=pair, add=pair), count)
+            table = (losses, probs)
+            self.compose(TabulatedPair(name=repr(leaf), remove=table, add=table), count)
         else:
             remove, add = (sample(losses, probs, rate, d) for d in DIRECTIONS)
-            self.law(Table(name=f"{leaf!r} at rate {rate!r}", remove=remove, add=add), count)
+            self.compose(TabulatedPair(name=f"{leaf!r} at rate {rate!r}", remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
         """The pair ((1-rate) Q + rate P, Q) of the inner pair (P, Q), named where it has a name."""
@@ -194,12 +194,12 @@ class _Total:
         if all(isinstance(e, Gaussian) for e, _ in inner):
             noise = _combined(inner)
             if leaf.cap is not None and leaf.rows is not None:
-                capped = Capped(noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=swap)
-                self.law(capped, count)
+                capped = CappedGaussian(noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=swap)
+                self.compose(capped, count)
             elif rate == 1:
                 self.gaussian(noise / (2 if swap else 1), count)
             else:
-                self.law(Shifted(noise=noise, rate=rate, replace=swap), count)
+                self.compose(SampledGaussian(noise=noise, rate=rate, replace=swap), count)
             return
         if swap or leaf.cap is not None:
             raise WrongInput(
@@ -214,16 +214,16 @@ class _Total:
     def sampled_one(self, inner: Event, rate: float, count: int) -> None:
         match inner:
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=min(noise, ENDLESS), rate=rate), count)
+                self.compose(SampledLaplace(noise=min(noise, ENDLESS), rate=rate), count)
             case Pure(epsilon=epsilon):
-                self.law(Response(epsilon=epsilon, rate=rate), count)
+                self.compose(ResponsePair(epsilon=epsilon, rate=rate), count)
             case RandomisedResponse(epsilon=epsilon, classes=classes):
-                self.law(Response(epsilon=epsilon, classes=classes, rate=rate), count)
+                self.compose(ResponsePair(epsilon=epsilon, classes=classes, rate=rate), count)
             case Approximate(epsilon=epsilon, delta=delta):
                 # Balle, Barthe and Gaboardi 2018: ln(1 + rate (e^epsilon - 1)) and rate * delta.
                 self.fail(rate * delta, count)
                 if epsilon > 0:
-                    self.law(Response(epsilon=epsilon, rate=rate), count)
+                    self.compose(ResponsePair(epsilon=epsilon, rate=rate), count)
             case ZCDP(rho=rho):
                 self.rho += count * rho  # nothing is gained for a bare curve, and nothing lost
             case Sampled(relation="add_remove", cap=None):
@@ -243,13 +243,13 @@ class _Total:
             case Gaussian(noise=noise):
                 self.gaussian(noise / size, count)
             case Laplace(noise=noise):
-                self.law(SampledLaplace(noise=min(noise, ENDLESS) / size), count)
+                self.compose(SampledLaplace(noise=min(noise, ENDLESS) / size), count)
             case Pure(epsilon=epsilon):
-                self.law(Response(epsilon=size * epsilon), count)
+                self.compose(ResponsePair(epsilon=size * epsilon), count)
             case Approximate(epsilon=epsilon, delta=delta):
                 self.fail(math.exp(min(0.0, math.log(delta) + _log_growth(size, epsilon))), count)
                 if epsilon > 0:
-                    self.law(Response(epsilon=size * epsilon), count)
+                    self.compose(ResponsePair(epsilon=size * epsilon), count)
             case RandomisedResponse():
                 self.add(leaf, count * size)  # every row of the unit is randomised on its own
             case ZCDP(rho=rho):
@@ -273,7 +273,7 @@ class _Total:
         if leaf.rate == 1:
             self.gaussian(noise / size, count)
         else:
-            self.law(Shifted(noise=noise, rate=leaf.rate, group=size), count)
+            self.compose(SampledGaussian(noise=noise, rate=leaf.rate, group=size), count)
         return True
 
 
@@ -290,19 +290,19 @@ def _log_growth(size: int, epsilon: float) -> float:
     return (size - 1) * epsilon + math.log(math.expm1(-size * epsilon) / math.expm1(-epsilon))
 
 
-def _bucketed(laws: dict[Law, int]) -> dict[Law, int]:
+def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
     """At most `_BUCKETS` noises of sampled Gaussians: those of a long schedule are rounded, downwards, to these."""
-    many = [law for law in laws if isinstance(law, Shifted)]
+    many = [pair for pair in pairs if isinstance(pair, SampledGaussian)]
     if len(many) <= _BUCKETS:
-        return laws
-    least = min(law.noise for law in many)
-    ratio = (max(law.noise for law in many) / least) ** (1 / _BUCKETS)
-    out: dict[Law, int] = {}
-    for law, count in laws.items():
-        rounded = law
-        if isinstance(law, Shifted):
-            step = math.floor(math.log(law.noise / least) / math.log(ratio) + 1e-9)
-            rounded = replace(law, noise=min(law.noise, least * ratio**step))
+        return pairs
+    least = min(pair.noise for pair in many)
+    ratio = (max(pair.noise for pair in many) / least) ** (1 / _BUCKETS)
+    out: dict[DominatingPair, int] = {}
+    for pair, count in pairs.items():
+        rounded = pair
+        if isinstance(pair, SampledGaussian):
+            step = math.floor(math.log(pair.noise / least) / math.log(ratio) + 1e-9)
+            rounded = replace(pair, noise=min(pair.noise, least * ratio**step))
         out[rounded] = out.get(rounded, 0) + count
     return out
 

@@ -2,8 +2,8 @@
 
 Rows are split once into two parts. Every new set of columns trains one private logistic regression
 (objective perturbation, pure) on the first part, and the number of rows of the second part that it
-gets right is released with noise: that is the set's fitness. A set that comes up again keeps its
-fitness. A number to predict counts as above or below the middle of its declared range.
+predicts correctly is released with noise: that is the set's fitness. A set that comes up again keeps its
+fitness. A regression target counts as above or below the middle of its declared range.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in
     differentially private machine learning, section VIII-B, where fitness is exact accuracy on the test
@@ -11,14 +11,14 @@ Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and featu
 Privacy: (epsilon, delta) for one row added or removed. At most `models` sets are tried, a number fixed
     before the rows are read, and all of them are paid for: each is Pure(1 / noise) to the rows of the
     first part (with more than two classes, one problem a class at that share of it), and one
-    Gaussian(noise) to those of the second, of whose count of right answers one row moves at most 1. A
-    row is in one part, by a draw of its own, so the dearer part is the price.
+    Gaussian(noise) to those of the second, whose count of correct predictions one row moves by at most 1. A
+    row is in one part, by a draw of its own, so the part that costs more is the cost.
     Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
-    average (logarithmic law), is drawn alike, and only the best is shown. That is private selection, at
-    about twice the price of a single model, whatever their number.
+    average (logarithmic distribution), is sampled independently, and only the best is released. That is
+    private selection, at about twice the cost of a single model, whatever their number.
 Use when: columns are many, rows are tens of thousands, and a linear model follows. For small data the
-    price of hundreds of models leaves nothing to see by: draw at random (`adaptive=False`), or take
-    `cfs_greedy`, which is paid for once.
+    cost of hundreds of models leaves only noise: use private selection (`adaptive=False`), or
+    `cfs_greedy`, which is one release.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting
-from privaware._validate import expect_count
+from privaware._validate import expect_between, expect_count
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
@@ -50,13 +50,13 @@ from privaware.selectors._tables import chosen, expect_table, limit
 
 __all__ = ["Pafs"]
 
-AT_ONCE = 4096
-"""Sets tried side by side."""
+POPULATION = 4096
+"""Sets whose models are solved together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pafs(Selector):
-    """At most `columns` are kept; `models` left out is population x generations, or all sets there are."""
+    """At most `columns` are selected; `models` left out is population x generations, or all sets there are."""
 
     columns: int | None = None
     population: int = 600
@@ -72,18 +72,17 @@ class Pafs(Selector):
         expect_search("pafs", self.columns, self.population, self.generations)
         expect_rates("pafs", self.keep, self.crossover, self.mutation)
         expect_count("pafs", optional=True, models=self.models)
-        if isinstance(self.held_out, bool) or not 0.01 <= self.held_out <= 0.99:
-            raise WrongInput(f"pafs: expected held_out from 0.01 to 0.99, got {self.held_out!r:.80}")
+        expect_between("pafs", 0.01, 0.99, held_out=self.held_out)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        problems, models = _problems(schema), self.tried(schema)
+        problems, models = _problems(schema), self.trial_count(schema)
         train: Event = problems * Pure(epsilon=1 / (noise * problems))
         if not self.adaptive:
             once = Disjoint(events=(train, Laplace(noise=noise)))
-            return Selected(event=once, law="logarithmic", mean=_mean(models))
+            return Selected(event=once, distribution="logarithmic", mean=_mean(models))
         return Disjoint(events=(models * train, models * Gaussian(noise=noise)))
 
-    def tried(self, schema: Schema) -> int:
+    def trial_count(self, schema: Schema) -> int:
         """How many sets are paid for."""
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
@@ -91,10 +90,10 @@ class Pafs(Selector):
         return min(asked, sum(math.comb(width, size) for size in range(1, most + 1)))
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
-        models = self.tried(data.schema)
-        count = _secret(models, rng)  # sealed before anything is looked at
-        train, held = data.split(rng, (1 - self.held_out, self.held_out))
-        trials = _Trials(train, held, noise, rng, models)
+        models = self.trial_count(data.schema)
+        count = _secret_count(models, rng)  # sampled before anything is computed from rows
+        train, validation = data.split(rng, (1 - self.held_out, self.held_out))
+        trials = _Trials(train, validation, noise, rng, models)
         search = self._search(data.schema)
         width = len(data.schema.used)
         if self.adaptive:
@@ -117,39 +116,39 @@ class Pafs(Selector):
 class _Trials:
     """Noisy scores of the sets tried so far, and the rows to try more of them on."""
 
-    def __init__(self, train: Data, held: Data, noise: float, rng: Rng, left: int) -> None:
+    def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
         schema = train.schema
         self.noise, self.rng, self.left = noise, rng, left
-        self.rows, self.held_rows = _encoded(train), _encoded(held)
-        self.labels, self.held_labels = _labels(train), _labels(held)
+        self.rows, self.validation_rows = _encoded(train), _encoded(validation)
+        self.labels, self.validation_labels = _labels(train), _labels(validation)
         encode = OneHot()
         widths = [encode.width(Schema(columns=(column,))) for column in schema.used]
         self.owner = np.repeat(np.arange(len(widths)), widths)
         self.scores: dict[bytes, float] = {}
 
     def fitness(self, masks: np.ndarray) -> np.ndarray:
-        """Scores of many sets; what is new is tried as long as it is paid for, and then counts as worst."""
+        """Scores of many sets; new ones are trained while they are paid for, and count as worst afterwards."""
         keys = [line.tobytes() for line in np.packbits(masks, axis=1)]
         new = {key: at for at, key in enumerate(keys) if key not in self.scores}
         fresh = list(new.values())[: self.left]
         if fresh:
             self.left -= len(fresh)
-            tried = self._tried(masks[fresh])
-            self.scores |= {keys[at]: float(score) for at, score in zip(fresh, tried, strict=True)}
+            scores = self._noisy_scores(masks[fresh])
+            self.scores |= {keys[at]: float(score) for at, score in zip(fresh, scores, strict=True)}
         return np.array([self.scores.get(key, -np.inf) for key in keys])
 
     def best(self, search: Evolution, width: int, count: int) -> np.ndarray:
-        """The best of `count` sets drawn alike; nothing is remembered, so each is a trial of its own."""
-        top, found = -np.inf, np.ones(width, dtype=bool)
-        for at in range(0, count, AT_ONCE):
-            some = replace(search, population=min(AT_ONCE, count - at))
+        """The best of `count` independent random sets; nothing is remembered, so each is a trial of its own."""
+        top, winner = -np.inf, np.ones(width, dtype=bool)
+        for at in range(0, count, POPULATION):
+            some = replace(search, population=min(POPULATION, count - at))
             masks = some.first(width, self.rng.initial)
-            scores = self._tried(masks, pure=True)
+            scores = self._noisy_scores(masks, pure=True)
             if scores.max() > top:
-                top, found = float(scores.max()), masks[int(scores.argmax())]
-        return found
+                top, winner = float(scores.max()), masks[int(scores.argmax())]
+        return winner
 
-    def _tried(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
+    def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
         problems, sets = len(self.labels), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
         weights = fit_many(
@@ -160,25 +159,25 @@ class _Trials:
             rng=self.rng,
             norm=np.tile(np.sqrt(masks.sum(axis=1) + 1.0), problems),
         )
-        margins = (weights @ self.held_rows.T).reshape(problems, sets, len(self.held_rows))
+        margins = (weights @ self.validation_rows.T).reshape(problems, sets, len(self.validation_rows))
         if problems == 1:
-            right = (margins[0] > 0) == self.held_labels
+            correct = (margins[0] > 0) == self.validation_labels
         else:
-            right = margins.argmax(axis=0) == self.held_labels.argmax(axis=0)
-        exact_right = right.sum(axis=1).astype(float)
+            correct = margins.argmax(axis=0) == self.validation_labels.argmax(axis=0)
+        exact_counts = correct.sum(axis=1).astype(float)
         one = np.ones(sets)
-        hide: Any = self.rng.laplace if pure else self.rng.gaussian
-        return np.asarray(hide(exact_right, noise=self.noise * one, sensitivity=one))
+        release: Any = self.rng.laplace if pure else self.rng.gaussian
+        return np.asarray(release(exact_counts, noise=self.noise * one, sensitivity=one))
 
 
 def _mean(models: int) -> float:
-    """Of the logarithmic law, which has at least one."""
+    """Of the logarithmic distribution, which has at least one trial."""
     return max(float(models), 2.0)
 
 
-def _secret(models: int, rng: Rng) -> int:
-    law = Selected(event=Pure(epsilon=1.0), law="logarithmic", mean=_mean(models))
-    eta, gamma = accounting.law_parameters(law)
+def _secret_count(models: int, rng: Rng) -> int:
+    selected = Selected(event=Pure(epsilon=1.0), distribution="logarithmic", mean=_mean(models))
+    eta, gamma = accounting.trial_count_parameters(selected)
     return rng.runs(eta=eta, gamma=gamma)
 
 
@@ -187,13 +186,13 @@ def _problems(schema: Schema) -> int:
 
 
 def _encoded(data: Data) -> np.ndarray:
-    """Every column adds at most 1 to a row's squared length, and so does the constant at the end."""
+    """Every column adds at most 1 to a row's squared norm, and so does the constant at the end."""
     rows = OneHot(norm=math.sqrt(len(data.schema.used)))(data.x, data.schema)
     return np.hstack([rows.astype(float), np.ones((len(data), 1))])
 
 
 def _labels(data: Data) -> np.ndarray:
-    """One line of 0 and 1 for each problem."""
+    """Labels 0 and 1 (problems, rows)."""
     schema = data.schema
     if len(schema.classes) > 2:
         return np.asarray(np.arange(len(schema.classes))[:, None] == data.y)

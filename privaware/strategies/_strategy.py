@@ -71,7 +71,7 @@ class TrialCount:
     def selected(self, once: Event) -> Event:
         """The event of releasing only the best of so many trials, each of which costs `once`."""
         name = "negative_binomial" if self.eta else "logarithmic"
-        return Selected(event=once, law=name, mean=self.mean, shape=self.eta or None)
+        return Selected(event=once, distribution=name, mean=self.mean, shape=self.eta or None)
 
     def sample(self, rng: Rng) -> int:
         """A secret number of trials."""
@@ -97,7 +97,7 @@ class TrialCount:
     def _parameters(self) -> tuple[float, float]:
         event = self.selected(Pure(epsilon=1.0))
         assert isinstance(event, Selected)
-        return accounting.law_parameters(event)
+        return accounting.trial_count_parameters(event)
 
 
 def _generating_function(x: float, eta: float, gamma: float) -> float:

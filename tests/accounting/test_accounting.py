@@ -14,7 +14,7 @@ from scipy import integrate, optimize, stats
 
 from privaware import accounting
 from privaware.accounting import _cf, _gaussian, _price, _rdp, _terms
-from privaware.accounting._laws import SampledLaplace, Shifted
+from privaware.accounting._pairs import SampledGaussian, SampledLaplace
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
     NOTHING,
@@ -274,7 +274,7 @@ def test_the_pair_of_a_sampled_group_dominates_any_directions(rate: float, noise
     line = np.arange(-8 * noise, size + 8 * noise, 0.05)
     x, y = np.meshgrid(line, np.arange(-size - 8 * noise, size + 8 * noise, 0.05), indexing="ij")
     base = np.exp(-(x**2 + y**2) / (2 * noise**2))
-    law = Shifted(noise=noise, rate=rate, group=size)
+    pair = SampledGaussian(noise=noise, rate=rate, group=size)
     for _ in range(3):
         angles = rng.uniform(-math.pi, math.pi, size)
         mixed = np.zeros_like(base)
@@ -285,7 +285,7 @@ def test_the_pair_of_a_sampled_group_dominates_any_directions(rate: float, noise
             mixed += weight * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * noise**2))
         p, q = mixed / base.sum(), base / base.sum()
         for epsilon in (0.0, 0.3, 1.0):
-            terms = _terms.Terms(laws=((law, 1),))
+            terms = _terms.Terms(pairs=((pair, 1),))
             remove = _cf._one_delta(terms, epsilon, "remove")
             add = _cf._one_delta(terms, epsilon, "add")
             assert hockey_stick(p, q, epsilon) <= remove * (1 + 1e-3) + 1e-6
@@ -293,7 +293,7 @@ def test_the_pair_of_a_sampled_group_dominates_any_directions(rate: float, noise
 
 
 def test_a_group_of_one_is_a_row() -> None:
-    for event in (training(), Laplace(noise=2.0), Selected(event=training(), law="logarithmic", mean=5.0)):
+    for event in (training(), Laplace(noise=2.0), Selected(event=training(), distribution="logarithmic", mean=5.0)):
         assert accounting.epsilon(Group(event=event, size=1), DELTA) == pytest.approx(
             accounting.epsilon(event, DELTA), rel=2e-3
         )
@@ -327,33 +327,35 @@ def test_sampled_laplace_is_the_amplified_profile() -> None:
     rate, noise, epsilon = 0.1, 2.0, 0.02
     inner = math.log1p(math.expm1(epsilon) / rate)
     exact = rate * -math.expm1((inner - 1 / noise) / 2)
-    terms = _terms.Terms(laws=((SampledLaplace(noise=noise, rate=rate), 1),))
+    terms = _terms.Terms(pairs=((SampledLaplace(noise=noise, rate=rate), 1),))
     assert _cf._one_delta(terms, epsilon, "remove") == pytest.approx(exact, rel=1e-3)
 
 
 # Selection
 
 
-@pytest.mark.parametrize(("law", "shape"), [("logarithmic", None), ("negative_binomial", 1.0), ("poisson", None)])
-def test_selection_costs_more_than_a_run_and_less_than_all(law: str, shape: float | None) -> None:
+@pytest.mark.parametrize(
+    ("distribution", "shape"), [("logarithmic", None), ("negative_binomial", 1.0), ("poisson", None)]
+)
+def test_selection_costs_more_than_a_run_and_less_than_all(distribution: str, shape: float | None) -> None:
     run = training(1.84, 0.01, 2000)
-    event = Selected(event=run, law=law, mean=10.0, shape=shape)
+    event = Selected(event=run, distribution=distribution, mean=10.0, shape=shape)
     found = accounting.bounds(event, DELTA)
     assert accounting.epsilon(run, DELTA) < found["epsilon"] < accounting.epsilon(10 * run, DELTA)
-    assert found["method"] == ("papernot_steinke" if law == "poisson" else "privacy_profile")
+    assert found["method"] == ("papernot_steinke" if distribution == "poisson" else "privacy_profile")
     both = accounting.epsilon(event + training(), DELTA)
     assert found["epsilon"] < both < found["epsilon"] + accounting.epsilon(training(), DELTA)
 
 
 def test_selection_of_a_pure_release_is_pure() -> None:
-    event = Selected(event=Pure(epsilon=0.1), law="negative_binomial", mean=1000.0, shape=1.0)
+    event = Selected(event=Pure(epsilon=0.1), distribution="negative_binomial", mean=1000.0, shape=1.0)
     assert accounting.epsilon(event, 1e-9) <= 0.3 * (1 + 1e-3)
 
 
 def test_best_of_few_by_brute_force_stays_below_the_bound() -> None:
-    """Geometric number of responses, the best score published: the exact law against the price."""
+    """Geometric number of responses, the best score published: the exact distribution against the price."""
     epsilon, gamma = 0.4, 0.2
-    event = Selected(event=Pure(epsilon=epsilon), law="negative_binomial", mean=1 / gamma, shape=1.0)
+    event = Selected(event=Pure(epsilon=epsilon), distribution="negative_binomial", mean=1 / gamma, shape=1.0)
     good, bad = math.exp(epsilon) / (1 + math.exp(epsilon)), 1 / (1 + math.exp(epsilon))
     k = np.arange(1, 400)
     weight = gamma * (1 - gamma) ** (k - 1)

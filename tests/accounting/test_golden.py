@@ -107,11 +107,11 @@ def selection(kind: str, p: dict[str, Any]) -> Event:
     if "composition" in kind:
         return int(mean) * run
     if "poisson" in kind:
-        return Selected(event=run, law="poisson", mean=mean)
+        return Selected(event=run, distribution="poisson", mean=mean)
     eta = float(kind.split("eta")[-1])
     if eta == 0:
-        return Selected(event=run, law="logarithmic", mean=mean)
-    return Selected(event=run, law="negative_binomial", mean=mean, shape=eta)
+        return Selected(event=run, distribution="logarithmic", mean=mean)
+    return Selected(event=run, distribution="negative_binomial", mean=mean, shape=eta)
 
 
 # These three were rounded up to a grid of a thousandth per query in the reference; the exact binomial sum is lower

@@ -58,7 +58,7 @@ def test_private_selection_is_not_composed_call_by_call() -> None:
     @dataclass(frozen=True)
     class Best:
         def cost(self, schema: Any, noise: float) -> Any:
-            return Selected(event=Gaussian(noise=noise), law="logarithmic", mean=3.0)
+            return Selected(event=Gaussian(noise=noise), distribution="logarithmic", mean=3.0)
 
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
             tried = 1 + int(rng.initial.integers(4))

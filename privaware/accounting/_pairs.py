@@ -1,10 +1,10 @@
-"""Laws of the privacy loss of one release, which both accountants compose.
+"""Dominating pairs of single releases, which both accountants compose.
 
 A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant
-needs is the law of the loss `l = ln(P/Q)` drawn from P, and composition is the sum of independent losses. A `Law`
-names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for complex `z`, by
-its own quadrature. `_grid.py` builds the same pair with the accounting library; the two share the names, not the
-numbers.
+needs is the distribution of the loss `l = ln(P/Q)` under P, and composition is the sum of independent losses. A
+`DominatingPair` names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for
+complex `z`, by its own quadrature. `_grid.py` builds the same pair with the accounting library; the two share the
+names, not the numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DIRECTIONS", "Array", "Capped", "Law", "Normal", "Response", "SampledLaplace", "Shifted", "Table", "sample"]
+__all__ = [
+    "DIRECTIONS",
+    "Array",
+    "CappedGaussian",
+    "DominatingPair",
+    "GaussianPair",
+    "ResponsePair",
+    "SampledLaplace",
+    "SampledGaussian",
+    "TabulatedPair",
+    "sample",
+]
 
 Array = NDArray[Any]
 DIRECTIONS = ("remove", "add")
 
 
-class Law:
-    """The loss of one release on its dominating pair, in both directions."""
+class DominatingPair:
+    """The pair (P, Q) on which one release loses most, in both directions."""
 
     symmetric = True
 
@@ -45,12 +56,12 @@ class Law:
         return math.inf
 
     def points(self, direction: str) -> tuple[Array, Array]:
-        """Losses and their probabilities, many enough to stand for the law."""
+        """Losses and their probabilities, many enough to stand for the pair."""
         raise AssertionError(type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Normal(Law):
+class GaussianPair(DominatingPair):
     """Any number of Gaussian releases, adaptively chosen: one Gaussian of sensitivity `mu` over noise 1."""
 
     mu: float
@@ -62,11 +73,11 @@ class Normal(Law):
         return self.mu
 
     def points(self, direction: str) -> tuple[Array, Array]:
-        return Shifted(noise=1 / self.mu, rate=1.0).points(direction)
+        return SampledGaussian(noise=1 / self.mu, rate=1.0).points(direction)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shifted(Law):
+class SampledGaussian(DominatingPair):
     """A sampled Gaussian: P = sum_j w_j N(j, noise^2), w = Binomial(group, rate), against Q = N(0, noise^2).
 
     `group` rows of one unit are each sampled on their own. Why this pair dominates: let the sampled rows add up to a
@@ -138,7 +149,7 @@ class Shifted(Law):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capped(Law):
+class CappedGaussian(DominatingPair):
     """A Poisson batch of at most `cap` of `rows` rows, the surplus dropped at random.
 
     Whether a batch overflowed is revealed to the adversary: then (probability `overflow`) one row pushes another out, a
@@ -155,16 +166,16 @@ class Capped(Law):
     def symmetric(self) -> bool:  # type: ignore[override]
         return self.replace
 
-    def parts(self) -> tuple[float, Shifted, Shifted]:
+    def parts(self) -> tuple[float, SampledGaussian, SampledGaussian]:
         from scipy import stats
 
-        usual = Shifted(noise=self.noise, rate=self.rate, replace=self.replace)
+        usual = SampledGaussian(noise=self.noise, rate=self.rate, replace=self.replace)
         overflow = float(stats.binom.sf(self.cap - 1, self.rows - 1, self.rate))
         if overflow == 0:
             return 0.0, usual, usual
         full = float(stats.binom.sf(self.cap, self.rows, self.rate))
         rate = min(1.0, full * self.cap / overflow / self.rows)
-        return overflow, Shifted(noise=self.noise / 2, rate=rate, replace=True), usual
+        return overflow, SampledGaussian(noise=self.noise / 2, rate=rate, replace=True), usual
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         overflow, pushed, usual = self.parts()
@@ -184,7 +195,7 @@ class Capped(Law):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledLaplace(Law):
+class SampledLaplace(DominatingPair):
     """Laplace noise of scale `noise`, sensitivity 1, on a Poisson sample (rate 1: on every row)."""
 
     noise: float
@@ -217,7 +228,7 @@ class SampledLaplace(Law):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Response(Law):
+class ResponsePair(DominatingPair):
     """Randomised response among `classes`; with 2 classes the worst case of any epsilon-DP release."""
 
     epsilon: float
@@ -250,7 +261,7 @@ class Response(Law):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Law):
+class TabulatedPair(DominatingPair):
     """A pair given by its finite losses and their probabilities under P, for each direction."""
 
     name: str
@@ -329,14 +340,14 @@ def _binomial(count: int, rate: float) -> Array:
     return np.asarray(stats.binom.pmf(np.arange(count + 1), count, rate))
 
 
-def _abscissae(law: Shifted, z: Array, direction: str) -> tuple[Array, float]:
+def _abscissae(pair: SampledGaussian, z: Array, direction: str) -> tuple[Array, float]:
     """Where to evaluate the integrand, and the step: see `_quadrature`."""
-    s, real = law.noise, float(np.real(z.flat[0]))
-    reach = (abs(real) + 2) * law.group + 12 * s
+    s, real = pair.noise, float(np.real(z.flat[0]))
+    reach = (abs(real) + 2) * pair.group + 12 * s
     low, high = -reach, reach
     for _ in range(2):
         coarse = np.linspace(low, high, 1001)
-        a, loss = law.curves(coarse, direction)
+        a, loss = pair.curves(coarse, direction)
         level = -(coarse**2) / (2 * s * s) + a + real * loss
         level -= level.max()
         inside = np.flatnonzero(level > -42)
@@ -351,16 +362,16 @@ def _abscissae(law: Shifted, z: Array, direction: str) -> tuple[Array, float]:
     return low + step * np.arange(int((high - low) / step) + 2), step
 
 
-def _quadrature(law: Shifted, z: Array, direction: str) -> Array:
+def _quadrature(pair: SampledGaussian, z: Array, direction: str) -> Array:
     """ln of the integral of phi(x) exp(a(x) + z l(x)) by the trapezoid rule.
 
     The integrand is analytic and decays like a Gaussian, so the rule converges exponentially fast; the step must only
     resolve the Gaussian and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range is found, not
     guessed: wherever the integrand at Re(z) is within exp(-42) of its maximum.
     """
-    s, real = law.noise, float(np.real(z.flat[0]))
-    x, step = _abscissae(law, z, direction)
-    a, loss = law.curves(x, direction)
+    s, real = pair.noise, float(np.real(z.flat[0]))
+    x, step = _abscissae(pair, z, direction)
+    a, loss = pair.curves(x, direction)
     log_weight = -(x**2) / (2 * s * s) + math.log(step / (s * math.sqrt(2 * math.pi)))
     near_one = float(np.max(np.abs(a + real * loss))) < 30
     base = float(np.max(log_weight + a + real * loss))
@@ -377,12 +388,12 @@ def _quadrature(law: Shifted, z: Array, direction: str) -> Array:
 
 
 @lru_cache(maxsize=4096)
-def _spread(law: Law) -> float:
+def _spread(pair: DominatingPair) -> float:
     best = 0.0
     for direction in DIRECTIONS:
         step = 1e-3
         for _ in range(60):
-            k = [float(law.log_mgf(np.array([t]), direction)[0]) for t in (step, 2 * step)]
+            k = [float(pair.log_mgf(np.array([t]), direction)[0]) for t in (step, 2 * step)]
             variance = (k[1] - 2 * k[0]) / step**2
             if k[1] < 0.2:
                 break
