@@ -1,13 +1,13 @@
-"""Claim against attack: what the scores of an attack prove about epsilon.
+"""Lower bounds on epsilon from the scores of an attack.
 
-A bound from below is evidence against a claim, never a guarantee of its own.
+A lower bound is evidence against a claim, never a guarantee of its own.
 
 >>> import numpy as np
->>> drawn = np.random.default_rng(0)
->>> inside, outside = drawn.normal(4, 1, 2000), drawn.normal(0, 1, 2000)
+>>> rng = np.random.default_rng(0)
+>>> inside, outside = rng.normal(4, 1, 2000), rng.normal(0, 1, 2000)
 >>> 2 < epsilon_lower(inside, outside, delta=1e-5) < 10
 True
->>> epsilon_lower(outside, drawn.normal(0, 1, 2000), delta=1e-5) < 0.5
+>>> epsilon_lower(outside, rng.normal(0, 1, 2000), delta=1e-5) < 0.5
 True
 """
 
@@ -22,7 +22,7 @@ from privaware.errors import WrongInput
 __all__ = ["epsilon_lower"]
 
 THRESHOLDS = 400
-"""Candidate thresholds looked at on the first half; more only cost time."""
+"""Candidate thresholds tried on the first half; more only cost time."""
 
 
 def epsilon_lower(inside: Any, outside: Any, *, delta: float, confidence: float = 0.95) -> float:
@@ -30,7 +30,7 @@ def epsilon_lower(inside: Any, outside: Any, *, delta: float, confidence: float 
 
     `inside` and `outside` are scores of independent runs with and without the canary. A threshold
     splits the scores in two; (epsilon, delta) bounds the chance of either side under one world by
-    that under the other, both ways round, so four inequalities are looked at. The best threshold
+    that under the other, both ways round, so four inequalities are tested. The best threshold
     and inequality are chosen on the first half of the scores and tested on the second, by
     Clopper-Pearson limits that hold together with `confidence`.
     """
@@ -42,8 +42,8 @@ def epsilon_lower(inside: Any, outside: Any, *, delta: float, confidence: float 
     if len(thresholds) > THRESHOLDS:
         thresholds = thresholds[np.linspace(0, len(thresholds) - 1, THRESHOLDS).astype(int)]
     alpha = (1 - confidence) / 2
-    seen = _bounds(inside_first, outside_first, thresholds, delta, alpha)
-    way, at = np.unravel_index(int(np.argmax(seen)), seen.shape)
+    bounds = _bounds(inside_first, outside_first, thresholds, delta, alpha)
+    way, at = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
     tested = _bounds(inside_second, outside_second, thresholds[[at]], delta, alpha)
     return max(0.0, float(tested[way, 0]))
 

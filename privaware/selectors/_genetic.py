@@ -1,4 +1,4 @@
-"""A genetic search over sets of columns: whole populations as boolean matrices."""
+"""A genetic search over sets of columns; a population is a boolean matrix (sets, columns)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Fitness = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """The best `keep` of a population are parents; a child is a `crossover` of two, or one changed
-    (`mutation`), or one as it was. At most `most` columns are in a set, and at least one."""
+    """The best `keep` of a population are parents; a child is a `crossover` of two, or a `mutation` of one, or a copy.
+    A set has at most `most` columns, and at least one."""
 
     population: int
     generations: int
@@ -26,23 +26,23 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """The fittest set of all generations. It is given released scores, so it costs nothing."""
-        here = self.first(width, rng)
-        best, top = here[0], -np.inf
+        """The fittest set of all generations; a fitness from released scores makes it post-processing."""
+        population = self.first(width, rng)
+        best, top = population[0], -np.inf
         for left in reversed(range(self.generations)):
-            scores = fitness(here)
+            scores = fitness(population)
             order = np.argsort(-scores, kind="stable")
             if scores[order[0]] > top:
-                best, top = here[order[0]], float(scores[order[0]])
+                best, top = population[order[0]], float(scores[order[0]])
             if left:
-                here = self._children(here[order[: self._parents()]], rng)
+                population = self._children(population[order[: self._parents()]], rng)
         return best
 
     def _parents(self) -> int:
         return min(self.population, max(2, round(self.keep * self.population)))
 
     def first(self, width: int, rng: np.random.Generator) -> np.ndarray:
-        """Sets of every size alike."""
+        """Random sets, every size equally likely."""
         sizes = rng.integers(1, min(self.most, width) + 1, size=(self.population, 1))
         return _ranks(rng.random((self.population, width))) < sizes
 
@@ -53,13 +53,13 @@ class Evolution:
         first, second = parents[one], parents[two]
         how = rng.random((count, 1))
         mixed = np.where(rng.random((count, width)) < 0.5, first, second)
-        changed = first ^ (rng.random((count, width)) < 1 / width)
-        made = np.where(how < self.crossover, mixed, first)
+        flipped = first ^ (rng.random((count, width)) < 1 / width)
+        children = np.where(how < self.crossover, mixed, first)
         mutated = (how >= self.crossover) & (how < self.crossover + self.mutation)
-        return self._mended(np.where(mutated, changed, made), rng)
+        return self._within_limits(np.where(mutated, flipped, children), rng)
 
-    def _mended(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Empty sets get one column, too large ones lose some."""
+    def _within_limits(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Empty sets get one random column, too large ones lose some."""
         keys = rng.random(masks.shape)
         empty = ~masks.any(axis=1)
         masks[empty] = keys[empty] == keys[empty].max(axis=1, keepdims=True)
@@ -83,5 +83,4 @@ def expect_search(name: str, columns: int | None, population: int, generations: 
     """Whole numbers of at least 1 and a population that can breed."""
     expect_count(name, optional=True, columns=columns)
     expect_count(name, population=population, generations=generations)
-    if population < 2:
-        raise WrongInput(f"{name}: expected population as a whole number >= 2, got {population!r}")
+    expect_count(name, 2, population=population)

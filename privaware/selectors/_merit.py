@@ -1,4 +1,4 @@
-"""The merit of sets of columns: related to the target, not to each other. Free, on released numbers."""
+"""The merit of sets of columns: correlated with the target, not with each other. All of it is post-processing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
     """k r / sqrt(k + k (k - 1) f) for each mask (sets, columns): r is the mean uncertainty shared with the
-    target and f the mean over pairs; no columns at all have merit 0.
+    target and f the mean over pairs; the empty set has merit 0.
 
     >>> two = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])  # a column and its copy
     >>> merits(np.array([[True, False], [True, True]]), two).tolist()

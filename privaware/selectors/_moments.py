@@ -8,12 +8,12 @@ import numpy as np
 
 from privaware.noise import Rng
 
-ROWS = 4096
-"""Rows multiplied at once."""
+MICROBATCH = 4096
+"""Rows of one matrix product."""
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
-    """Each row cut to length `norm`; what is not finite counts as 0."""
+    """Each row clipped to `norm`; values that are not finite count as 0."""
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(float)
     rows = np.nan_to_num(flat, posinf=0.0, neginf=0.0)
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), 1e-300)
@@ -25,8 +25,8 @@ def second_moments(rows: np.ndarray, others: np.ndarray | None = None) -> np.nda
     """The sum of a a' over the rows (or of a b'), some rows at a time."""
     others = rows if others is None else others
     exact = np.zeros((rows.shape[1], others.shape[1]))
-    for at in range(0, len(rows), ROWS):
-        exact += rows[at : at + ROWS].T @ others[at : at + ROWS]
+    for at in range(0, len(rows), MICROBATCH):
+        exact += rows[at : at + MICROBATCH].T @ others[at : at + MICROBATCH]
     return exact
 
 
@@ -38,9 +38,9 @@ def folded(square: np.ndarray) -> np.ndarray:
 
 def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
     """The symmetric matrix back. Noise of deviation s on the vector is s on the diagonal, s / root 2 off it."""
-    made = np.diag(vector[:size] / 2)
-    made[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
-    return np.asarray(made + made.T)
+    upper = np.diag(vector[:size] / 2)
+    upper[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
+    return np.asarray(upper + upper.T)
 
 
 def release(exact: np.ndarray, noise: float, sensitivity: float, rng: Rng) -> np.ndarray:

@@ -36,18 +36,18 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 CELLS = 1 << 22
-"""Entries of one-hot rows held at once."""
+"""Entries of one-hot rows in memory."""
 
 CONSTANT = 1e-3
-"""Bits: two columns with less entropy than this share nothing worth having."""
+"""Bits: two columns with less entropy than this count as constant."""
 
 SHARES = {"single": 0.125, "target": 0.5, "pair": 0.375}
-"""Of the budget: the tables with the target decide what is worth having, so they get the most."""
+"""Of the budget: the tables with the target decide most about a column, so they get the most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy counts around the uniform law: `single` (slots,), `joint` (slots, slots), and their noise.
+    """Noisy counts around the uniform distribution: `single` (slots,), `joint` (slots, slots), and their noise.
 
     `noise` is the standard deviation of one entry for each pair of columns, the target last.
     """
@@ -88,10 +88,10 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def counts(data: Data, bins: int) -> np.ndarray:
-    """All two-way tables at once (slots, slots): one matrix product of one-hot blocks."""
+    """All two-way tables as one matrix (slots, slots): a matrix product of one-hot blocks."""
     exact = np.zeros((sum(slots(data.schema, bins)),) * 2)
     for some in blocks(data, bins):
-        exact += some.T @ some  # whole numbers below 2^24, so single precision is exact
+        exact += some.T @ some  # whole numbers below 2^24, so float32 is exact
     return exact
 
 
@@ -143,23 +143,23 @@ class _Family:
 
 
 def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
-    own = 1 - 1 / np.array(sizes)
+    squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     last = len(sizes) - 1
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)
     with_target = upper & (np.arange(len(sizes)) == last)
     chosen = {"single": np.zeros_like(upper), "target": with_target}
     if pairs:
         chosen["pair"] = upper & ~with_target
-    bounds = {name: float((np.outer(own, own)[of]).sum()) for name, of in chosen.items()}
-    bounds["single"] = float(own.sum())
+    bounds = {name: float((np.outer(squares, squares)[of]).sum()) for name, of in chosen.items()}
+    bounds["single"] = float(squares.sum())
     kept = [name for name, bound in bounds.items() if bound > 0 or name == "single"]
-    whole = sum(SHARES[name] for name in kept)
-    made = {}
+    total = sum(SHARES[name] for name in kept)
+    families = {}
     for name in kept:
         mask = np.repeat(np.repeat(chosen[name], sizes, axis=0), sizes, axis=1)
-        unit = math.sqrt(max(bounds[name], 1e-12) * whole / SHARES[name])
-        made[name] = _Family(pairs=chosen[name], mask=mask, unit=unit)
-    return made
+        unit = math.sqrt(max(bounds[name], 1e-12) * total / SHARES[name])
+        families[name] = _Family(pairs=chosen[name], mask=mask, unit=unit)
+    return families
 
 
 def _starts(sizes: tuple[int, ...]) -> np.ndarray:
@@ -184,21 +184,21 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
 
 
 def uncertainties(tables: Tables) -> np.ndarray:
-    """Symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last; free.
+    """Symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
 
-    What a table shows beyond independence is shrunk by the share of it that the known noise
-    explains (James and Stein's rule), so that noise alone is not taken for dependence.
+    Post-processing of a release. The deviation of a table from independence is shrunk by the share of it that the
+    known noise explains (James and Stein's rule), so that noise alone does not look like dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)
-    law = np.maximum(tables.single / tables.rows + _spread(1 / wide, sizes, 0), 0.0)
-    law = law / _spread(np.maximum(_sums(law, sizes, 0), 1e-300), sizes, 0)
-    around = law - _spread(1 / wide, sizes, 0)
+    marginal = np.maximum(tables.single / tables.rows + _spread(1 / wide, sizes, 0), 0.0)
+    marginal = marginal / _spread(np.maximum(_sums(marginal, sizes, 0), 1e-300), sizes, 0)
+    around = marginal - _spread(1 / wide, sizes, 0)
     beyond = tables.joint / tables.rows - np.outer(around, around)
     energy = _sums(_sums(beyond**2, sizes, 0), sizes, 1)
     expected = np.outer(wide - 1, wide - 1) * (tables.noise / tables.rows) ** 2
     kept = np.maximum(1 - expected / np.maximum(energy, 1e-300), 0.0)
-    table = np.outer(law, law) + _spread(_spread(kept, sizes, 0), sizes, 1) * beyond
+    table = np.outer(marginal, marginal) + _spread(_spread(kept, sizes, 0), sizes, 1) * beyond
     table = np.maximum(table, 0.0)
     total = _sums(_sums(table, sizes, 0), sizes, 1)
     table = table / _spread(_spread(np.maximum(total, 1e-300), sizes, 0), sizes, 1)
@@ -214,10 +214,10 @@ def _bits(share: np.ndarray) -> np.ndarray:
 
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
-    """The names of the columns that a mask keeps, in the schema's order."""
+    """The names of the columns in a mask, in the schema's order."""
     return tuple(column.name for column, kept in zip(schema.used, mask, strict=True) if kept)
 
 
 def limit(columns: int | None, schema: Schema) -> int:
-    """How many columns may be kept: all that there are, if nothing is asked."""
+    """How many columns may be selected: all of them unless a number is set."""
     return len(schema.used) if columns is None else min(columns, len(schema.used))

@@ -1,7 +1,7 @@
 """Every column: the standard workflow, which leaves the choice to the learner.
 
 Paper: the baseline "All" of Bao, Bauer and Bindschaedler.
-Privacy: free. No row is looked at.
+Privacy: no privacy cost (data-independent).
 Use when: columns are few, rows many, or the budget is generous.
 
 >>> from privaware.noise import Rng

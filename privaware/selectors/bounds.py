@@ -1,12 +1,12 @@
-"""Bounds and categories bought from the budget, where only names, kinds and rows are declared.
+"""Private bounds and categories, where only names, kinds and rows are declared.
 
 Each number column without bounds (and a regression target without them) gets a low and a high
 quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
 1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
 categories gets those that are common enough: counts with Laplace noise, of which only the ones above
-a threshold are shown. How far into the tails the quantiles reach follows from public numbers only
-(noise and declared rows): at least one row in a hundred is cut on each side, and more where the
-noise would drown so few.
+a threshold are released. How far into the tails the quantiles reach follows from public numbers only
+(noise and declared rows): at least one row in a hundred is clipped on each side, and more where the
+noise is larger than so few rows.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
     quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
@@ -14,9 +14,9 @@ Paper: Smith, "Privacy-preserving statistical estimation with optimal convergenc
     categories without a declared universe.
 Privacy: a row added, removed or (where the schema says so) replaced. A quantile is
     Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
-    Approximate(1 / noise, delta / columns): a row has one word, so one count moves by one (two do
-    when it is replaced), and a word that only that row has passes the threshold with probability
-    at most that delta. Gaps, NaN and infinities count nowhere.
+    Approximate(1 / noise, delta / columns): a row has one category, so one count moves by one (two do
+    when it is replaced), and a category that only that row has passes the threshold with probability
+    at most that delta. Missing values, NaN and infinities are not counted.
 Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
     not be assumed public.
 
@@ -36,8 +36,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from privaware._validate import expect_in
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column, Schema
@@ -46,10 +46,10 @@ from privaware.selectors import Transformation
 __all__ = ["Bounds"]
 
 SLOTS = 1024
-"""Counts are padded to this length, so that their number says nothing about the words."""
+"""Counts are padded to this length, so that their number reveals nothing about the categories."""
 
 NONE = ("other",)
-"""What a column is left with when none of its words is common enough."""
+"""The categories of a column none of whose values is common enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,7 @@ class Bounds(Transformation):
     delta: float = 1e-7
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.delta, float) and 0 < self.delta < 0.5):
-            raise WrongInput(f"expected delta between 0 and 0.5, got {self.delta!r}")
+        expect_in("bounds", "(0, 0.5)", delta=self.delta)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         numbers, words = _open(schema, "number"), _open(schema, "category")
@@ -74,7 +73,7 @@ class Bounds(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """What is known of the release before it is made: the same names and kinds, all bounded."""
+        """The public facts of the release before it is run: the same names and kinds, all bounded."""
         columns = tuple(
             _filled(column, (0.0, 1.0), NONE) if not column.bounded else column for column in schema.columns
         )
@@ -94,8 +93,8 @@ class Bounds(Transformation):
                 columns.append(_filled(column, _range(values, schema.rows, noise, rng), ()))
             else:
                 words = data.x[:, places[column.name]]
-                found = _common(words, noise, delta, rng, changed=changed)
-                columns.append(_filled(column, (0.0, 1.0), found))
+                common = _common(words, noise, delta, rng, changed=changed)
+                columns.append(_filled(column, (0.0, 1.0), common))
         limits = (schema.low, schema.high)
         if _open_target(schema):
             limits = _range(data.y.astype(float), schema.rows, noise, rng)
@@ -130,11 +129,11 @@ def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float
     """A low and a high quantile, apart from each other whatever the rows are."""
     grid, prior = candidates()
     tail = tail_share(rows, noise)
-    picked = []
+    quantiles = []
     for share in (tail, 1 - tail):
         exact_scores = quantile_scores(values, share) + np.round(2 * noise * prior)
-        picked.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
-    low, high = min(picked), max(picked)
+        quantiles.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
+    low, high = min(quantiles), max(quantiles)
     if low < high:
         return low, high
     reach = max(1.0, abs(low) / 10)
@@ -142,7 +141,7 @@ def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float
 
 
 def tail_share(rows: int, noise: float) -> float:
-    """The share of rows beyond each bound: what the noise can tell from none, and at least a hundredth.
+    """The share of rows beyond each bound: the least that exceeds the noise, and at least a hundredth.
 
     The noisy maximum errs by about 2 noise (log candidates + a few) rows. Shares are whole numbers
     of 1024ths, so that scores are exact in floating point.
@@ -150,8 +149,8 @@ def tail_share(rows: int, noise: float) -> float:
     >>> tail_share(100_000, noise=2.0), tail_share(100, noise=50.0)
     (0.0107421875, 0.25)
     """
-    seen = 2 * noise * (math.log(len(candidates()[0])) + 5) / rows
-    return math.ceil(1024 * min(max(seen, 0.01), 0.25)) / 1024
+    detectable = 2 * noise * (math.log(len(candidates()[0])) + 5) / rows
+    return math.ceil(1024 * min(max(detectable, 0.01), 0.25)) / 1024
 
 
 def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
@@ -175,7 +174,7 @@ def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
 def candidates() -> tuple[np.ndarray, np.ndarray]:
     """Public candidates in order, and the log of a public prior: half as likely for each decade from 1.
 
-    Zero weighs as much as a decade of candidates: counts, amounts and flags start there.
+    Zero has the prior of a decade of candidates: counts, amounts and flags start there.
     """
     sizes, shares = [], []
     for power in range(-12, 12):
@@ -203,5 +202,5 @@ def _common(words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed:
     # The chance that 1 + scale * Laplace passes it is delta / changed, for a word that one row
     # alone has; the last term is for the rounding of released values to a lattice.
     threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
-    shown = noisy[: len(ranked)] > threshold
-    return tuple(sorted(word for word, seen in zip(ranked, shown, strict=True) if seen)) or NONE
+    above = noisy[: len(ranked)] > threshold
+    return tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common)) or NONE

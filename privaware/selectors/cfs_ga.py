@@ -1,13 +1,13 @@
 """Correlation-based selection by genetic search: the set of highest merit, of whatever size.
 
-The same released uncertainties and merit as `cfs_greedy`; a population of sets breeds for some
-generations, and the set of highest merit that was ever seen is kept.
+The same released uncertainties and merit as `cfs_greedy`; a population of sets evolves for some
+generations, and the set of highest merit of all of them is selected.
 
 Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in
     differentially private machine learning, algorithm 4; rates of parents, crossover and mutation
     are not in the paper.
 Privacy: (epsilon, delta) for one row added or removed; the one Gaussian release of `_tables`. The
-    search is free, however large the population.
+    search is post-processing, however large the population.
 Use when: as `cfs_greedy`, where sets matter that no single column leads to.
 
 >>> from privaware.noise import Rng
@@ -36,7 +36,7 @@ __all__ = ["CfsGa"]
 
 @dataclass(frozen=True, kw_only=True)
 class CfsGa(Selector):
-    """At most `columns` are kept; `bins` is for numbers without declared ones."""
+    """At most `columns` are selected; `bins` is for numbers without declared ones."""
 
     columns: int | None = None
     population: int = 5000

@@ -8,9 +8,8 @@ Paper: Hall 1999, Correlation-based feature selection for machine learning; Bao,
     Bindschaedler, On the importance of architecture and feature selection in differentially private
     machine learning, algorithm 3, where noise goes on entropies. Noise on the independent parts of
     all two-way tables is far smaller at the same price: see `_tables`, which also has the proof.
-Privacy: (epsilon, delta) for one row added or removed; one Gaussian release, of whose L2 norm one row
-    moves at most 1. Uncertainties, merits and the search are computed from what was released, so
-    their number costs nothing.
+Privacy: (epsilon, delta) for one row added or removed; one Gaussian release, which one row
+    moves by at most 1 in L2 norm. Uncertainties, merits and the search are post-processing of what was released.
 Use when: columns overlap (one-hot slots, several measurements of one thing) and rows are thousands.
 
 >>> from privaware.noise import Rng

@@ -1,21 +1,21 @@
-"""Mean and deviation of each channel, released with noise: features of one scale for a linear head.
+"""Private data normalisation: noisy mean and deviation of each channel, so that channels have one scale.
 
-Rows go through `features`. A row gives the mean of each channel over its places, cut to length
-`means`, and the mean of the squares, cut to length `squares`; both sums are released, divided by the
-declared number of rows, and become a `Standardise` feature. No variance is believed below the noise of its
-mean square: a smaller one is mostly noise, and would blow its channel up.
+`features` are applied to the rows. A row contributes the mean of each channel over its positions, clipped to norm
+`means`, and the mean of the squares, clipped to norm `squares`; both sums are released, divided by the declared
+number of rows, and become a `Standardise` feature. A variance has the noise of its mean square as floor: a smaller
+one is mostly noise, and its channel would be scaled up by it.
 
 Paper: Tramer and Boneh 2021, Differentially private learning needs better features (or much more
-    data), appendix B.1, arXiv:2011.11660. Their code takes the two lengths from the exact medians of the
+    data), appendix B.1, arXiv:2011.11660. Their code takes the two norms from the exact medians of the
     private rows; here they are public constants.
 Privacy: (epsilon, delta) for one row added or removed, two Gaussian releases. A row adds one vector of
-    length at most `means` to the first sum and one of length at most `squares` to the second.
+    norm at most `means` to the first sum and one of norm at most `squares` to the second.
 Use when: channels differ in scale (wavelet scattering) and rows are tens of thousands.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
->>> made = Normalise().run(rows_for(example("image", rows=500), 500), noise=1.0, rng=Rng(seed=1))
->>> len(made.mean), len(made.deviation)
+>>> feature = Normalise().run(rows_for(example("image", rows=500), 500), noise=1.0, rng=Rng(seed=1))
+>>> len(feature.mean), len(feature.deviation)
 (1, 1)
 """
 
@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from privaware import features as transformations
+from privaware._validate import expect_between
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
@@ -40,13 +40,13 @@ from privaware.selectors._moments import clipped
 
 __all__ = ["Normalise"]
 
-ROWS = 1024
-"""Rows transformed at once."""
+MICROBATCH = 1024
+"""Rows transformed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Normalise(Transformation):
-    """`means` and `squares` bound a row's two vectors; `floor` is the least variance believed, if noise is less."""
+    """`means` and `squares` bound the norms of a row's two vectors; `floor` is the least variance at any noise."""
 
     means: float = 1.0
     squares: float = 1.0
@@ -54,10 +54,7 @@ class Normalise(Transformation):
     features: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("means", "squares", "floor"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not 1e-9 <= value <= 1e9:
-                raise WrongInput(f"normalise: expected {name} from 1e-9 to 1e9, got {value!r:.80}")
+        expect_between("normalise", 1e-9, 1e9, means=self.means, squares=self.squares, floor=self.floor)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return 2 * Gaussian(noise=noise)
@@ -75,12 +72,12 @@ class Normalise(Transformation):
         bare = not self.features and data.schema.form == "table"
         first = (OneHot(),) if bare else self.features
         totals: list[np.ndarray] = []
-        for at in range(0, max(len(data), 1), ROWS):
-            made = transformations.apply(first, data.x[at : at + ROWS], data.schema)
-            made = np.nan_to_num(made.astype(float), posinf=0.0, neginf=0.0)
-            places = made.reshape(*made.shape[:2], math.prod(made.shape[2:]))
-            means = clipped(places.mean(axis=2), self.means)
-            squares = clipped((places**2).mean(axis=2), self.squares)
+        for at in range(0, max(len(data), 1), MICROBATCH):
+            channels = transformations.apply(first, data.x[at : at + MICROBATCH], data.schema)
+            channels = np.nan_to_num(channels.astype(float), posinf=0.0, neginf=0.0)
+            positions = channels.reshape(*channels.shape[:2], math.prod(channels.shape[2:]))
+            means = clipped(positions.mean(axis=2), self.means)
+            squares = clipped((positions**2).mean(axis=2), self.squares)
             sums = [means.sum(axis=0), squares.sum(axis=0)]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
         return totals[0], totals[1]

@@ -1,6 +1,6 @@
 """Principal components of bounded rows from a noisy second-moment matrix (Analyze Gauss).
 
-Rows go through `features`, are flattened and cut to length `norm`; A = sum a a' gets symmetric
+`features` are applied to the rows, which are flattened and clipped to `norm`; A = sum a a' gets symmetric
 Gaussian noise; the first eigenvectors of the noisy matrix become a `Project` feature. Rows are not
 centred: the mean would be one more release.
 
@@ -12,13 +12,13 @@ Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A 
     norm^2 and another one root 2 less: the same price as equal noise on the upper triangle, and a
     smaller error. Plain components (`private=False`) have no guarantee: their cost is Unproven, and
     every accountant and ledger refuses it.
-Use when: rows are many and a few directions carry them. Directions whose share of A is below about
+Use when: rows are many and a few directions carry them. Directions whose eigenvalue is below about
     noise norm^2 sqrt(2 width) are lost in the noise.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
->>> made = Pca(components=2).run(rows_for(example("image"), 500), noise=1.0, rng=Rng(seed=1))
->>> made(np.ones((3, 1, 8, 8), np.float32)).shape
+>>> projection = Pca(components=2).run(rows_for(example("image"), 500), noise=1.0, rng=Rng(seed=1))
+>>> projection(np.ones((3, 1, 8, 8), np.float32)).shape
 (3, 2)
 """
 
@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 
 from privaware import features as transformations
-from privaware._validate import expect_count
+from privaware._validate import expect_between, expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Unproven
 from privaware.features.onehot import OneHot
 from privaware.features.project import Project
@@ -55,8 +54,7 @@ class Pca(Transformation):
 
     def __post_init__(self) -> None:
         expect_count("pca", components=self.components)
-        if isinstance(self.norm, bool) or not 1e-9 <= self.norm <= 1e9:
-            raise WrongInput(f"pca: expected norm from 1e-9 to 1e9, got {self.norm!r:.80}")
+        expect_between("pca", 1e-9, 1e9, norm=self.norm)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if not self.private:

@@ -1,7 +1,7 @@
-"""Columns drawn at random, without looking: what every other selector has to beat.
+"""Random columns: the baseline that every other selector has to beat.
 
 Paper: the baseline "Random" of Bao, Bauer and Bindschaedler.
-Privacy: free. No row is looked at.
+Privacy: no privacy cost (data-independent).
 Use when: comparing selectors, or when the budget is too small for any of them.
 
 >>> from privaware.noise import Rng

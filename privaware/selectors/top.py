@@ -1,8 +1,8 @@
-"""The columns most correlated with the target, one noisy maximum after another.
+"""The columns most dependent on the target, by repeated report-noisy-max (peeling).
 
 The score of a column is how far its table with the target is from independence, in rows: T = sum of
-|n_sc - n_s n_c / n| over slots s and classes c, less what rows drawn independently would show at most
-(a public number, since columns with many slots show more by chance).
+|n_sc - n_s n_c / n| over slots s and classes c, less the most that independent rows would show
+on average (a public number, since columns with many slots show more by chance).
 
 Paper: peeling by report-noisy-max, after Dwork, Su and Zhang 2021, Differentially private false
     discovery rate control; Dwork and Roth 2014, chapter 3.
@@ -38,7 +38,7 @@ __all__ = ["Top"]
 
 @dataclass(frozen=True, kw_only=True)
 class Top(Selector):
-    """`columns` are kept; `bins` is for numbers without declared ones."""
+    """`columns` are selected; `bins` is for numbers without declared ones."""
 
     columns: int = 5
     bins: int = 8
@@ -74,10 +74,10 @@ def dependence(data: Data, bins: int) -> np.ndarray:
 
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """The most that T is on average when column and target are independent: slots alike.
+    """The largest expected T when column and target are independent: all slots equally likely.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]
     """
-    free = (np.array(sizes[:-1]) - 1.0) * (sizes[-1] - 1.0)
-    return np.asarray(np.sqrt(2 * rows * free / np.pi))
+    freedom = (np.array(sizes[:-1]) - 1.0) * (sizes[-1] - 1.0)
+    return np.asarray(np.sqrt(2 * rows * freedom / np.pi))

@@ -1,4 +1,4 @@
-"""A column is kept only if leaving it out would cost more than the noise that it adds.
+"""A column is selected only if leaving it out costs more accuracy than the noise on its weights.
 
 A linear model theta whose weights are released with noise of deviation s has, on a row x with residual
 c = y - theta.x, the expected squared error c^2 + s^2 |x|^2. Without column m (whose block of entries
@@ -10,16 +10,16 @@ all rows together it helps exactly when
 
 Columns are one-hot, so that |x_m|^2 = 1 / columns on every row and the right side is public; the left
 side is known from second moments, which are released once. Columns that fail are dropped, the worst
-first, and the model is solved again, until all that are left are worth their noise.
+first, and the model is solved again, until all remaining ones are worth their noise.
 
 Paper: Bao, Bauer and Bindschaedler, lemma 1 and corollary 1. The lemma's printed bound |theta_m| <=
     (sqrt(c^2 + d) - |c|) / |x_m| is only sufficient, though printed as an equivalence: with c = 1,
     d = 3 and theta_m x_m = -2 dropping wins (1 against 4) while the bound says otherwise. For c = 0 both
     are the corollary, |theta_m| <= s.
 Privacy: (epsilon, delta) for one row added or removed, one Gaussian release of (sum x x', sum x y').
-    Rows and targets have length at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2.
+    Rows and targets have norm at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2.
     Solving and dropping use released numbers only.
-Use when: a linear model follows and its budget is known: `model_noise` is its noise over this one's.
+Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier over this one's.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for
@@ -34,9 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privaware._validate import expect_count
+from privaware._validate import expect_between, expect_count
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.onehot import OneHot
 from privaware.model import scaled
@@ -49,7 +48,7 @@ from privaware.selectors._tables import chosen, limit, slots
 __all__ = ["Worth"]
 
 LIPSCHITZ = 2.0
-"""Largest gradient of half a squared error with rows, targets and predictions of length at most 1."""
+"""Largest gradient of half a squared error with rows, targets and predictions of norm at most 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +66,7 @@ class Worth(Selector):
     def __post_init__(self) -> None:
         expect_count("worth", optional=True, columns=self.columns)
         expect_count("worth", bins=self.bins)
-        for name in ("model_noise", "ridge"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not 1e-9 <= value <= 1e9:
-                raise WrongInput(f"worth: expected {name} from 1e-9 to 1e9, got {value!r:.80}")
+        expect_between("worth", 1e-9, 1e9, model_noise=self.model_noise, ridge=self.ridge)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         slots(schema, self.bins)
@@ -114,7 +110,7 @@ def worthy(
 ) -> np.ndarray:
     """Which columns are worth their noise; `owner` says which column an entry belongs to, `price`
     what the noise on one column's weights adds to the squared error, and `blur` how noisy the moments
-    with the target are: what such noise alone would seem to explain is not counted.
+    with the target are: what such noise alone appears to explain is not counted.
 
     At most an eighth of the columns go at a time, the worst of those that fail; one stays in any case.
     """
@@ -124,8 +120,8 @@ def worthy(
         failing = np.flatnonzero(kept & ((surplus <= 0) | (kept.sum() > most)))
         if not len(failing):
             break
-        at_once = min(max(int(kept.sum()) // 8, 1), int(kept.sum()) - 1)
-        worst = failing[np.argsort(surplus[failing], kind="stable")][:at_once]
+        dropped = min(max(int(kept.sum()) // 8, 1), int(kept.sum()) - 1)
+        worst = failing[np.argsort(surplus[failing], kind="stable")][:dropped]
         kept[worst] = False
     return kept
 
@@ -139,24 +135,24 @@ def explained(
     inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))
     weights = inverse @ cross
     left_over = cross - square @ weights  # sum of c x
-    own = owner[inside]
-    together = np.where(own[:, None] == own[None, :], square, 0.0)
-    gained = (weights * (2 * left_over + together @ weights)).sum(axis=1)
-    # Noise alone makes weights of covariance blur^2 inverse^2, one such set an output.
+    owners = owner[inside]
+    within = np.where(owners[:, None] == owners[None, :], square, 0.0)
+    gained = (weights * (2 * left_over + within @ weights)).sum(axis=1)
+    # Noise alone gives weights of covariance blur^2 inverse^2 for each output.
     spread = blur**2 * inverse @ inverse
-    by_noise = 2 * penalty * np.diagonal(spread) + (together * spread).sum(axis=1)
+    by_noise = 2 * penalty * np.diagonal(spread) + (within * spread).sum(axis=1)
     gained -= cross.shape[1] * by_noise
-    return np.bincount(own, gained, minlength=len(kept))
+    return np.bincount(owners, gained, minlength=len(kept))
 
 
 def _positive(moments: np.ndarray) -> np.ndarray:
-    """The nearest matrix that second moments can be: noise may have made eigenvalues negative."""
+    """The nearest positive semidefinite matrix: noise may have made eigenvalues negative."""
     values, vectors = np.linalg.eigh(moments)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _targets(data: Data) -> np.ndarray:
-    """Targets of length at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers."""
+    """Targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers."""
     schema = data.schema
     if not schema.classes:
         return clipped(scaled(data.y, schema)[:, None], 1.0)

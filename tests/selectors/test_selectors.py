@@ -111,7 +111,7 @@ class RealisedPrice(Pafs):
     """Pays for half of the sets that may be tried, as if memory had saved the rest."""
 
     def tried_and_paid(self, schema: Schema) -> int:
-        return self.tried(schema) // 2
+        return self.trial_count(schema) // 2
 
     def cost(self, schema: Schema, noise: float) -> Event:
         models = self.tried_and_paid(schema)
@@ -276,7 +276,7 @@ def test_pafs_trains_no_more_models_than_it_pays_for() -> None:
     data = informative(400)
     Pafs(population=20, generations=4, models=30).run(data, 1.0, Counting(seed=1))
     assert sum(calls) == 30
-    assert Pafs(columns=1, population=20).tried(data.schema) == 8
+    assert Pafs(columns=1, population=20).trial_count(data.schema) == 8
 
 
 def test_pafs_finds_the_most_informative_column() -> None:
