@@ -143,6 +143,7 @@ def table3() -> Iterator[Item]:
             quick=[{**point, **LOOK} for point in points[: 1 if head == "pixels" else 4]],
             run_population=partial(runs.points, data=data, head=head),
             page=SCATTER,
+            note="the page says how many points are run" if (data, head) == ("cifar10", "pixels") else "",
         )
     yield Item(
         id="tramer_boneh/table3/best_epoch",
@@ -196,7 +197,7 @@ def figures() -> Iterator[Item]:
             columns=["rows", "epochs", "base_lr"],
             run_population=partial(runs.figure4, head=head),
             page=SCATTER,
-            note="100,000 to 550,000 rows need Tiny Images, which are withdrawn",
+            note="CNNs have two seeds of five; 100,000 to 550,000 rows need Tiny Images, which are withdrawn",
         )
     yield Item(
         id="tramer_boneh/figure9",
@@ -217,7 +218,7 @@ def figures() -> Iterator[Item]:
             columns=["epsilon", "batch", "length", "base_lr"] if way == "iteration" else ["epsilon", "base_lr"],
             run_population=partial(runs.figure10, way=way),
             page=SCATTER,
-            note="batches of 32, 64, 256 and 1,024 are not run" if way == "iteration" else "",
+            note="two seeds of five" + ("; batches of 32, 64, 256 and 1,024 are not run" if way == "iteration" else ""),
         )
     yield Item(
         id="tramer_boneh/figure5/efficientnet",
