@@ -7,18 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from privaware import models
 from privaware.papers import Result, Settings
 from privaware.papers._bao_settings import CNN_EPSILON, CNNS, COARSE, FCN_EPSILON, FCNS, INPUTS, last_two, shown
 from privaware.papers._bao_settings import scheduled as schedule
 from privaware.papers._prices import rdp_epsilon
 from privaware.papers._results import table
 from privaware.papers._runner import Bench
-from privaware.papers._training import by_place, chart, grid_table, images, network, percent, scores_of, swept, tuned
+from privaware.papers._training import (
+    by_place,
+    chart,
+    grid_table,
+    images,
+    network,
+    percent,
+    scores_of,
+    sweep_options,
+    swept,
+    tuned,
+)
 from privaware.studies import Setting
-from privaware.studies._result import points
 from privaware.studies._trials import Trial
+from privaware.studies.rate_sensitivity import rate_sensitivity
 from privaware.studies.sample_size import first_step, sample_size
+from privaware.studies.width_depth import width_depth
 from privaware.workflow._crossing import crossing
 
 __all__ = ["figure6", "figure7", "figure8", "figure9", "figure10", "sizes"]
@@ -96,55 +107,49 @@ def figure10(bench: Bench, settings: Settings) -> Result:
 
 def figure9(bench: Bench, settings: Settings) -> Result:
     """STW and PAW CNNs on SVHN at shared and at their own rates, with the same epsilon."""
-    rates, epochs, epsilon = settings["rates"], settings["epochs"], CNN_EPSILON["svhn"]
-    nets = dict(zip(("STW", "PAW"), CNNS["svhn"]))
-    trials = [
-        Trial(
-            curve=name,
-            x=rate,
-            seed=seed,
-            setting=replace(schedule(bench, network(full), "svhn", epsilon, epochs), lr=rate),
-        )
-        for name, full in nets.items()
-        for rate in rates
-        for seed in range(settings["seeds"])
-    ]
-    measured = points(swept(bench, trials, images(bench, "svhn", "image").test))
-    known = by_place(measured)
-    best = {name: max(rates, key=lambda rate: known[name, rate].mean) for name in nets}
-    winners = {rate: max(nets, key=lambda name: known[name, rate].mean) for rate in rates}
-    words = [
-        "Winner at each shared rate: " + ", ".join(f"{winner} at {rate:g}" for rate, winner in winners.items()) + ".",
-        "At its own best rate: " + ", ".join(f"{n} {percent(known[n, r])} at {r:g}" for n, r in best.items()) + ".",
-        "Rates are not comparable with the paper's: its batch is 100, ours 700 with a mean gradient.",
-    ]
+    epochs, epsilon = settings["epochs"], CNN_EPSILON["svhn"]
+    nets = {
+        name: schedule(bench, network(full), "svhn", epsilon, epochs)
+        for name, full in zip(("STW", "PAW"), CNNS["svhn"])
+    }
+    if bench.dry:
+        return {}
+    rows = images(bench, "svhn", "image").test
+    study = rate_sensitivity(rows, nets, settings["rates"], repeats=settings["seeds"], **sweep_options(bench))
+    known = by_place(study.points)
+    winners = ", ".join(f"{winner} at {rate:g}" for rate, winner in study.winners.items())
+    best = ", ".join(f"{n} {percent(known[n, r])} at {r:g}" for n, r in study.best.items())
     return {
-        "tables": [grid_table(f"SVHN in grey at epsilon {epsilon:g}, {epochs} epochs", measured, "learning rate")],
-        "charts": [chart("figure9", measured, x="learning rate")],
-        "words": words,
+        "tables": [grid_table(f"SVHN in grey at epsilon {epsilon:g}, {epochs} epochs", study.points, "learning rate")],
+        "charts": [chart("figure9", study.points, x="learning rate")],
+        "words": [
+            f"Winner at each shared rate: {winners}.",
+            f"At its own best rate: {best}.",
+            "Rates are not comparable with the paper's: its batch is 100, ours 700 with a mean gradient.",
+        ],
     }
 
 
 def sizes(bench: Bench, settings: Settings) -> Result:
     """Figures 1 and 12: accuracy by parameters, wider and deeper, with and without noise."""
     data, epochs = settings["data"], settings["epochs"]
-    nets = [("wider", [width]) for width in settings["widths"]]
-    nets += [("deeper", [128] * count) for count in settings["depths"]]
-    epsilon, inputs = FCN_EPSILON[data], int(INPUTS[data][3:])
-    trials = []
-    for kind, hidden in nets:
-        net = {"name": "fcn", "inputs": inputs, "hidden": hidden, "outputs": 10, "dropout": 0.0}
-        for way, budget, rate in (("DP-SGD", epsilon, 1.0), ("SGD", None, 0.2)):
-            setting = replace(schedule(bench, net, data, budget, epochs), lr=rate)
-            trials += [
-                Trial(curve=f"{kind}, {way}", x=models.count(net), seed=seed, setting=setting)
-                for seed in range(settings["seeds"])
-            ]
-    measured = points(swept(bench, trials, images(bench, data, INPUTS[data]).test))
+    epsilon = FCN_EPSILON[data]
+    setting = schedule(bench, {}, data, epsilon, epochs)
+    if bench.dry:
+        return {}
+    study = width_depth(
+        images(bench, data, INPUTS[data]).test,
+        setting,
+        widths=settings["widths"],
+        depths=settings["depths"],
+        plain_lr=0.2,
+        repeats=settings["seeds"],
+        **sweep_options(bench),
+    )
     title = f"{data} at epsilon {epsilon:g}, {epochs} epochs, rate 1 (0.2 without noise)"
     return {
-        "tables": [grid_table(title, measured, "parameters")],
-        "charts": [chart(settings["figure"], measured, x="parameters")],
+        "tables": [grid_table(title, study.points, "parameters")],
+        "charts": [chart(settings["figure"], study.points, x="parameters")],
     }
 
 

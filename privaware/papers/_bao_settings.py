@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from privaware.papers._runner import Bench
-from privaware.papers._training import plain
+from privaware.papers._training import plain, precision
 from privaware.studies import Setting
 from privaware.studies.random_weights import layers
 
@@ -42,7 +42,15 @@ def scheduled(
     """`epochs` in samples of 1 / parts of the rows, with the noise multiplier for epsilon, or without noise."""
     steps, batch = epochs * parts, ROWS[data] // parts
     noise = 0.0 if epsilon is None else bench.prices.noise(1 / parts, steps, epsilon)
-    setting = Setting(architecture=architecture, batch=batch, steps=steps, lr=1.0, noise=noise, initial="glorot")
+    setting = Setting(
+        architecture=architecture,
+        batch=batch,
+        steps=steps,
+        lr=1.0,
+        noise=noise,
+        initial="glorot",
+        precision=precision(bench),
+    )
     return setting if noise else plain(setting)
 
 

@@ -29,10 +29,9 @@ from privaware.papers._bao_settings import (
 from privaware.papers._prices import rdp_epsilon
 from privaware.papers._results import table
 from privaware.papers._runner import Bench
-from privaware.papers._training import by_place, chart, grid_table, images, network, percent, plain, swept, tuned
+from privaware.papers._training import by_place, chart, grid_table, images, network, percent, sweep_options, tuned
 from privaware.studies import Setting
-from privaware.studies._result import points
-from privaware.studies._trials import Trial
+from privaware.studies.clipping_only import clipping_only
 from privaware.studies.random_weights import layers
 
 __all__ = ["clipping", "standard_cnn", "table1", "table4", "table6", "table7", "table9"]
@@ -187,20 +186,15 @@ def table9(bench: Bench, settings: Settings) -> Result:
 
 def clipping(bench: Bench, settings: Settings) -> Result:
     """The paper's FCN on CIFAR-10: plain descent, clipping only, and noise."""
-    epochs, rates = settings["epochs"], settings["rates"]
+    epochs = settings["epochs"]
     setting = scheduled(bench, network("bao.fcn.cifar10.19914"), "cifar10", 2.33, epochs)
-    ways = {"SGD": plain(setting), "SGD with clipping": replace(setting, noise=0.0), "DP-SGD": setting}
-    trials = [
-        Trial(curve=name, x=rate, seed=seed, setting=replace(way, lr=rate))
-        for name, way in ways.items()
-        for rate in rates
-        for seed in range(settings["seeds"])
-    ]
-    measured = points(swept(bench, trials, images(bench, "cifar10", "pca300").test))
-    best = {name: max(p.mean for p in measured if p.curve == name) for name in ways}
-    words = ", ".join(f"{name}: best {100 * value:.2f}" for name, value in best.items())
+    if bench.dry:
+        return {}
+    rows = images(bench, "cifar10", "pca300").test
+    study = clipping_only(rows, setting, settings["rates"], repeats=settings["seeds"], **sweep_options(bench))
+    words = ", ".join(f"{name}: best {100 * value:.2f}" for name, value in study.best.items())
     return {
-        "tables": [grid_table(f"CIFAR-10, FCN of 19,914, {epochs} epochs", measured, "learning rate")],
-        "charts": [chart("clipping", measured, x="learning rate")],
+        "tables": [grid_table(f"CIFAR-10, FCN of 19,914, {epochs} epochs", study.points, "learning rate")],
+        "charts": [chart("clipping", study.points, x="learning rate")],
         "words": [f"{words} (paper: 45.36 plainly, about 50 at epsilon 1e7 and with clipping only)."],
     }

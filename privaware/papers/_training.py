@@ -31,7 +31,9 @@ __all__ = [
     "network",
     "percent",
     "plain",
+    "precision",
     "scores_of",
+    "sweep_options",
     "swept",
     "tuned",
 ]
@@ -56,15 +58,23 @@ NO_ROWS = Split(_NO_ROWS, _NO_ROWS)
 """In place of rows where only prices are asked for."""
 
 
+def sweep_options(bench: Bench) -> dict[str, Any]:
+    """Device, store and progress of a study: finished trainings come from the folder of the bench."""
+    store = None if bench.out is None else Store(bench.out / "trainings.jsonl")
+    return {"device": bench.device, "store": store, "say": bench.say}
+
+
+def precision(bench: Bench) -> str:
+    return "float32" if bench.device == "cpu" else "tf32"
+
+
 def swept(bench: Bench, trials: Sequence[Trial], rows: Rows, **how: Any) -> list[Outcome]:
-    """Every trial trained and scored; finished ones come from the store in the folder of the bench."""
-    if bench.device != "cpu":
-        trials = [replace(t, setting=replace(t.setting, precision="tf32")) for t in trials]
+    """Every trial trained and scored; where only prices are asked for, each scores one half."""
+    trials = [replace(t, setting=replace(t.setting, precision=precision(bench))) for t in trials]
     if bench.dry:
         count = 40 if "every" in how else 1
         return [Outcome(trial=t, steps=(1,) * count, scores=(0.5,) * count) for t in trials]
-    store = None if bench.out is None else Store(bench.out / "trainings.jsonl")
-    return sweep(trials, rows, device=bench.device, store=store, say=bench.say, **how)
+    return sweep(trials, rows, **sweep_options(bench), **how)
 
 
 Place = tuple[str, float]

@@ -13,7 +13,7 @@ Use when: private training looks too good beside plain training, or too bad.
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> study = clipping_only(rows, one, (0.1, 1.0), repeats=2)
 >>> sorted({point.curve for point in study.points})
-['SGD', 'SGD with clipping', 'SGD with clipping and noise']
+['DP-SGD', 'SGD', 'SGD with clipping']
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def clipping_only(rows: Rows, setting: Setting, rates: Sequence[float], *, repea
     trainings = {"SGD": replace(setting, noise=0.0, norm=math.inf)}
     trainings["SGD with clipping"] = replace(setting, noise=0.0)
     if setting.noise:
-        trainings["SGD with clipping and noise"] = setting
+        trainings["DP-SGD"] = setting
     trials = [
         Trial(curve=name, x=rate, seed=seed, setting=replace(training, lr=rate))
         for name, training in trainings.items()

@@ -116,7 +116,7 @@ real = _training.swept
 def noted(bench, trials, rows, **how):
     bench.asked.extend(trials)
     return real(bench, trials, rows, **how)
-for module in ("_training", "_bao_figures", "_bao_tables"):
+for module in ("_training", "_bao_figures"):
     sys.modules["privaware.papers." + module].swept = noted
 for item in STUDIES:
     if item.id != "bao/lemma":
