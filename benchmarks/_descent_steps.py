@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from privaware import models
-from privaware.descent import Descent, FullBatch, flat, members, sgd
+from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, members, sgd
 from privaware.descent._cuda_graph import CapturedStep
 from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
@@ -97,6 +97,19 @@ def private(
         graphs.one_step()
         if next(done) % 900 == 0:  # the tables hold a thousand steps: the first ones are replayed
             graphs.step.zero_()
+
+    return step
+
+
+def own_loop(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
+    """A user's own loop over `clipped_sum`, with noise and update by PyTorch."""
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.01)
+
+    def step() -> None:
+        sums, _ = clipped_sum(module, cross_entropy, x, y, 1.0)
+        for name, parameter in module.named_parameters():
+            parameter.grad = (sums[name] + torch.randn_like(parameter)) / len(x)
+        optimiser.step()
 
     return step
 

@@ -26,7 +26,16 @@ import torch
 from torch import nn
 
 from benchmarks import record
-from benchmarks._descent_steps import allow_tf32, built, examples, opacus, plain_captured, plain_eager, private
+from benchmarks._descent_steps import (
+    allow_tf32,
+    built,
+    examples,
+    opacus,
+    own_loop,
+    plain_captured,
+    plain_eager,
+    private,
+)
 from privaware import models
 from privaware.descent import Poisson
 from privaware.papers._runner import machine
@@ -144,6 +153,7 @@ def one_model(bench: Bench, label: str, name: str, batch: int, rivals: bool) -> 
     for kind in ("hooks", "ghost", "functorch") if rivals else ():
         case(f"opacus {kind}", "eager", partial(opacus, kind, x=x, y=y))
     case("privaware", "eager", lambda module: private([module], x, y, device=device))
+    case("privaware clipped_sum", "eager", partial(own_loop, x=x, y=y))
     for precision in ("float32", "tf32", "bf16") if bench.cuda else ():
         way = "privaware" if precision == "float32" else f"privaware {precision}"
         step = partial(private, x=x, y=y, device=device, captured=True, precision=precision)

@@ -14,7 +14,7 @@ ACTIVATIONS = [lambda v: v, F.relu, F.selu, torch.tanh, F.hardtanh, torch.sigmoi
 
 
 def by_layers(x: Tensor, weight: Tensor, groups: int, eps: float, kind: int) -> Tensor:
-    """Convolution, norm and activation by PyTorch, with `weight` (models, channels, 1, 3, 3) on model-major examples."""
+    """Convolution, norm and activation by PyTorch, with `weight` (models, channels, 1, 3, 3); model-major."""
     parts = zip(x.chunk(len(weight)), weight, strict=True)
     z = torch.cat([F.conv2d(part, weights, padding=1, groups=x.shape[1]) for part, weights in parts])
     return ACTIVATIONS[kind](F.group_norm(z, groups, eps=eps))
