@@ -20,7 +20,7 @@ from privaware import accounting
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, AnyOf, Disjoint, Event, Gaussian, Group, Laplace, Sampled, Selected, leaves
+from privaware.events import NOTHING, Event, Group, Sampled, describe, leaves
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
@@ -90,7 +90,7 @@ class Plan:
     @property
     def sentences(self) -> list[str]:
         """The plan as a person reads it."""
-        return [*self.reasons, *(f"{name}: {_words(event)}" for name, event in self.parts), self.total_sentence]
+        return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
 
     @property
     def total_sentence(self) -> str:
@@ -291,24 +291,3 @@ def grouped(event: Event, size: int) -> Event:
 
 def _total(parts: tuple[tuple[str, Event], ...]) -> Event:
     return sum((event for _, event in parts), start=NOTHING)
-
-
-def _words(event: Event) -> str:
-    said = []
-    for leaf, count in leaves(event.event if isinstance(event, Group) else event):
-        if isinstance(leaf, Disjoint):
-            said.append("on disjoint parts, " + " or ".join(_words(part) for part in leaf.events))
-            continue
-        if isinstance(leaf, AnyOf):
-            said.append(f"{count} x one of " + " or ".join(f"({_words(part)})" for part in leaf.events))
-            continue
-        if isinstance(leaf, Selected):
-            said.append(f"the best of about {leaf.mean:g} times ({_words(leaf.event)})")
-            continue
-        inner = leaf.event if isinstance(leaf, Sampled) else leaf
-        on = f" on samples at rate {leaf.rate:g}" if isinstance(leaf, Sampled) else ""
-        kind = type(inner).__name__
-        scale = f", noise {inner.noise:.4g}" if isinstance(inner, (Gaussian, Laplace)) else ""
-        said.append(f"{count} x {kind}{scale}{on}")
-    grouped = f", for {event.size} rows at once" if isinstance(event, Group) else ""
-    return (" and ".join(said) or "no privacy cost (data-independent)") + grouped

@@ -207,7 +207,7 @@ def test_a_pipeline_and_its_clone_give_the_same_model():
 def test_unsupported_input_is_refused_with_a_sentence(make):
     X, y = measurements()
     y = y.astype(int)
-    with pytest.raises(TypeError, match="Sparse data was targets"):
+    with pytest.raises(TypeError, match="Sparse data was passed"):
         make().fit(csr_array(X), y)
     with pytest.raises(WrongInput, match="'when': expected numbers, truth values, text"):
         make().fit(pd.DataFrame({"when": pd.date_range("2020-01-01", periods=400)}), y)
