@@ -75,8 +75,8 @@ def needs_materialising(
         for parameter in probe.parameters():  # diverged weights would overflow; structure is probed
             parameter.data.nan_to_num_(0.0).clamp_(-1, 1)
         synthetic_targets = targets.new_zeros((EXAMPLES, *targets.shape[1:]))
-        draws = (synthetic_inputs(inputs, EXAMPLES, draw) for draw in range(DRAWS))
-        cases = [_Case(probe, loss, drawn, synthetic_targets) for drawn in draws]
+        draws = [synthetic_inputs(inputs, EXAMPLES, at) for at in range(DRAWS)]
+        cases = [_Case(probe, loss, draw, synthetic_targets) for draw in draws]
         _check_isolation(cases[0])
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
