@@ -1,8 +1,8 @@
 """Entries that each carry the hash of the one before, in one append-only SQLite file.
 
-This is the paper of the ledger and knows nothing of budgets: how an entry reaches the disk, and what
+The file format of the ledger, without budgets: how an entry reaches the disk, and what
 is wrong with a file that somebody changed. Hashes show an edit, not its author: whoever rewrites every
-hash, or puts back an older copy, is found out only by a hash kept elsewhere, which is why a released
+hash, or puts back an older copy, is noticed only with a hash kept elsewhere, which is why a released
 model names the hash of its entry.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
     "locked",
     "read",
     "rehearse",
-    "said",
+    "shown_path",
 ]
 
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger from other databases
@@ -52,9 +52,9 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost l
 
 
 def create(place: Path, entry: Entry) -> None:
-    """Writes the first entry to a new file, made whole under another name so nobody sees half of it."""
+    """Writes the first entry to a new file, written completely under another name first."""
     if not place.parent.is_dir():
-        raise WrongInput(f"{said(place)}: its folder does not exist; make it first")
+        raise WrongInput(f"{shown_path(place)}: its folder does not exist; make it first")
     draft = place.parent / f".ledger-{secrets.token_hex(8)}"
     try:
         with connected(draft, mode="rwc", called=place) as db:
@@ -66,11 +66,11 @@ def create(place: Path, entry: Entry) -> None:
             # a ledger of its own, even if made with the same facts in the same instant
             _insert(db, replace(entry, previous=secrets.token_hex(32), time=_now()))
             db.execute("COMMIT")
-        _settle(draft, place)
+        _publish(draft, place)
     except FileExistsError:
-        raise WrongInput(f"{said(place)} exists already and is never overwritten") from None
+        raise WrongInput(f"{shown_path(place)} exists already and is never overwritten") from None
     except OSError as problem:
-        raise WrongInput(f"{said(place)} cannot be created: {problem.strerror}") from None
+        raise WrongInput(f"{shown_path(place)} cannot be created: {problem.strerror}") from None
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def read(place: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
     """Every entry, the one of the creation first; a chain that does not hold is refused."""
     entries, problems = examine(place, db)
     if problems:
-        raise WrongInput(f"{said(place)} was changed: {problems[0]}")
+        raise WrongInput(f"{shown_path(place)} was changed: {problems[0]}")
     return entries
 
 
@@ -89,9 +89,9 @@ def examine(place: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], lis
     rows, last = _rows(place, db)
     entries: list[Entry] = []
     problems: list[str] = []
-    for index, (number, words, own) in enumerate(rows):
+    for index, (number, words, digest) in enumerate(rows):
         try:
-            entry = parsed(words, own)
+            entry = parsed(words, digest)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as problem:
             problems.append(f"entry {number!r:.40} cannot be read: {_line(problem)}")
             break
@@ -134,7 +134,7 @@ def locked(place: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def connected(place: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
-    """A connection whose troubles are told in words."""
+    """A connection whose errors are sentences."""
     if mode == "rw":
         expect_file(place)
     try:
@@ -145,7 +145,7 @@ def connected(place: Path, *, mode: str = "rw", called: Path | None = None) -> I
                 db.execute(f"PRAGMA {setting}")
             yield db
     except (sqlite3.Error, UnicodeError) as problem:  # the latter: garbage in a message of SQLite's
-        raise WrongInput(f"{said(called or place)} {_words(problem)}") from None
+        raise WrongInput(f"{shown_path(called or place)} {_words(problem)}") from None
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
@@ -154,7 +154,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     except TypeError:
         raise WrongInput(f"expected the path of a ledger, got {path!r:.120}") from None
     if "\0" in str(place):
-        raise WrongInput(f"expected a path without a zero character, got {said(place)}")
+        raise WrongInput(f"expected a path without a zero character, got {shown_path(place)}")
     return place
 
 
@@ -163,38 +163,38 @@ def expect_file(place: Path) -> None:
     try:
         mode = os.stat(place).st_mode
     except FileNotFoundError:
-        raise WrongInput(f"there is no ledger at {said(place)}") from None
+        raise WrongInput(f"there is no ledger at {shown_path(place)}") from None
     except OSError as problem:
-        raise WrongInput(f"{said(place)} cannot be opened: {problem.strerror}") from None
+        raise WrongInput(f"{shown_path(place)} cannot be opened: {problem.strerror}") from None
     if not stat.S_ISREG(mode):
-        raise WrongInput(f"{said(place)} is not a ledger: expected a file that privaware made")
+        raise WrongInput(f"{shown_path(place)} is not a ledger: expected a file that privaware made")
 
 
-def said(place: Path) -> str:
+def shown_path(place: Path) -> str:
     """A path in a sentence: on one line and printable, whatever it holds."""
     return ascii(str(place)) if not str(place).isprintable() else f"'{place}'"
 
 
 def _insert(db: sqlite3.Connection, entry: Entry) -> str:
     words = body(entry)
-    own = hashed(words)
-    db.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.number, words, own))
-    return own
+    digest = hashed(words)
+    db.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.number, words, digest))
+    return digest
 
 
 def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     """Every row as it is stored, and the highest number ever given."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise WrongInput(f"{said(place)} is not a ledger: expected a file that privaware made")
+        raise WrongInput(f"{shown_path(place)} is not a ledger: expected a file that privaware made")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
-        raise WrongInput(f"{said(place)}: expected a ledger of version {VERSION}, got {version}")
-    whole = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
-    if os.stat(place).st_size < whole:  # SQLite itself would notice only where it needs what is gone
-        raise WrongInput(f"{said(place)} is damaged: its end is cut off; put back a copy of it")
-    found = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
-    if sorted(map(repr, found)) != sorted(repr((sql,)) for sql in TABLES):
-        raise WrongInput(f"{said(place)} was changed: its tables and guards are not a ledger's")
+        raise WrongInput(f"{shown_path(place)}: expected a ledger of version {VERSION}, got {version}")
+    expected = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+    if os.stat(place).st_size < expected:  # SQLite itself would notice only where it needs what is gone
+        raise WrongInput(f"{shown_path(place)} is damaged: its end is cut off; put back a copy of it")
+    tables = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
+    if sorted(map(repr, tables)) != sorted(repr((sql,)) for sql in TABLES):
+        raise WrongInput(f"{shown_path(place)} was changed: its tables and guards are not a ledger's")
     rows = db.execute(
         "SELECT number, body, hash, (SELECT max(seq) FROM sqlite_sequence WHERE name = 'entries')"
         " FROM entries ORDER BY number"  # one statement, so that both are of one moment
@@ -202,7 +202,7 @@ def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     return [row[:3] for row in rows], rows[-1][3] if rows else None
 
 
-def _settle(draft: Path, place: Path) -> None:
+def _publish(draft: Path, place: Path) -> None:
     """Gives the finished draft its name, which must be free, and makes that durable too."""
     try:
         os.link(draft, place)

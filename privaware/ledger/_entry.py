@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.events import RELATIONS, Event, from_json, to_json
 
-__all__ = ["Entry", "Facts", "body", "hashed", "misplaced", "parsed", "plain"]
+__all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "misplaced", "parsed", "plain", "writable"]
 
 KINDS = ("created", "spend", "limit", "finished")
 
@@ -98,9 +102,9 @@ def hashed(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-def parsed(body: Any, own: Any) -> Entry:
-    """The entry of a stored body, which its hash `own` vouches for."""
-    if not isinstance(body, str) or hashed(body) != own:
+def parsed(body: Any, digest: Any) -> Entry:
+    """The entry of a stored body, whose hash is `digest`."""
+    if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash is not that of its words")
     values = json.loads(body)
     if not isinstance(values, dict) or "hash" in values:
@@ -110,7 +114,7 @@ def parsed(body: Any, own: Any) -> Entry:
     if "facts" in values:
         facts = values["facts"]
         values["facts"] = Facts(**(facts | {"partitions": tuple(facts["partitions"])}))
-    return Entry(**values, hash=own)
+    return Entry(**values, hash=digest)
 
 
 def misplaced(entries: list[Entry]) -> Iterator[str]:
@@ -136,8 +140,7 @@ def misplaced(entries: list[Entry]) -> Iterator[str]:
 
 
 def _expect(good: bool, words: str, value: Any) -> None:
-    if not good:
-        raise WrongInput(f"ledger: expected {words}, got {value!r:.120}")
+    expect(good, "ledger", words, value)
 
 
 def _expect_limit(value: Any) -> None:
@@ -154,3 +157,30 @@ def _whole(value: Any) -> bool:
 
 def _text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def writable(event: Event) -> bool:
+    with suppress(TypeError, ValueError, RecursionError):
+        return bool(from_json(json.loads(json.dumps(to_json(event)))) == event)
+    return False
+
+
+def find(entries: Iterable[Entry], kind: str, run: str) -> Entry | None:
+    return next((entry for entry in entries if (entry.kind, entry.run) == (kind, run)), None)
+
+
+def author(who: str | None) -> str:
+    if who is not None:
+        return who
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
+def as_float(name: str, value: Any) -> float:
+    """A number of any type as a plain float, so that it is always written the same way."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, (bool, str, bytes)):
+            return float(value)
+    raise WrongInput(f"ledger: expected {name} as a number, got {value!r:.120}")

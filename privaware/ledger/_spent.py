@@ -39,16 +39,16 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
     for partition, event in paid:
-        own = Counter[Event]()
+        counted = Counter[Event]()
         for leaf, times in leaves(event):
-            own[leaf] += times
-        counts.setdefault(partition, Counter()).update(own)
-        splits.update({leaf: 1 for leaf in own if isinstance(leaf, Disjoint)})
+            counted[leaf] += times
+        counts.setdefault(partition, Counter()).update(counted)
+        splits.update({leaf: 1 for leaf in counted if isinstance(leaf, Disjoint)})
     many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > CHOICES
     anew = {leaf for leaf, runs in splits.items() if many or runs > 1}
-    whole = _composed(counts.pop(None), anew)
+    everywhere = _composed(counts.pop(None), anew)
     parts = tuple(_composed(count, anew) for count in counts.values())
-    return whole + Disjoint(events=parts) if parts else whole
+    return everywhere + Disjoint(events=parts) if parts else everywhere
 
 
 def _composed(counts: Mapping[Event, int], anew: Set[Event]) -> Event:

@@ -1,0 +1,283 @@
+"""The ledger: create, open, charge, close and read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privaware.errors import BudgetExceeded, WrongInput
+from privaware.events import Event
+from privaware.ledger import _chain as chain
+from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
+from privaware.ledger._print import printable
+from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, spends, total
+
+__all__ = ["Ledger"]
+
+DELTA = 1e-5
+
+Paths = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The budget of one data set. Every call opens the file anew, so threads and forks are safe."""
+
+    path: Path
+    facts: Facts
+    genesis: str
+
+    @classmethod
+    def create(
+        cls,
+        path: Paths,
+        *,
+        limit: float,
+        delta: float = DELTA,
+        unit: str = "row",
+        relation: str = "add_remove",
+        cap: int = 1,
+        partitions: Iterable[str] = (),
+        who: str | None = None,
+    ) -> Ledger:
+        """A new ledger; whatever is already at `path` is left alone and refused."""
+        facts = Facts(
+            limit=as_float("limit", limit),
+            delta=as_float("delta", delta),
+            unit=unit,
+            relation=relation,
+            cap=cap,
+            partitions=tuple(partitions),
+        )
+        place = chain.absolute(path)
+        chain.create(place, Entry(kind="created", who=author(who), what="created", facts=facts))
+        return cls.open(place)
+
+    @classmethod
+    def open(cls, path: Paths) -> Ledger:
+        """The ledger at `path`, its chain checked."""
+        place = chain.absolute(path)
+        with chain.connected(place) as db:
+            created = chain.read(place, db)[0]
+        assert created.facts is not None
+        return cls(path=place, facts=created.facts, genesis=created.hash)
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: Paths,
+        *,
+        limit: float | None = None,
+        delta: float | None = None,
+        unit: str = "row",
+        relation: str = "add_remove",
+        cap: int = 1,
+        partitions: Iterable[str] | None = None,
+        new_limit: float | None = None,
+    ) -> Ledger:
+        """The ledger at `path` if it has these facts, or a new one with them.
+
+        A limit, delta or partitions of None keep what the ledger has; a new one then takes the limit
+        `new_limit`, the delta 1e-5 and no partitions.
+        """
+        facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
+        asked = {"limit": limit, "delta": delta} | facts
+        if partitions is not None:
+            asked["partitions"] = facts["partitions"] = tuple(partitions)
+        place = chain.absolute(path)
+        if not os.path.lexists(place):
+            first = new_limit if limit is None else limit
+            if first is None:
+                raise WrongInput(f"there is no ledger at {chain.shown_path(place)}: give a limit for it")
+            try:
+                return cls.create(place, limit=first, delta=DELTA if delta is None else delta, **facts)
+            except WrongInput:
+                if not os.path.lexists(place):  # otherwise another process was first: take its own
+                    raise
+        ledger = cls.open(place)
+        ledger._expect_facts({name: value for name, value in asked.items() if value is not None})
+        return ledger
+
+    @property
+    def limit(self) -> float:
+        return limit_of(self.entries())
+
+    @property
+    def delta(self) -> float:
+        return self.facts.delta
+
+    @property
+    def unit(self) -> str:
+        return self.facts.unit
+
+    @property
+    def relation(self) -> str:
+        return self.facts.relation
+
+    def spend(
+        self,
+        event: Event,
+        *,
+        what: str,
+        who: str | None = None,
+        run: str | None = None,
+        partition: str | None = None,
+        seed: int | None = None,
+    ) -> Entry:
+        """Records `event` on disk, or raises and records nothing.
+
+        With the key of a `run` that was charged for the same event and has not finished, that entry
+        is returned and nothing is charged again.
+        """
+        entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed)
+        entries = self.entries()  # priced before the lock is taken, and again only if the head moved
+        if charged := self._admit(entries, entry):
+            return charged
+        with chain.locked(self.path) as db:
+            if chain.head(db) != entries[-1].hash:
+                entries = self._same(chain.read(self.path, db))
+                if charged := self._admit(entries, entry):
+                    return charged
+            return chain.append(db, entries[-1], entry)
+
+    def ready(
+        self,
+        event: Event,
+        *,
+        what: str = "this",
+        run: str | None = None,
+        partition: str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Raises what `spend` would raise and records nothing, but does write to the disk to be sure."""
+        entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
+        self._admit(self.entries(), entry)
+        with chain.locked(self.path) as db:
+            chain.rehearse(db, entry)
+
+    def finish(self, run: str, *, who: str | None = None, what: str = "finished") -> Entry:
+        """Closes a charged run, once: the second of two processes that shared a run key is refused."""
+        entry = Entry(kind="finished", who=author(who), what=what, run=run)
+        with chain.locked(self.path) as db:
+            entries = self._same(chain.read(self.path, db))
+            if find(entries, "spend", run) is None:
+                raise WrongInput(f"{chain.shown_path(self.path)}: nothing was charged for run {run!r}")
+            if find(entries, "finished", run):
+                raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has already finished")
+            return chain.append(db, entries[-1], entry)
+
+    def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
+        """Changes the limit, on the record; not below what is spent."""
+        limit = as_float("limit", epsilon)
+        entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
+        with chain.locked(self.path) as db:
+            entries = self._same(chain.read(self.path, db))
+            spent = self._epsilon(entries)
+            if not spent <= limit * (1 + SLACK):
+                raise WrongInput(
+                    f"{chain.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
+                    f" spent and cannot be taken back, got {limit:g}"
+                )
+            return chain.append(db, entries[-1], entry)
+
+    def total(self, *more: Event) -> Event:
+        """All that was spent, and `more` on all rows, as one event."""
+        return total((*spends(self.entries()), *((None, event) for event in more)))
+
+    def spent(self) -> float:
+        """The epsilon of everything recorded, at the ledger's delta."""
+        return self._epsilon(self.entries())
+
+    def remaining(self) -> float:
+        """Limit less spent; composition is kinder than addition, so a little more may still fit."""
+        entries = self.entries()
+        return max(0.0, limit_of(entries) - self._epsilon(entries))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every entry in order; the first one created the ledger."""
+        with chain.connected(self.path) as db:
+            return self._same(chain.read(self.path, db))
+
+    def entry(self, hash: str) -> Entry | None:
+        """The entry with this hash, if the ledger has it."""
+        return next((entry for entry in self.entries() if entry.hash == hash), None)
+
+    def find(self, run: str) -> Entry | None:
+        """What was charged for a run, if anything."""
+        return find(self.entries(), "spend", run)
+
+    def finished(self, run: str) -> bool:
+        """Whether the run was closed by `finish`."""
+        return find(self.entries(), "finished", run) is not None
+
+    def json(self) -> dict[str, Any]:
+        """The whole ledger as plain values; an event's own epsilon is that of the event alone."""
+        entries = self.entries()
+        return printable(self.path, self.facts, entries, self._epsilon(entries))
+
+    @staticmethod
+    def verify(path: Paths) -> list[str]:
+        """What is wrong with the ledger at `path`, one sentence each; nothing when it is sound."""
+        place = chain.absolute(path)
+        chain.expect_file(place)
+        try:
+            with chain.connected(place) as db:
+                entries, problems = chain.examine(place, db)
+                damage = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except WrongInput as problem:
+            return [str(problem)]
+        if damage != "ok":
+            problems.append(f"the file is damaged: {' '.join(str(damage).split())}")
+        return problems or list(overspent(entries))
+
+    def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        if entries[0].hash != self.genesis:
+            raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+        return entries
+
+    def _epsilon(self, entries: Iterable[Entry], *more: tuple[str | None, Event]) -> float:
+        return epsilon_of(total((*spends(entries), *more)), self.delta)
+
+    def _charge(self, event: Event, *, who: str | None, **values: Any) -> Entry:
+        entry = Entry(kind="spend", who=author(who), event=event, **values)
+        if not writable(event):
+            raise WrongInput(f"expected an event that can be written down, got {event!r:.120}")
+        if entry.partition is not None and entry.partition not in self.facts.partitions:
+            names = ", ".join(self.facts.partitions) or "none"
+            where = chain.shown_path(self.path)
+            raise WrongInput(f"{where}: expected a partition among {names}, got {entry.partition!r}")
+        return entry
+
+    def _admit(self, entries: tuple[Entry, ...], entry: Entry) -> Entry | None:
+        """The entry that paid for the run of `entry`, or None if it may be charged now, or raises."""
+        if entry.run is not None and (charged := find(entries, "spend", entry.run)):
+            if find(entries, "finished", entry.run):
+                raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")
+            paid = (charged.event, charged.partition, charged.seed)
+            if paid != (entry.event, entry.partition, entry.seed):
+                raise WrongInput(
+                    f"{chain.shown_path(self.path)}: run {entry.run!r} was charged for something else;"
+                    " resume it with the settings it had, or start another"
+                )
+            return charged
+        assert entry.event is not None
+        would = self._epsilon(entries, (entry.partition, entry.event))
+        limit = limit_of(entries)
+        if would <= limit * (1 + SLACK):
+            return None
+        raise BudgetExceeded(
+            f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g}"
+            f" (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent): use more noise, or"
+            f" raise the limit of {chain.shown_path(self.path)} with --set-limit"
+        )
+
+    def _expect_facts(self, asked: Mapping[str, Any]) -> None:
+        for name, value in asked.items():
+            has = self.limit if name == "limit" else getattr(self.facts, name)
+            if value != has:
+                way = "change it with --set-limit" if name == "limit" else "use another ledger"
+                where = chain.shown_path(self.path)
+                raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
