@@ -84,7 +84,8 @@ def table(title: str, head: Sequence[str], lines: Sequence[Sequence[Any]], key: 
 
 def _label_places(item: Item, shown: Mapping[str, Any]) -> list[int]:
     head = shown["head"]
-    return [head.index(name) for name in item.columns] if set(item.columns) <= set(head) else [0]
+    known = bool(item.columns) and set(item.columns) <= set(head)
+    return [head.index(name) for name in item.columns] if known else [0]
 
 
 def _published(item: Item, shown: Mapping[str, Any]) -> list[Any]:

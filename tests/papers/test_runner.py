@@ -175,6 +175,12 @@ def test_stored_tables_give_rows_with_published_numbers() -> None:
     assert row["values"] == {"DP-SGD": 95.34, "SGD": 98.49}
 
 
+def test_first_column_labels_the_rows_of_an_item_without_columns() -> None:
+    shown = {"title": "t", "head": ["parameters", "DP-SGD"], "rows": [["310", "80.59 ± 2.73"]]}
+    [row] = rows(Item(id="test/t", title="T"), [Cell(item="test/t", settings={}, result={"tables": [shown]})])
+    assert (row["parameters"], row["measured"]) == ("310", 80.59)
+
+
 def test_wrong_item_is_answered_with_close_ones() -> None:
     with pytest.raises(WrongInput, match="bao/lemma"):
         papers.find("bao/lema")
