@@ -1,0 +1,48 @@
+"""The sensitivity of the dependence score."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware.data import Data
+from privaware.schema import Column, Schema
+from privaware.selectors.top import dependence
+
+
+def table(codes: np.ndarray, y: np.ndarray, sizes: tuple[int, ...]) -> Data:
+    columns = tuple(
+        Column(name=f"c{at}", kind="category", categories=tuple(map(str, range(size))))
+        for at, size in enumerate(sizes[:-1])
+    )
+    classes = tuple(f"k{at}" for at in range(sizes[-1]))
+    schema = Schema(columns=columns, classes=classes, rows=max(len(y), 1))
+    return Data(schema=schema, x=codes.astype(float), y=y.astype(np.int64))
+
+
+@st.composite
+def tables(draw: st.DrawFn, least: int = 1) -> Data:
+    sizes = tuple(draw(st.lists(st.integers(2, 4), min_size=2, max_size=5)))
+    rows = draw(st.integers(least, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    codes = np.column_stack([rng.integers(size, size=rows) for size in sizes])
+    codes[:, 0] = np.minimum(codes[:, -1], sizes[0] - 1)  # one column that says something
+    return table(codes[:, :-1], codes[:, -1], sizes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(least=1))
+def test_dependence_score_sensitivity_is_below_four(data: Data) -> None:
+    here = dependence(data, 8)
+    for at in range(len(data)):
+        fewer = dependence(data.take(np.arange(len(data)) != at), 8)
+        assert np.abs(here - fewer).max() < 4
+
+
+def test_dependence_score_sensitivity_bound_is_tight() -> None:
+    rare = np.zeros((400, 1))
+    rare[0] = 1
+    without = table(rare, rare[:, 0], (2, 2))
+    more = table(np.append(rare, [[1]], axis=0), np.append(rare[:, 0], 1), (2, 2))
+    assert (dependence(more, 8) - dependence(without, 8))[0] > 3.9
