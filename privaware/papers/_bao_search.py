@@ -113,7 +113,7 @@ def _renyi_noise(one_model: Callable[[float], Event]) -> float:
 
 
 def table8(bench: Bench, settings: Settings) -> Result:
-    """One search: test accuracy of the network that it found."""
+    """One search: test accuracy of the network that it result."""
     key = f"table 8: {settings['search']} {settings['budget']} {settings.get('schedule', '')}".rstrip()
     noise = bench.prices.look_up(f"{key} noise", lambda: prices(bench, settings)["noise"])
     reference = bench.prices.look_up(f"{key} reference", lambda: prices(bench, settings)["reference"])
@@ -123,10 +123,10 @@ def table8(bench: Bench, settings: Settings) -> Result:
     journal = None if bench.out is None else bench.out / "journal" / f"{key}-{settings['seed']}".replace(" ", "-")
     search = replace(build_search(settings, bench.device, reference), journal=journal)
     began = time.monotonic()
-    found = search.run(loaded.train, noise, Rng(seed=settings["seed"]))
+    result = search.run(loaded.train, noise, Rng(seed=settings["seed"]))
     seconds = time.monotonic() - began
-    score = accuracy(loaded.test.y, found.model.predictions(loaded.test))
-    return {"accuracy": 100 * score, "score": found.score, "point": found.point, "search seconds": seconds}
+    score = accuracy(loaded.test.y, result.model.predictions(loaded.test))
+    return {"accuracy": 100 * score, "score": result.score, "point": result.point, "search seconds": seconds}
 
 
 BUDGETS = ("paper", "below5")

@@ -65,8 +65,8 @@ def table3(bench: Bench, settings: Settings) -> Result:
         section["tables"].append(table(title, ["inputs", "DP-SGD", "without noise"], lines))
         ends = ", ".join(f"{p.curve} {p.mean:.3f}" for p in study.distances if p.x == 50)
         section["words"].append(f"Cosine distance after 50 epochs at rate {lr:g}: {ends}.")
-        drawn = chart(f"figure5_{lr:g}", study.distances, x="epoch", y="cosine distance", log=False)
-        section["charts"].append(drawn)
+        plot = chart(f"figure5_{lr:g}", study.distances, x="epoch", y="cosine distance", log=False)
+        section["charts"].append(plot)
     section["words"].append(
         "The paper leaves out the number of rows, the noise, the rate and how a number is cut: ours are 12,000 rows, "
         "noise 100 (which gives its epsilon), the rates above and equal parts; without noise it is the same descent."

@@ -71,10 +71,10 @@ class Page:
         out = [f"## {item.title}", provenance(cell)]
         for shown in cell.result.get("tables", []):
             out.append(f"{shown['title']}:\n\n{markdown(*with_published(item, shown))}")
-        for drawn in cell.result.get("charts", []):
-            points = [Point(**{**p, "scores": tuple(p["scores"])}) for p in drawn["points"]]
-            chart = lines(points, **{key: drawn[key] for key in ("x", "y", "log") if key in drawn})
-            out.append(self.plot(drawn["name"], item.title, chart))
+        for stored in cell.result.get("charts", []):
+            points = [Point(**{**p, "scores": tuple(p["scores"])}) for p in stored["points"]]
+            chart = lines(points, **{key: stored[key] for key in ("x", "y", "log") if key in stored})
+            out.append(self.plot(stored["name"], item.title, chart))
         out += cell.result.get("words", [])
         return "\n\n".join(out)
 

@@ -23,9 +23,9 @@ def test_list_shows_measured_ready_and_open_items(run: Run) -> None:
 
 
 def test_quick_run_gives_measured_beside_published(run: Run, tmp_path: Path) -> None:
-    done = run("reproduce", "bao/lemma", "--json", "--out", str(tmp_path))
-    result = json.loads(done.out)
-    assert done.code == 0
+    answer = run("reproduce", "bao/lemma", "--json", "--out", str(tmp_path))
+    result = json.loads(answer.out)
+    assert answer.code == 0
     assert [row["measured"] for row in result["rows"] if row["epsilon"] == "1"] == [3.731]
     assert all("published" in row for row in result["rows"])
     assert (tmp_path / "cells.jsonl").exists()
@@ -58,6 +58,6 @@ def test_private_training_of_a_benchmark_paper_runs_quickly(run: Run, tmp_path: 
     ],
 )
 def test_wrong_call_is_one_sentence(run: Run, words: list[str], reason: str) -> None:
-    done = run("reproduce", *words)
-    assert done.code == 2
-    assert reason in done.err
+    answer = run("reproduce", *words)
+    assert answer.code == 2
+    assert reason in answer.err

@@ -131,9 +131,9 @@ for item in STUDIES:
 
 
 def test_every_study_has_its_prices_and_runs_without_accountants() -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    seeds = dict(line.split() for line in done.stdout.splitlines())
+    process = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    seeds = dict(line.split() for line in process.stdout.splitlines())
     assert set(seeds) == {item.id for item in STUDIES if item.id != "bao/lemma"}
     five = [id for id in seeds if id.startswith(("bao/table1/", "bao/table4", "bao/table6", "bao/figure7"))]
     assert {seeds[id] for id in five} == {"5"}
