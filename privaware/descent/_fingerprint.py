@@ -2,7 +2,7 @@
 
 Everything a module holds is looked at: types, `forward`, attributes, hooks, training and `requires_grad` flags, which
 parameters are shared, shapes, types and devices. An object that may change without notice has no fingerprint, and
-neither has what holds it. The code itself (globals, class attributes) is taken to be fixed.
+neither has what holds it. Global variables that a `forward` or a loss reads are taken to be fixed.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class _Walk:
 
     def __init__(self, root: Any) -> None:
         self.numbers: dict[int, int] = {}
+        self.classes: dict[type, Any] = {}
         registered = (*root.parameters(), *root.buffers()) if isinstance(root, nn.Module) else ()
         self.registered = {id(tensor) for tensor in registered}
 
@@ -89,9 +90,20 @@ class _Walk:
         number, new = self._number(module)
         if not new:
             return ("again", number)
-        kind = type(module)
         state = tuple((name, self.value(value)) for name, value in vars(module).items())
-        return kind, kind.forward, number, state
+        return self._class(type(module)), number, state
+
+    def _class(self, kind: type[nn.Module]) -> Any:
+        """The class and the attributes of its own that its `forward` may read; torch's classes do not change."""
+        if kind not in self.classes:
+            theirs = [base for base in kind.__mro__ if base is not object and not base.__module__.startswith("torch.")]
+            attributes = [item for base in theirs for item in vars(base).items() if not item[0].startswith("_")]
+            self.classes[kind] = (kind, kind.forward, tuple((name, self._attribute(v)) for name, v in attributes))
+        return self.classes[kind]
+
+    def _attribute(self, value: Any) -> Any:
+        """Methods and properties by identity, class variables by value."""
+        return value if hasattr(type(value), "__get__") else self.value(value)
 
     def value(self, value: Any) -> Any:
         """What is compared for one attribute."""

@@ -168,6 +168,21 @@ def test_a_module_that_begins_to_mix_examples_is_refused_at_its_next_call(change
             clipped_sum(module, cross_entropy, x, y, 0.5)
 
 
+def test_a_class_that_begins_to_mix_examples_is_refused():
+    class Net(nn.Linear):
+        mixing = False
+
+        def forward(self, inputs):
+            outputs = super().forward(inputs)
+            return outputs - outputs.mean(0) if self.mixing else outputs
+
+    module, (x, y) = Net(4, 3), examples(6)
+    clipped_sum(module, cross_entropy, x, y, 0.5)
+    Net.mixing = True
+    with pytest.raises(Refused, match="not independent"):
+        clipped_sum(module, cross_entropy, x, y, 0.5)
+
+
 def test_a_loss_that_begins_to_mix_examples_is_refused(setups):
     mixing = []
 
