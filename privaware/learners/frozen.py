@@ -6,9 +6,9 @@ frozen weights come from public randomness and are released with the model.
 Paper: Bao, Bauer and Bindschaedler, random weights training (their networks train the last two layers).
 Privacy: (epsilon, delta) for one row added or removed, as `dpsgd`: a row's clipped gradient by the trained parameters
 moves a step's sum by at most `norm`; the frozen ones never see a row.
-Use when: epsilon is very small and the network is convolutional. On MNIST we measured the crossover at epsilon 0.28 for
-the CNN of Bao et al. and none for their fully connected network, which is better trained whole at every epsilon
-(docs/results/studies.md); they print about 0.6 and 1.4.
+Use when: epsilon is very small and the network is convolutional. On MNIST we measured the crossover at epsilon 0.28 (0
+to 2.7 at 95% confidence) for the CNN of Bao et al., and none for their fully connected network, which is better with
+all layers trained at every epsilon (docs/results/studies.md); they print about 0.6 and 1.4.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware import features as free
+from privaware import features as transforms
 from privaware._validate import expect_between, expect_count, expect_in
 from privaware.data import Data
 from privaware.errors import WrongInput
@@ -130,7 +130,7 @@ class Linear(Learner):
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
             return (feature_for(schema, self.bins),)
-        return (*(free.build(described) for described in self.features), Bounded())
+        return (*(transforms.build(described) for described in self.features), Bounded())
 
     def _width(self, schema: Schema) -> int:
         chain = self._chain(schema)

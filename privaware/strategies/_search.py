@@ -199,8 +199,7 @@ class Search:
     ) -> SearchResult:
         saved = None if self.journal is None else self.journal / "search.npz"
         runtime = Runtime(device=self.device, progress=self._epoch_progress(), checkpoint=saved)
-        found = strategy.find(train, validation, noise, rng, public=public, runtime=runtime)
-        point = self.space.canonical(found)
+        point = self.space.canonical(strategy.find(train, validation, noise, rng, public=public, runtime=runtime))
         return SearchResult(point=point, model=self.price.learner(point).run(train, noise, rng), score=None)
 
     def _epoch_progress(self) -> Callable[[int, int, float], None] | None:

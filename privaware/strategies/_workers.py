@@ -1,7 +1,7 @@
-"""Where candidates are trained: here, in other processes, or on a Ray cluster.
+"""Where candidates are trained: in this process, in other processes, or on a Ray cluster.
 
-A job is a list of candidates that are trained as one population. Nothing of a job that dies is ever seen, so it is
-done again without a further charge.
+A job is a list of candidates that are trained as one population. Nothing of a job that dies is released, so it is
+repeated without a further charge.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from privaware.errors import PrivawareError, WrongInput
 
 __all__ = ["Here", "Processes", "Ray", "Workers"]
 
-PATIENCE = 10.0  # seconds for a cluster to answer
-Work = Callable[[Any, Any], Any]  # (what all jobs share, one job) -> its result
+CLUSTER_TIMEOUT = 10.0  # seconds
+Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its result
 
 
 class Workers(Protocol):
-    """`each` yields (the job's place, its result) as they come."""
+    """`each` yields (index of the job, its result) in the order of completion; `many` jobs run at a time."""
 
     @property
     def many(self) -> int: ...
@@ -43,7 +43,7 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """`many` processes on this machine, each with its part of the threads."""
+    """`many` processes on this machine, each with its share of the threads."""
 
     many: int
 
@@ -55,12 +55,12 @@ class Processes:
         threads = max(1, (os.cpu_count() or 1) // self.many)
         fresh = multiprocessing.get_context("spawn")  # a forked torch may hang
         with ProcessPoolExecutor(
-            self.many, mp_context=fresh, initializer=_begin, initargs=(threads, work, shared)
+            self.many, mp_context=fresh, initializer=_start_worker, initargs=(threads, work, shared)
         ) as pool:
-            waiting = {pool.submit(_do, job): at for at, job in enumerate(jobs)}
+            pending = {pool.submit(_run, job): at for at, job in enumerate(jobs)}
             try:
-                for done in as_completed(waiting):
-                    yield waiting[done], done.result()
+                for future in as_completed(pending):
+                    yield pending[future], future.result()
             except BrokenProcessPool:
                 raise PrivawareError(
                     "a worker process was killed (perhaps for its memory); the trials that ended are kept: "
@@ -68,19 +68,20 @@ class Processes:
                 ) from None
 
 
-_own: dict[str, Any] = {}
+_worker: dict[str, Any] = {}
+"""What this worker process was started with."""
 
 
-def _begin(threads: int, work: Work, shared: Any) -> None:
+def _start_worker(threads: int, work: Work, shared: Any) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    _own.update(work=work, shared=shared)
+    _worker.update(work=work, shared=shared)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A search that was killed leaves nobody behind: a worker would hold private rows and wait for ever."""
+    """Ends the worker with its search: otherwise it would hold private rows and wait for ever."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()
@@ -89,33 +90,33 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _do(job: Any) -> Any:
-    return _own["work"](_own["shared"], job)
+def _run(job: Any) -> Any:
+    return _worker["work"](_worker["shared"], job)
 
 
 @dataclass(frozen=True)
 class Ray:
-    """A Ray cluster at `address` ("auto": the one this machine belongs to). A job whose worker dies is done again."""
+    """A Ray cluster at `address` ("auto": the one this machine belongs to). A job whose worker dies is repeated."""
 
     address: str
     retries: int = 3
 
     @property
     def many(self) -> int:
-        return max(1, int(self._joined().cluster_resources().get("CPU", 1)))
+        return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
 
     def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        ray = self._joined()
+        ray = self._connected()
         remote = ray.remote(num_cpus=1, max_retries=self.retries)(work)
-        held = ray.put(shared)
-        waiting = {remote.remote(held, job): at for at, job in enumerate(jobs)}
-        while waiting:
-            done, _ = ray.wait(list(waiting))
-            for one in done:
-                yield waiting.pop(one), ray.get(one)
+        stored = ray.put(shared)
+        pending = {remote.remote(stored, job): at for at, job in enumerate(jobs)}
+        while pending:
+            ready, _ = ray.wait(list(pending))
+            for future in ready:
+                yield pending.pop(future), ray.get(future)
 
-    def _joined(self) -> Any:
-        """Ray, as a member of the cluster from the first call to the end of the process."""
+    def _connected(self) -> Any:
+        """Ray, connected to the cluster from the first call to the end of the process."""
         try:
             import ray
         except ImportError:
@@ -134,9 +135,9 @@ class Ray:
 
 
 def _expect_answer(address: str) -> None:
-    """Somebody listens at HOST:PORT; Ray itself takes most of a minute to find that nobody does."""
+    """Connects to HOST:PORT, because Ray itself takes most of a minute to report that nothing listens there."""
     import socket
 
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=CLUSTER_TIMEOUT).close()

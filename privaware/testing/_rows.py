@@ -46,26 +46,26 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     >>> len(data), sorted(set(data.y.tolist())), bool(data.x[:, 0].max() <= 10)
     (100, [0, 1], True)
     """
-    drawn = np.random.default_rng(seed)
-    signal = drawn.random(rows)
-    seen = np.clip(signal + 0.1 * drawn.standard_normal(rows), 0, 1)
+    rng = np.random.default_rng(seed)
+    signal = rng.random(rows)
+    seen = np.clip(signal + 0.1 * rng.standard_normal(rows), 0, 1)
     if schema.form == "image":
-        x = drawn.random((rows, *schema.shape))
+        x = rng.random((rows, *schema.shape))
         x = (0.5 * x + 0.5 * seen.reshape(-1, 1, 1, 1)).astype(np.float32)
     elif schema.form == "text":
-        x = np.array([_sentence(drawn, at) for at in seen] or [""], dtype=object)[:rows]
+        x = np.array([_sentence(rng, at) for at in seen] or [""], dtype=object)[:rows]
     else:
         x = np.zeros((rows, len(schema.used)))
         for at, column in enumerate(schema.used):
-            x[:, at] = _values(column, seen if at == 0 else drawn.random(rows), drawn)
+            x[:, at] = _values(column, seen if at == 0 else rng.random(rows), rng)
     return Data(schema=schema, x=x, y=_targets(schema, signal))
 
 
-def _values(column: Column, share: np.ndarray, drawn: np.random.Generator) -> np.ndarray:
+def _values(column: Column, share: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if column.kind == "category":
         return np.minimum((share * len(column.categories)).astype(int), len(column.categories) - 1)
     low, high = _span(column)
-    gap = (column.missing == "category") & (drawn.random(len(share)) < 0.05)
+    gap = (column.missing == "category") & (rng.random(len(share)) < 0.05)
     return np.where(gap, np.nan, low + (high - low) * share)
 
 
@@ -73,8 +73,8 @@ def _span(column: Column) -> tuple[float, float]:
     return (-100.0, 100.0) if column.low is None else (column.low, float(column.high or 0.0))
 
 
-def _sentence(drawn: np.random.Generator, share: float) -> str:
-    near = np.minimum(drawn.random(6) * 0.5 + 0.5 * share, 0.999)
+def _sentence(rng: np.random.Generator, share: float) -> str:
+    near = np.minimum(rng.random(6) * 0.5 + 0.5 * share, 0.999)
     return " ".join(WORDS[int(at * len(WORDS))] for at in near)
 
 

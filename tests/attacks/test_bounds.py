@@ -13,33 +13,33 @@ from privaware.attacks._bounds import epsilon_lower
 from privaware.errors import WrongInput
 
 
-def respond(drawn: np.random.Generator, bit: int, epsilon: float, runs: int) -> np.ndarray:
+def respond(rng: np.random.Generator, bit: int, epsilon: float, runs: int) -> np.ndarray:
     """Randomised response: the mechanism whose epsilon is exactly this."""
     keep = 1 / (1 + math.exp(-epsilon))
-    return np.where(drawn.random(runs) < keep, bit, 1 - bit).astype(float)
+    return np.where(rng.random(runs) < keep, bit, 1 - bit).astype(float)
 
 
 def test_lower_bound_holds_with_its_confidence_where_it_is_tight() -> None:
-    drawn = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     found = np.array(
-        [epsilon_lower(respond(drawn, 1, 1.0, 2000), respond(drawn, 0, 1.0, 2000), delta=0.0) for _ in range(300)]
+        [epsilon_lower(respond(rng, 1, 1.0, 2000), respond(rng, 0, 1.0, 2000), delta=0.0) for _ in range(300)]
     )
     assert (found > 1.0).mean() <= 0.05 + 0.03
     assert np.median(found) > 0.7
 
 
 def test_lower_bound_grows_with_the_number_of_runs() -> None:
-    drawn = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     few, many = (
-        epsilon_lower(respond(drawn, 1, 2.0, runs), respond(drawn, 0, 2.0, runs), delta=1e-5) for runs in (200, 20000)
+        epsilon_lower(respond(rng, 1, 2.0, runs), respond(rng, 0, 2.0, runs), delta=1e-5) for runs in (200, 20000)
     )
     assert few < many < 2.0
     assert many > 1.85
 
 
 def test_equal_distributions_prove_almost_nothing() -> None:
-    drawn = np.random.default_rng(3)
-    found = [epsilon_lower(*drawn.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
+    rng = np.random.default_rng(3)
+    found = [epsilon_lower(*rng.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
     assert np.mean(np.array(found) > 0) <= 0.08
 
 
@@ -47,17 +47,17 @@ def test_equal_distributions_prove_almost_nothing() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_all_four_inequalities_detect_a_leak(sign: int, swapped: bool) -> None:
     """A row that shows itself once in four runs: only one of the four inequalities sees it."""
-    drawn = np.random.default_rng(4)
-    quiet = drawn.normal(size=4000)
-    marked = np.where(drawn.random(4000) < 0.25, 100.0, drawn.normal(size=4000))
+    rng = np.random.default_rng(4)
+    quiet = rng.normal(size=4000)
+    marked = np.where(rng.random(4000) < 0.25, 100.0, rng.normal(size=4000))
     inside, outside = (quiet, marked) if swapped else (marked, quiet)
     assert epsilon_lower(sign * inside, sign * outside, delta=1e-5) > 3
 
 
 def test_leak_within_delta_proves_nothing() -> None:
-    drawn = np.random.default_rng(5)
-    quiet = drawn.normal(size=4000)
-    marked = np.where(drawn.random(4000) < 0.25, 100.0, drawn.normal(size=4000))
+    rng = np.random.default_rng(5)
+    quiet = rng.normal(size=4000)
+    marked = np.where(rng.random(4000) < 0.25, 100.0, rng.normal(size=4000))
     assert epsilon_lower(marked, quiet, delta=0.3) < 0.2
 
 
@@ -70,8 +70,8 @@ def test_thresholds_are_not_tested_on_the_scores_that_chose_them() -> None:
 
 @given(shift=st.floats(-5, 5), scale=st.floats(0.1, 10))
 def test_lower_bound_depends_on_the_order_of_scores_only(shift: float, scale: float) -> None:
-    drawn = np.random.default_rng(6)
-    inside, outside = drawn.normal(2, 1, 300), drawn.normal(0, 1, 300)
+    rng = np.random.default_rng(6)
+    inside, outside = rng.normal(2, 1, 300), rng.normal(0, 1, 300)
     plain = epsilon_lower(inside, outside, delta=1e-5)
     assert epsilon_lower(inside * scale + shift, outside * scale + shift, delta=1e-5) == plain
 

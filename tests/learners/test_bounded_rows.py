@@ -32,8 +32,8 @@ def test_moments_sensitivity_is_the_squared_norm(seed: int, rows: int, width: in
     exact = []
     for some in (wide[:-1], wide):
         rng = Recorder(seed)
-        made = noisy_moments(some, 1.0, rng)
-        assert np.array_equal(made, made.T)
+        noisy = noisy_moments(some, 1.0, rng)
+        assert np.array_equal(noisy, noisy.T)
         exact.append(rng.calls[0].exact)
     length = np.linalg.norm(wide[-1])
     assert np.linalg.norm(exact[1] - exact[0]) == pytest.approx(length**2, rel=1e-9)
@@ -41,19 +41,19 @@ def test_moments_sensitivity_is_the_squared_norm(seed: int, rows: int, width: in
 
 
 def test_moments_noise_has_half_the_variance_off_the_diagonal() -> None:
-    made = noisy_moments(np.zeros((0, 200)), 2.0, Rng(seed=1))
-    off = made[np.triu_indices(200, 1)]
+    noisy = noisy_moments(np.zeros((0, 200)), 2.0, Rng(seed=1))
+    off = noisy[np.triu_indices(200, 1)]
     assert off.std() == pytest.approx(2.0 * NORM**2 / np.sqrt(2), rel=0.03)
-    assert np.diag(made).std() == pytest.approx(2.0 * NORM**2, rel=0.2)
+    assert np.diag(noisy).std() == pytest.approx(2.0 * NORM**2, rel=0.2)
 
 
 def test_adassp_without_noise_is_least_squares() -> None:
     data = rows_for(NUMBER, 300)
-    made = Adassp().run(data, 1e-8, Rng(seed=0))
-    x = np.column_stack([made.features[0](data.x, NUMBER).astype(float), np.ones(300)])
+    model = Adassp().run(data, 1e-8, Rng(seed=0))
+    x = np.column_stack([model.features[0](data.x, NUMBER).astype(float), np.ones(300)])
     y = (data.y - 1.5) / 3.5
     expected = np.linalg.lstsq(x, y, rcond=None)[0]
-    found = np.append(made.tensors["output.weight"][0], made.tensors["output.bias"][0])
+    found = np.append(model.tensors["output.weight"][0], model.tensors["output.bias"][0])
     assert np.abs(found - expected).max() < 1e-3
 
 
@@ -61,10 +61,10 @@ def test_newton_without_noise_is_the_ridge_regression() -> None:
     from sklearn.linear_model import LogisticRegression
 
     data = rows_for(TABLE, 300)
-    made = Newton(steps=400, ridge=2.0).run(data, 1e-9, Rng(seed=0))
-    wide = with_constant(made.features[0](data.x, TABLE))
+    model = Newton(steps=400, ridge=2.0).run(data, 1e-9, Rng(seed=0))
+    wide = with_constant(model.features[0](data.x, TABLE))
     plain = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(wide, data.y).coef_[0]
-    found = np.append(np.diff(made.tensors["output.weight"], axis=0), np.diff(made.tensors["output.bias"]) / CONSTANT)
+    found = np.append(np.diff(model.tensors["output.weight"], axis=0), np.diff(model.tensors["output.bias"]) / CONSTANT)
     assert np.abs(found - plain).max() < 1e-3
 
 
@@ -80,7 +80,9 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
             with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
                 check_mechanism(learner, schema=TABLE, games=0)
     with monkeypatch.context() as patch:
-        patch.setattr(newton, "noisy_moments", lambda rows, noise, rng, made=noisy_moments: made(rows, noise / 2, rng))
+        patch.setattr(
+            newton, "noisy_moments", lambda rows, noise, rng, usual=noisy_moments: usual(rows, noise / 2, rng)
+        )
         with pytest.raises(BrokenPromise, match="the price is too low"):
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:

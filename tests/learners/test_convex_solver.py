@@ -15,19 +15,19 @@ from privaware.learners import _convex_solver
 from privaware.learners._convex_solver import LOSSES, Problems, solve
 
 
-def made(seed: int, *, rows: int = 30, columns: int = 5, many: int = 4, loss: str = "logistic") -> Any:
-    drawn = np.random.default_rng(seed)
-    masks = drawn.random((many, columns)) < 0.7
+def random_problems(seed: int, *, rows: int = 30, columns: int = 5, many: int = 4, loss: str = "logistic") -> Any:
+    rng = np.random.default_rng(seed)
+    masks = rng.random((many, columns)) < 0.7
     problems = Problems(
-        rows=drawn.standard_normal((rows, columns)),
-        targets=np.where(drawn.random((many, rows)) < 0.5, 1.0, -1.0),
+        rows=rng.standard_normal((rows, columns)),
+        targets=np.where(rng.random((many, rows)) < 0.5, 1.0, -1.0),
         loss=loss,
-        ridge=10.0 ** drawn.uniform(-2, 2, many),
+        ridge=10.0 ** rng.uniform(-2, 2, many),
         masks=masks,
-        norm=drawn.uniform(0.5, 3.0, many),
+        norm=rng.uniform(0.5, 3.0, many),
         tolerance=np.full(many, 1e-10),
     )
-    return problems, drawn.standard_normal((many, columns)) * 10.0 ** drawn.uniform(-1, 2) * masks
+    return problems, rng.standard_normal((many, columns)) * 10.0 ** rng.uniform(-1, 2) * masks
 
 
 def slow(problems: Problems, tilt: np.ndarray, at: int) -> np.ndarray:
@@ -59,7 +59,7 @@ def slow(problems: Problems, tilt: np.ndarray, at: int) -> np.ndarray:
 @given(seed=st.integers(0, 10**6), rows=st.integers(0, 40), columns=st.integers(1, 7))
 @settings(max_examples=15, deadline=None)
 def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, columns: int) -> None:
-    problems, tilt = made(seed, rows=rows, columns=columns, loss=loss)
+    problems, tilt = random_problems(seed, rows=rows, columns=columns, loss=loss)
     found = solve(problems, tilt)
     for at in range(len(found)):
         expected = slow(problems, tilt, at)
@@ -69,16 +69,16 @@ def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, column
 @pytest.mark.parametrize("change", [{"PRODUCTS": 0}, {"DIRECT": 0}, {"ENTRIES": 60}, {"CONDITION": 0}])
 def test_direct_and_conjugate_gradient_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
     """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
-    problems, tilt = made(3, rows=60, many=9)
+    problems, tilt = random_problems(3, rows=60, many=9)
     usual = solve(problems, tilt)
     for name, value in change.items():
         monkeypatch.setattr(_convex_solver, name, value)
-    fresh, _ = made(3, rows=60, many=9)
+    fresh, _ = random_problems(3, rows=60, many=9)
     assert np.abs(solve(fresh, tilt) - usual).max() < 1e-8
 
 
 def test_gradient_at_the_minimiser_is_certified_by_the_implied_tilt() -> None:
-    problems, tilt = made(5, rows=200, columns=12, many=50)
+    problems, tilt = random_problems(5, rows=200, columns=12, many=50)
     implied, volume = problems.implied(solve(problems, tilt))
     assert np.linalg.norm(implied - tilt, axis=1).max() <= 1.01e-10
     assert np.isfinite(volume).all()
@@ -104,7 +104,7 @@ def test_ill_conditioned_problems_converge_and_unsolved_ones_are_refused() -> No
 
 
 def test_rows_are_clipped_to_the_declared_norm() -> None:
-    problems, tilt = made(7, many=2)
+    problems, tilt = random_problems(7, many=2)
     longer = problems.rows * np.where(np.arange(30) == 4, 1e6, 1.0)[:, None]
     at_the_limit = Problems(**{**vars(problems), "rows": longer, "norm": np.full(2, 0.1)})
     usual = Problems(**{**vars(problems), "norm": np.full(2, 0.1)})
@@ -112,7 +112,7 @@ def test_rows_are_clipped_to_the_declared_norm() -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    problems, _ = made(1)
+    problems, _ = random_problems(1)
     with pytest.raises(WrongInput, match="expected masks"):
         Problems(**{**vars(problems), "masks": problems.masks[:, 1:]})
     with pytest.raises(WrongInput, match="expected ridge above 0"):

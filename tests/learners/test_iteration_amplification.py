@@ -62,8 +62,8 @@ def test_earlier_rows_have_smaller_rho() -> None:
 def test_last_iterate_has_the_noise_of_all_steps_and_the_tail() -> None:
     """Steps that stand still: the deviation at the end is that of steps + tail draws."""
     rng, many = Rng(seed=5), np.zeros(20_000)
-    made = rng.iterate(many, [lambda w: w] * 3, noise=2.0, sensitivity=0.5, tail=6)
-    assert made.std() == pytest.approx(3.0, rel=0.03)
+    last = rng.iterate(many, [lambda w: w] * 3, noise=2.0, sensitivity=0.5, tail=6)
+    assert last.std() == pytest.approx(3.0, rel=0.03)
 
 
 @pytest.mark.parametrize("schema", [TABLE, THREE, NUMBER], ids=["two", "three", "number"])
@@ -109,7 +109,7 @@ def test_slots_by_position_and_halved_noise_are_caught(monkeypatch: Any) -> None
         patch.setattr(
             iteration_amplification,
             "with_constant",
-            lambda rows, made=iteration_amplification.with_constant: 2 * made(rows),
+            lambda rows, usual=iteration_amplification.with_constant: 2 * usual(rows),
         )
         with pytest.raises(BrokenPromise, match=r"sensitivity exceeded|moves two points"):
             check_mechanism(IterationAmplification(lr=2.0), schema=TABLE, games=0)
@@ -132,6 +132,6 @@ class _Placed(IterationAmplification):
 
 def test_one_pass_learns_at_small_noise() -> None:
     data = rows_for(TABLE, 400)
-    made = IterationAmplification(lr=2.0).run(data, 1e-4, Rng(seed=1))
-    assert (made.predictions(data) == data.y).mean() > 0.8
+    model = IterationAmplification(lr=2.0).run(data, 1e-4, Rng(seed=1))
+    assert (model.predictions(data) == data.y).mean() > 0.8
     assert IterationAmplification(tail=1).cost(TABLE, 1.0) == ZCDP(rho=0.25)

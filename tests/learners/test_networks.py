@@ -117,9 +117,9 @@ def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.Monke
     """
 
     def flipped(images: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-        made = images.clone()
-        made[1::every] = images[1::every].flip(-1)
-        return made
+        copies = images.clone()
+        copies[1::every] = images[1::every].flip(-1)
+        return copies
 
     monkeypatch.setattr(_networks, "shifted", lambda images, _: images)
     if every != 2:
@@ -141,9 +141,9 @@ def test_architecture_that_does_not_fit_is_refused_by_cost() -> None:
 def test_device_and_progress_are_no_part_of_the_plan() -> None:
     heard: list[int] = []
     runtime = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
-    made = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, runtime=runtime)
-    assert made.settings == {"steps": 3}
-    made.mechanism.run(ring(), made.noise, Rng(seed=0))
+    plan = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, runtime=runtime)
+    assert plan.settings == {"steps": 3}
+    plan.mechanism.run(ring(), plan.noise, Rng(seed=0))
     assert heard == [1, 2, 3]
     training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", runtime=runtime)
 
@@ -195,9 +195,7 @@ def _replay_with_dropout(learner: DpSgd) -> None:
             replay(learner, other, few, 1.0, seed=at)
 
 
-def test_one_row_moves_a_step_by_its_gradient_only_under_equal_dropout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_row_moves_a_step_by_its_gradient_only_under_equal_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 64)
     network = {"name": "fcn", "hidden": [8], "dropout": 0.5, "activation": "tanh"}
     _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))

@@ -48,18 +48,16 @@ def loss_at(few: Problems, more: Problems, weights: np.ndarray, scale: float) ->
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @given(seed=st.integers(0, 10**6), noise=st.floats(0.05, 50), norm=st.floats(0.1, 6), ridge=st.floats(1e-3, 5))
 @settings(max_examples=60, deadline=None)
-def test_pure_privacy_loss_is_at_most_epsilon(
-    loss: str, seed: int, noise: float, norm: float, ridge: float
-) -> None:
+def test_pure_privacy_loss_is_at_most_epsilon(loss: str, seed: int, noise: float, norm: float, ridge: float) -> None:
     """Weights anywhere, also where the new row is on its margin, and rows as long as declared."""
-    drawn = np.random.default_rng(seed)
-    x = drawn.standard_normal((4, 3))
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((4, 3))
     x *= norm * np.array([0.2, 0.5, 1.0, 1.0])[:, None] / np.linalg.norm(x, axis=1, keepdims=True)
-    y = np.where(drawn.random(4) < 0.5, 1.0, -1.0)
+    y = np.where(rng.random(4) < 0.5, 1.0, -1.0)
     least = max(ridge, prices.FREE[loss] * norm**2 * noise)
     few, more = one(x[:3], y[:3], loss, least, norm), one(x, y, loss, least, norm)
     for reach in (0.0, 0.3, 3.0, 30.0):
-        weights = drawn.standard_normal(3) * reach + drawn.choice([-1, 0, 1]) * x[3] / norm**2
+        weights = rng.standard_normal(3) * reach + rng.choice([-1, 0, 1]) * x[3] / norm**2
         assert abs(loss_at(few, more, weights, noise * norm)) <= 1 / noise * (1 + 1e-9)
 
 
@@ -279,11 +277,11 @@ def test_fit_many_equals_separate_fits() -> None:
     """At an epsilon beyond noise: subset after subset, the ridge regression of its own columns."""
     from sklearn.linear_model import LogisticRegression
 
-    drawn = np.random.default_rng(0)
-    x, y = drawn.random((80, 6)) / 3, drawn.integers(0, 2, 80)
+    rng = np.random.default_rng(0)
+    x, y = rng.random((80, 6)) / 3, rng.integers(0, 2, 80)
     masks = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 0, 1], [0, 1, 0, 0, 0, 0]], bool)
-    made = fit_many(x, y, masks=masks, epsilons=1e9, rng=Rng(seed=0), ridge=2.0)
-    for mask, weights in zip(masks, made, strict=True):
+    many = fit_many(x, y, masks=masks, epsilons=1e9, rng=Rng(seed=0), ridge=2.0)
+    for mask, weights in zip(masks, many, strict=True):
         plain = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-10).fit(x[:, mask], y)
         assert np.abs(weights[mask] - plain.coef_[0]).max() < 1e-5
         assert not weights[~mask].any()
@@ -293,7 +291,7 @@ def test_fit_many_equals_separate_fits() -> None:
 def test_noise_norm_has_the_gamma_distribution_of_epsilon(relation: str, times: int) -> None:
     """Without rows the weights are -b / ridge, and the length of b is Gamma(columns) times norm / epsilon."""
     epsilon, norm, columns, many = 0.5, 1.5, 7, 4000
-    made = fit_many(
+    weights = fit_many(
         np.zeros((0, columns)),
         np.zeros(0),
         epsilons=np.full(many, epsilon),
@@ -302,10 +300,10 @@ def test_noise_norm_has_the_gamma_distribution_of_epsilon(relation: str, times: 
         ridge=20.0,
         analysis=PureAnalysis(relation=relation),
     )
-    lengths = 20.0 * np.linalg.norm(made, axis=1) / (times * norm / epsilon)
+    lengths = 20.0 * np.linalg.norm(weights, axis=1) / (times * norm / epsilon)
     assert lengths.mean() == pytest.approx(columns, abs=5 * math.sqrt(columns / many))
     assert lengths.var() == pytest.approx(columns, rel=0.2)
-    assert np.abs(made.mean(axis=0)).max() < 5 * made.std() / math.sqrt(many)
+    assert np.abs(weights.mean(axis=0)).max() < 5 * weights.std() / math.sqrt(many)
 
 
 def test_fit_many_keeps_the_contract() -> None:
@@ -331,8 +329,8 @@ def test_fit_many_refuses_wrong_calls_and_zeroes_nonfinite_rows() -> None:
     with pytest.raises(WrongInput, match="expected relation"):
         fit_many(x, y, epsilons=1.0, rng=Rng(seed=0), analysis=PureAnalysis(relation="swap"))
     broken = np.concatenate([x, [[np.nan, np.inf]]])
-    made = fit_many(broken, np.append(y, 1), epsilons=1.0, rng=Rng(seed=0))
-    assert np.array_equal(made, fit_many(x, y, epsilons=1.0, rng=Rng(seed=0)))
+    weights = fit_many(broken, np.append(y, 1), epsilons=1.0, rng=Rng(seed=0))
+    assert np.array_equal(weights, fit_many(x, y, epsilons=1.0, rng=Rng(seed=0)))
 
 
 def test_breast_cancer_accuracy_grows_with_epsilon() -> None:
@@ -342,8 +340,8 @@ def test_breast_cancer_accuracy_grows_with_epsilon() -> None:
     x, y = breast()
     test_x, test_y = breast("test")
     epsilons = np.repeat([0.1, 10.0, 1e9], 300)
-    made = fit_many(x, y, epsilons=epsilons, rng=Rng(seed=1), ridge=1.0)
-    right = ((test_x @ made.T > 0) == (test_y == 1)[:, None]).mean(axis=0).reshape(3, 300).mean(axis=1)
+    weights = fit_many(x, y, epsilons=epsilons, rng=Rng(seed=1), ridge=1.0)
+    right = ((test_x @ weights.T > 0) == (test_y == 1)[:, None]).mean(axis=0).reshape(3, 300).mean(axis=1)
     plain = LogisticRegression(C=1.0, fit_intercept=False).fit(x, y).score(test_x, test_y)
     assert 0.45 < right[0] < 0.6 < right[1] < right[2] + 0.02
     assert right[2] == pytest.approx(plain, abs=0.011)
@@ -352,14 +350,14 @@ def test_breast_cancer_accuracy_grows_with_epsilon() -> None:
 @pytest.mark.parametrize(("law", "least"), [("gaussian", 0.81), ("gamma", 0.78)])
 def test_adult_at_epsilon_one_beats_the_constant(law: str, least: float) -> None:
     try:
-        made = datasets.load("adult")
+        adult = datasets.load("adult")
     except WrongInput:
         pytest.skip("the files of adult are not on this machine")
-    train = made.train.take(np.arange(6000))
+    train = adult.train.take(np.arange(6000))
     train = replace(train, schema=replace(train.schema, rows=6000))
     learner = ObjectivePerturbation(law=law)
     noise = accounting.calibrate(lambda z: learner.cost(train.schema, z), 1.0, 1e-5)
     scores = [
-        (learner.run(train, noise, Rng(seed=seed)).predictions(made.test) == made.test.y).mean() for seed in range(2)
+        (learner.run(train, noise, Rng(seed=seed)).predictions(adult.test) == adult.test.y).mean() for seed in range(2)
     ]
     assert np.mean(scores) > least  # the constant has 0.764

@@ -117,8 +117,8 @@ def test_canary_games_prove_most_of_epsilon_and_never_more(columns: int) -> None
         worlds = [(rows[:0], np.zeros(0)), (rows, np.ones(1))]
         scores = []
         for at, (x, y) in enumerate(worlds):
-            made = fit_many(x, y, epsilons=np.full(games, epsilon), rng=Rng(seed=at), norm=NORM, ridge=1e-3)
-            ratio = [log_density(made, *world, "gamma", noise, ridge) for world in worlds]
+            weights = fit_many(x, y, epsilons=np.full(games, epsilon), rng=Rng(seed=at), norm=NORM, ridge=1e-3)
+            ratio = [log_density(weights, *world, "gamma", noise, ridge) for world in worlds]
             scores.append(ratio[1] - ratio[0])
         return epsilon_lower(scores[1], scores[0], delta=0.0, confidence=0.999)
 

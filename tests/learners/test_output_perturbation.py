@@ -38,12 +38,10 @@ def minimiser(x: np.ndarray, y: np.ndarray, loss: str, ridge: float, norm: float
 @pytest.mark.parametrize("loss", ["logistic", "logcosh"])
 @given(seed=st.integers(0, 10**6), rows=st.integers(0, 6), ridge=st.floats(0.01, 50), norm=st.floats(0.1, 5))
 @settings(max_examples=40, deadline=None)
-def test_minimiser_sensitivity_is_norm_over_ridge(
-    loss: str, seed: int, rows: int, ridge: float, norm: float
-) -> None:
-    drawn = np.random.default_rng(seed)
-    x = drawn.standard_normal((rows + 1, 3)) * 4
-    y = np.where(drawn.random(rows + 1) < 0.5, 3.0, -3.0) if loss == "logcosh" else np.ones(rows + 1)
+def test_minimiser_sensitivity_is_norm_over_ridge(loss: str, seed: int, rows: int, ridge: float, norm: float) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows + 1, 3)) * 4
+    y = np.where(rng.random(rows + 1) < 0.5, 3.0, -3.0) if loss == "logcosh" else np.ones(rows + 1)
     few, more = minimiser(x[:-1], y[:-1], loss, ridge, norm), minimiser(x, y, loss, ridge, norm)
     assert np.linalg.norm(more - few) <= norm / ridge * (1 + 1e-9) + 1e-9
 
@@ -93,5 +91,5 @@ def test_costs_and_refused_settings() -> None:
 @pytest.mark.parametrize("law", ["gaussian", "gamma"])
 def test_without_noise_it_equals_plain_regression(law: str) -> None:
     data = rows_for(TABLE, 200)
-    made = OutputPerturbation(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
-    assert (made.predictions(data) == data.y).mean() > 0.85
+    model = OutputPerturbation(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
+    assert (model.predictions(data) == data.y).mean() > 0.85

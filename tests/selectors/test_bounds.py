@@ -28,15 +28,15 @@ def bare(*columns: Column, rows: int = 10_000, **facts: object) -> Schema:
 
 
 def frame_of(rows: int, seed: int = 0) -> pd.DataFrame:
-    drawn = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     return pd.DataFrame(
         {
-            "age": drawn.integers(18, 90, rows),
-            "price": drawn.lognormal(8, 1, rows),
-            "change": drawn.normal(0, 0.02, rows),
-            "flag": drawn.random(rows) < 0.3,
-            "town": drawn.choice(["north", "east", "south"], rows, p=[0.6, 0.3, 0.1]),
-            "y": drawn.integers(0, 2, rows),
+            "age": rng.integers(18, 90, rows),
+            "price": rng.lognormal(8, 1, rows),
+            "change": rng.normal(0, 0.02, rows),
+            "flag": rng.random(rows) < 0.3,
+            "town": rng.choice(["north", "east", "south"], rows, p=[0.6, 0.3, 0.1]),
+            "y": rng.integers(0, 2, rows),
         }
     )
 

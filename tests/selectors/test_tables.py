@@ -79,8 +79,8 @@ def test_noise_alone_shows_no_dependence() -> None:
     data = table(rng.integers(3, size=(500, 6)), rng.integers(2, size=500), (3,) * 6 + (2,))
     found = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
     plain = [
-        uncertainties(replace(made, noise=0 * made.noise))
-        for made in (release(data, 8, 5.0, Rng(seed=seed)) for seed in range(20))
+        uncertainties(replace(tables, noise=0 * tables.noise))
+        for tables in (release(data, 8, 5.0, Rng(seed=seed)) for seed in range(20))
     ]
     above = np.triu_indices(7, 1)
     assert np.mean([shared[above] for shared in found]) < 0.5 * np.mean([shared[above] for shared in plain])

@@ -118,8 +118,8 @@ def test_pca_without_noise_equals_the_eigenvectors() -> None:
     _, vectors = np.linalg.eigh(rows.T @ rows)
     expected = vectors[:, ::-1][:, :4]
     for pca in (Pca(components=4), Pca(components=4, private=False)):
-        made = np.array(pca.run(data, NONE, Rng(seed=1)).matrix)
-        np.testing.assert_allclose(made @ made.T, expected @ expected.T, atol=1e-4)
+        components = np.array(pca.run(data, NONE, Rng(seed=1)).matrix)
+        np.testing.assert_allclose(components @ components.T, expected @ expected.T, atol=1e-4)
 
 
 def test_noise_is_symmetric_with_smaller_off_diagonal() -> None:
@@ -142,8 +142,8 @@ def test_normalise_without_noise_gives_mean_0_and_deviation_1() -> None:
     x = rng.random((500, 3, 4, 4)).astype(np.float32) * np.array([1, 0.5, 0.1]).reshape(1, 3, 1, 1)
     schema = replace(COLOUR, rows=500)
     data = Data(schema=schema, x=x.astype(np.float32), y=np.zeros(500, dtype=np.int64))
-    made = Normalise(means=2.0, squares=2.0).run(data, NONE, Rng(seed=1))
-    after = made(data.x, schema)
+    feature = Normalise(means=2.0, squares=2.0).run(data, NONE, Rng(seed=1))
+    after = feature(data.x, schema)
     np.testing.assert_allclose(after.mean(axis=(0, 2, 3)), 0, atol=1e-4)
     np.testing.assert_allclose(after.std(axis=(0, 2, 3)), 1, atol=1e-3)
 
@@ -151,17 +151,17 @@ def test_normalise_without_noise_gives_mean_0_and_deviation_1() -> None:
 def test_variance_has_the_noise_as_floor() -> None:
     schema = replace(COLOUR, rows=500)
     flat = Data(schema=schema, x=np.full((500, 3, 4, 4), 0.5, np.float32), y=np.zeros(500, np.int64))
-    made = [Normalise().run(flat, 8.0, Rng(seed=at)).deviation for at in range(20)]
+    deviations = [Normalise().run(flat, 8.0, Rng(seed=at)).deviation for at in range(20)]
     least = np.sqrt(8.0 / 500)
-    assert np.min(made) == pytest.approx(least)
-    assert np.median(made) < 1.5 * least
+    assert np.min(deviations) == pytest.approx(least)
+    assert np.median(deviations) < 1.5 * least
 
 
 def test_released_features_survive_saving_and_loading() -> None:
-    for made in (Project(matrix=((1.0, 0.0), (0.5, 2.0))), Standardise(mean=(0.1,), deviation=(2.0,))):
-        again = features.build(features.describe(made))
-        rows = np.ones((2, 2 if isinstance(made, Project) else 1))
-        np.testing.assert_array_equal(again(rows), made(rows))
+    for feature in (Project(matrix=((1.0, 0.0), (0.5, 2.0))), Standardise(mean=(0.1,), deviation=(2.0,))):
+        again = features.build(features.describe(feature))
+        rows = np.ones((2, 2 if isinstance(feature, Project) else 1))
+        np.testing.assert_array_equal(again(rows), feature(rows))
 
 
 def test_rows_of_another_width_are_refused() -> None:

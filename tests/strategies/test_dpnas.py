@@ -64,7 +64,7 @@ class Alone:
 
 @pytest.fixture
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves out the engine's trial on made-up rows, which sees no data: it would be most of hundreds of tiny runs."""
+    """Skips the engine's probe on synthetic examples, which sees no data: it would be most of hundreds of tiny runs."""
     monkeypatch.setattr(_training, "needs_materialising", lambda *_: False)
     monkeypatch.setattr(_dpnas_weights, "needs_materialising", lambda *_: False)
 
@@ -150,8 +150,8 @@ def test_p14_every_step_and_every_score_is_in_the_cost() -> None:
 
 
 def test_recorded_calls_equal_the_cost() -> None:
-    made = record(Alone(TINY), rows_for(IMAGE, 12), 1.0)
-    kinds = [call.kind for call in made.calls if call.kind != "shards"]
+    run = record(Alone(TINY), rows_for(IMAGE, 12), 1.0)
+    kinds = [call.kind for call in run.calls if call.kind != "shards"]
     steps, scores = TINY.epochs * TINY.epoch_steps, TINY.controller_updates + 1
     assert kinds == ["poisson", "gaussian"] * (steps + scores)
 
@@ -167,8 +167,8 @@ def test_search_without_noise_needs_public_rows() -> None:
     rows = rows_for(IMAGE, 12)
     with pytest.raises(WrongInput, match="unless the rows are public"):
         TINY.find(rows, rows, 0.0, Rng(seed=1))
-    made = record(Alone(TINY, public=True), rows, 2.0)
-    noises = [call.public["noise"] for call in made.calls if call.kind == "gaussian"]
+    run = record(Alone(TINY, public=True), rows, 2.0)
+    noises = [call.public["noise"] for call in run.calls if call.kind == "gaussian"]
     assert noises == [TINY.aware] * (TINY.epochs * TINY.epoch_steps)  # of steps; scores are exact
     quiet = record(Alone(TINY, public=True), rows, 0.0)
     assert not [call for call in quiet.calls if call.kind == "gaussian"]
@@ -190,9 +190,9 @@ def test_step_changes_only_the_weights_of_its_cell() -> None:
 def test_search_learns_classes_that_differ_by_brightness() -> None:
     """Shared weights learn (cells score above chance), and the cell that is found is good with them."""
     schema = replace(IMAGE, classes=("dark", "bright"), rows=200)
-    drawn = np.random.default_rng(4)
-    y = drawn.integers(2, size=300)
-    x = (0.25 + 0.5 * y[:, None, None, None] + 0.2 * drawn.random((300, 1, 4, 4))).astype(np.float32)
+    rng = np.random.default_rng(4)
+    y = rng.integers(2, size=300)
+    x = (0.25 + 0.5 * y[:, None, None, None] + 0.2 * rng.random((300, 1, 4, 4))).astype(np.float32)
     rows = Data(schema=schema, x=x, y=y)
     train, held = rows.take(np.arange(200)), rows.take(np.arange(200, 300))
     held = replace(held, schema=replace(schema, rows=100))

@@ -111,9 +111,9 @@ book.spend(search.cost(schema, 2.0), what="search", run="one")
 found = search.run(rows_for(schema, 200), 2.0, Rng())
 book.finish("one")
 kinds = [entry.kind for entry in book.entries()]
-made = {"point": found.point, "kinds": kinds, "spent": book.spent(),
+result = {"point": found.point, "kinds": kinds, "spent": book.spent(),
         "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5)}
-(Path(sys.argv[1]) / "made.json").write_text(json.dumps(made))
+(Path(sys.argv[1]) / "result.json").write_text(json.dumps(result))
 ray.shutdown()
 cluster.shutdown()
 """
@@ -146,10 +146,10 @@ def test_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -> 
         [sys.executable, "drive.py", str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    made = json.loads((tmp_path / "made.json").read_text())
-    assert made["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
-    assert made["kinds"].count("spend") == 1
-    assert made["spent"] == pytest.approx(made["price"], rel=1e-6)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+    assert result["kinds"].count("spend") == 1
+    assert result["spent"] == pytest.approx(result["price"], rel=1e-6)
     begun = list(tmp_path.glob("begun-*"))
     assert len(begun) > 6  # the job whose worker was lost was begun again
     assert len(list((tmp_path / "journal").glob("round-000-job-*"))) == 6

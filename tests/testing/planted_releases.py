@@ -28,12 +28,12 @@ class Sums:
         return schema.used[at].low, schema.used[at].high
 
     def run(self, data: Data, noise: float, rng: Rng) -> Any:
-        made = []
+        sums = []
         for at in self.numbers(data.schema):
             low, high = self.bounds(data.schema, at)
             exact_sum = float(self.inside(data.x[:, at], low, high).sum())
-            made.append(rng.laplace(exact_sum, noise=noise, sensitivity=max(abs(low), abs(high))))
-        return tuple(made)
+            sums.append(rng.laplace(exact_sum, noise=noise, sensitivity=max(abs(low), abs(high))))
+        return tuple(sums)
 
     def inside(self, values: np.ndarray, low: float, high: float) -> np.ndarray:
         return np.clip(np.nan_to_num(values), low, high)
