@@ -15,8 +15,9 @@ from benchmarks import tramer_boneh
 from benchmarks._tramer_boneh_features import Bench, Features, normalised, some
 from benchmarks._tramer_boneh_settings import NETWORKS, NORM, Setting, noise_of
 from privaware import datasets, models
-from privaware.descent import Descent, Poisson, Sampler, flat, momentum
-from privaware.descent._run import Run
+from privaware.descent import Callbacks, Descent, Poisson, Sampler, flat, members, momentum
+from privaware.descent import every as observed
+from privaware.descent._training import Training
 from privaware.errors import Refused
 from privaware.events import Event
 from privaware.noise import Rng
@@ -64,22 +65,19 @@ def trained(bench: Bench, setting: Setting, seed: int, sampler: str = "poisson",
     )
     curve: list[tuple[float, float]] = []
 
-    def look(step: int, steps: int, left: float) -> None:
-        if step % (every * each) == 0 or step == steps:
-            curve.append((step / each, right(run.released()[0], features, bench.device)))
+    def look(training: Training) -> None:
+        curve.append((training.step / each, right(training.released()[0], features, bench.device)))
 
-    with tf32(cnn):
-        run = Run(
-            descent,
-            [network],
-            features.x,
-            features.y,
-            noise=[noise_of(setting)],
-            rows=rows,
-            rng=rng,
-            device=bench.device,
-        )
-        run.to_end(progress=look)
+    descent.run(
+        network,
+        features.x,
+        features.y,
+        noise=noise_of(setting),
+        rows=rows,
+        rng=rng,
+        device=bench.device,
+        callbacks=Callbacks(on_step=[observed(every * each, look)]),
+    )
     return {"setting": asdict(setting), "score": curve[-1][1], "best": max(score for _, score in curve), "curve": curve}
 
 
@@ -136,11 +134,9 @@ def together(bench: Bench, settings: list[Setting], seed: int, sampler: str = "p
     )
     network = models.build(models.named()[name].description, np.random.default_rng(seed))
     made = descent.run_population(
-        [network] * len(settings),
+        members([network] * len(settings), noise=[noise_of(setting) for setting in settings], lr=rates),
         rows.x,
         rows.y,
-        noise=[noise_of(setting) for setting in settings],
-        lr=rates,
         rows=count,
         rng=rng,
         device=bench.device,

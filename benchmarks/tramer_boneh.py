@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from privaware import datasets, models
-from privaware.descent import Checkpoint, Descent, Poisson, flat, momentum
+from privaware.descent import Callbacks, Descent, Poisson, every, flat, members, momentum
 from privaware.noise import Rng
 
 CHANNELS = {
@@ -37,22 +37,17 @@ CHANNELS = {
 
 
 @dataclass(frozen=True)
-class Epochs(Checkpoint):
-    """Keeps no file: after every epoch it scores each model of the population on test rows."""
+class Epochs:
+    """An observer that scores each model of the population on test rows."""
 
-    tested: torch.Tensor | None = None
-    truth: torch.Tensor | None = None
+    tested: torch.Tensor
+    truth: torch.Tensor
     scores: list[list[float]] = field(default_factory=list)
 
-    def load(self, run: Any) -> None:
-        """Runs begin at their beginning."""
-
     @torch.no_grad()
-    def save(self, run: Any) -> None:
-        assert self.tested is not None
-        assert self.truth is not None
+    def __call__(self, training: Any) -> None:
         now = []
-        for network in run.released():
+        for network in training.released():
             network = network.to(self.tested.device).eval()
             guess = torch.cat([network(part).argmax(1) for part in self.tested.split(2000)])
             now.append(float((guess == self.truth).float().mean()))
@@ -102,10 +97,11 @@ def run(case: Case, seeds: range, device: str, epochs: float | None, precision: 
         precision=precision,
         overflow=1e-10,
     )
-    watch = Epochs("", rows // case.batch, tested, truth)
+    watch = Epochs(tested, truth)
     began = time.perf_counter()
     noise, rng = [case.noise] * len(seeds), Rng(seed=seeds.start)
-    descent.run_population(networks, inputs, targets, noise=noise, rows=rows, rng=rng, device=device, checkpoint=watch)
+    population, callbacks = members(networks, noise), Callbacks(on_step=[every(rows // case.batch, watch)])
+    descent.run_population(population, inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)
     seconds = time.perf_counter() - began
     by_epoch = np.array(watch.scores)
     scores, best = by_epoch[-1].tolist(), by_epoch.max(0).tolist()
