@@ -40,7 +40,7 @@ def python(script: str, *arguments: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
 
 
