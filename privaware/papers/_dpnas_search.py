@@ -38,9 +38,9 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
     if variant == "sgd":
         rates = _sgd_rates(strategy, parts, seed, bench.device)
         strategy = replace(strategy, lr=max(rates, key=lambda lr: rates[lr]))
-    watch = SharedAccuracy(data, bench.device, every=max(1, strategy.epochs // 50))
+    recorder = SharedAccuracy(data, bench.device, every=max(1, strategy.epochs // 50))
     saved = None if bench.out is None else bench.out / f"search-{data}-{variant}.npz"
-    runtime = Runtime(device=bench.device, checkpoint=saved, on_epoch=watch)
+    runtime = Runtime(device=bench.device, checkpoint=saved, on_epoch=recorder)
     best = strategy.search(*parts, strategy.aware, Rng(seed=seed), public=True, runtime=runtime)
     generator = np.random.default_rng(seed)
     uniform = variant == "uniform"
@@ -53,7 +53,7 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
         "cells": [list(cell) for cell in best.cells[:PROPOSED]],
         "scores": list(best.scores),
         "shares": operation_shares(thousand),
-        "curve": watch.curve,
+        "curve": recorder.curve,
         "rates": {f"{lr:g}": score for lr, score in rates.items()},
         "settings": repr(strategy),
     }

@@ -84,7 +84,9 @@ CLAIMS = {
         Claim("Table I, FCN Purchase", "1.54", epochs(157_750, 100, 500, 2.0), FCN + ", rounded up", delta=1e-7),
         Claim("Table VIII, PAAS, 60 runs", "22.3", 60 * RUN, EIGHT),
         Claim("Table VIII, RS, 400 runs", "3.51", 400 * RUN, COMPOSED),
-        Claim("Table VIII, RS, random number", "3.51", Selected(event=RUN, distribution="logarithmic", mean=400.0), RANDOM),
+        Claim(
+            "Table VIII, RS, random number", "3.51", Selected(event=RUN, distribution="logarithmic", mean=400.0), RANDOM
+        ),
         Claim("Table VIII, MGRS, 70 runs", "8.53", 70 * RUN, NINE),
         Claim("PAFS, 2,315 fits at 0.1", "49.63", 2315 * Pure(epsilon=0.1), ADVANCED, delta=1e-6),
         Claim(
