@@ -22,7 +22,7 @@ from privaware.noise import Rng
 from privaware.papers import Result, Settings
 from privaware.papers._results import Store
 from privaware.papers._runner import Bench
-from privaware.papers._tramer_boneh_train import CHANNELS
+from privaware.papers._tramer_boneh_train import CHANNELS, free_memory
 
 if TYPE_CHECKING:
     import torch
@@ -202,6 +202,7 @@ class Training:
             device=device,
             callbacks=Callbacks(on_step=[scored]),
         )
+        free_memory(device)
         size, cell = models.count(self.network), self.network.get("cell")
         known = {"accuracy": scored.averaged, "last": scored.last, "lr": self.lr, "parameters": size, "cell": cell}
         return {"score": scored.averaged[-1], **known}

@@ -6,6 +6,7 @@ floor(N / B) steps an epoch. Pixels of CIFAR-10 are standardised by ImageNet's c
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,7 +22,18 @@ from privaware.papers import Result
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["CHANNELS", "LENGTHS", "NORM", "Examples", "Setting", "Shuffled", "normalised", "statistics", "train"]
+__all__ = [
+    "CHANNELS",
+    "LENGTHS",
+    "NORM",
+    "Examples",
+    "Setting",
+    "Shuffled",
+    "free_memory",
+    "normalised",
+    "statistics",
+    "train",
+]
 
 NORM = 0.1
 CHANNELS = {
@@ -135,7 +147,17 @@ def train(settings: Sequence[Setting], device: str) -> list[Result]:
         device=device,
         callbacks=Callbacks(on_step=[recorder]),
     )
+    free_memory(device)
     return [_result([(step / epoch, score) for step, score in curve], first.every) for curve in recorder.columns()]
+
+
+def free_memory(device: str) -> None:
+    """A stack and its captured graph refer to each other, and hold memory until they are collected."""
+    if device.startswith("cuda"):
+        import torch
+
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _result(curve: list[tuple[float, float]], every: int) -> Result:
