@@ -75,15 +75,15 @@ class Rng:
 
     @property
     def certified(self) -> bool:
-        """Whether what this generator made may be released."""
+        """Whether what this generator noised may be released."""
         return self.seed is None
 
     @property
     def initial(self) -> np.random.Generator:
-        """For values that hide nothing: initial weights, candidate settings, augmentation."""
+        """Without privacy noise: initial weights, candidate settings, augmentation."""
         return self._streams["initial"]
 
-    # What hides rows. Each takes the exact value, never returns it, and is overridden by the recorder of `testing`.
+    # What protects rows. Each takes the exact value, never returns it, and is overridden by the recorder of `testing`.
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         """`exact` (a number, array or tensor) plus Gaussian noise of deviation noise * sensitivity (L2)."""
@@ -163,19 +163,19 @@ class Rng:
         return self._on_lattice(at, draw, scale)
 
     def runs(self, *, eta: float, gamma: float) -> int:
-        """A secret number of runs, at least one, by the truncated negative binomial law (logarithmic at eta 0).
+        """A secret number of runs, at least one: truncated negative binomial, or logarithmic at eta 0.
 
-        >>> drawn = [Rng(seed=seed).runs(eta=1.0, gamma=0.1) for seed in range(2000)]
-        >>> min(drawn), bool(abs(np.mean(drawn) - 10) < 1)
+        >>> runs = [Rng(seed=seed).runs(eta=1.0, gamma=0.1) for seed in range(2000)]
+        >>> min(runs), bool(abs(np.mean(runs) - 10) < 1)
         (1, True)
         """
         if eta < 0 or not 0 < gamma < 1:
             raise WrongInput(f"expected eta >= 0 and gamma in (0, 1), got {eta!r} and {gamma!r}")
         stream = self._streams["noise"]
         while True:
-            drawn = stream.negative_binomial(eta, gamma) if eta else stream.logseries(1 - gamma)
-            if drawn:
-                return int(drawn)
+            runs = stream.negative_binomial(eta, gamma) if eta else stream.logseries(1 - gamma)
+            if runs:
+                return int(runs)
 
     def spawn(self) -> Rng:
         """A generator of its own for a part of the work, which may be done elsewhere."""
@@ -188,7 +188,7 @@ class Rng:
         return self._streams["sampling"].random(rows) < rate
 
     def poisson_places(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Several samples of the law of `poisson` at once: (samples, width) row positions, and which of them count.
+        """Several samples distributed as `poisson`'s at once: (samples, width) row positions, and which of them count.
 
         Independent geometric gaps lie between the rows of such a sample, so a draw is spent on a row that is in and
         none on the many that are not.
@@ -202,10 +202,10 @@ class Rng:
             gaps = 1 + np.floor(np.minimum(draws / math.log1p(-rate), 2.0 * rows))
             parts.append(last + np.cumsum(gaps, 1))
             last = parts[-1][:, -1:]
-        places = np.concatenate(parts, 1)
-        inside = places < rows
+        positions = np.concatenate(parts, 1)
+        inside = positions < rows
         most = int(inside.sum(1).max(initial=0))
-        return np.where(inside, places, 0)[:, :most].astype(np.int64), inside[:, :most]
+        return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         """The part of each row, by an independent draw for each: no row's part depends on another row."""
@@ -218,9 +218,9 @@ class Rng:
 
         key = (stream, str(device))
         if key not in self._torch:
-            made = torch.Generator(device=device)
-            made.manual_seed(int(self._streams[stream].integers(2**63)))
-            self._torch[key] = made
+            generator = torch.Generator(device=device)
+            generator.manual_seed(int(self._streams[stream].integers(2**63)))
+            self._torch[key] = generator
         return self._torch[key]
 
     def state(self) -> dict[str, Any]:
@@ -229,8 +229,8 @@ class Rng:
             "seed": self.seed,
             "streams": {name: _plain(stream.bit_generator.state) for name, stream in self._streams.items()},
             "torch": {
-                f"{stream}/{device}": made.get_state().numpy().tolist()
-                for (stream, device), made in self._torch.items()
+                f"{stream}/{device}": generator.get_state().numpy().tolist()
+                for (stream, device), generator in self._torch.items()
             },
         }
 
@@ -245,9 +245,9 @@ class Rng:
             rng._streams[name].bit_generator.state = at
         for key, inner in state["torch"].items():
             stream, device = key.split("/", 1)
-            made = torch.Generator(device=device)
-            made.set_state(torch.tensor(inner, dtype=torch.uint8))
-            rng._torch[(stream, device)] = made
+            generator = torch.Generator(device=device)
+            generator.set_state(torch.tensor(inner, dtype=torch.uint8))
+            rng._torch[(stream, device)] = generator
         return rng
 
     def _vectors(self, law: str, masks: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Noise has the promised law, comes from the operating system, and shows no low-order bits."""
+"""Noise has the promised distribution, comes from the operating system, and shows no low-order bits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_laplace_noise_has_scale_noise_times_sensitivity() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
-def test_single_numbers_follow_the_same_laws(seed: int | None) -> None:
+def test_scalar_noise_has_the_distribution_of_vector_noise(seed: int | None) -> None:
     rng = Rng(seed)
     normal = [rng.gaussian(1.0, noise=2.0, sensitivity=1.5) for _ in range(2000)]
     heavy = [rng.laplace(1.0, noise=2.0, sensitivity=1.5) for _ in range(2000)]
@@ -38,7 +38,7 @@ def test_single_numbers_follow_the_same_laws(seed: int | None) -> None:
     assert stats.kstest((np.array(heavy) - 1) / 3, "laplace").pvalue > 1e-6
 
 
-def test_randomised_response_keeps_the_truth_as_often_as_it_says() -> None:
+def test_randomised_response_keeps_the_truth_with_the_promised_probability() -> None:
     said = Rng().respond(np.full(DRAWS, 3), epsilon=1.0, classes=10)
     keep = math.e / (math.e + 9)
     counts = np.bincount(said, minlength=10)
@@ -47,7 +47,7 @@ def test_randomised_response_keeps_the_truth_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
-def test_choosing_is_as_private_as_it_says(seed: int | None) -> None:
+def test_private_choice_has_the_promised_probabilities(seed: int | None) -> None:
     rng = Rng(seed)
     lower = sum(rng.choose(np.array([0.0, 1.5]), epsilon=2.0, sensitivity=1.0) == 0 for _ in range(4000))
     assert stats.binomtest(lower, 4000, math.exp(-1.5) / 2).pvalue > 1e-6
@@ -103,13 +103,13 @@ def test_a_seed_marks_the_result_as_not_for_release() -> None:
         Rng(seed=-1)
 
 
-def test_adding_a_row_leaves_the_parts_of_the_others() -> None:
+def test_adding_a_row_keeps_the_partition_of_the_others() -> None:
     fewer, more = Rng(seed=2).shards(99, (1, 2, 3)), Rng(seed=2).shards(100, (1, 2, 3))
     assert np.array_equal(fewer, more[:99])
 
 
 @pytest.mark.parametrize("rate", [0.03, 0.4, 0.97])
-def test_places_drawn_by_gaps_have_the_law_of_a_poisson_sample(rate: float) -> None:
+def test_gap_sampling_is_poisson_sampling(rate: float) -> None:
     rows, samples, rng = 12, 4000, Rng(seed=11)
     places, inside = rng.poisson_places(rows, rate, samples)
     masks = np.zeros((samples, rows))

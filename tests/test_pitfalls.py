@@ -13,7 +13,7 @@ LATER = {
 }
 
 
-def test_every_pitfall_has_a_test_or_a_reason_to_wait() -> None:
+def test_every_pitfall_has_a_test_or_a_reason() -> None:
     tests = "\n".join(path.read_text() for path in Path(__file__).parent.rglob("test_*.py"))
     named = {int(number) for name in re.findall(r"def test((?:_p\d+)+)_", tests) for number in re.findall(r"\d+", name)}
     assert named | set(LATER) == set(range(1, 39))
