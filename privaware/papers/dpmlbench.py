@@ -102,7 +102,7 @@ def vanilla(data: str, epochs: int) -> Item:
         title=f"Table 3: utility loss of vanilla DP-SGD on {data}",
         run=dp_sgd,
         runs=runs,
-        quick=[{**base, "epsilon": 1000.0, "epochs": 0.2, "seed": 0}],
+        quick=[{**base, "epsilon": 1000.0, "epochs": 0.1, "seed": 0}],
         columns=("network", "epsilon"),
         measured="utility loss",
         published=published(data, "DP-SGD"),
