@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from privaware import accounting
-from privaware.accounting import _cf, _gaussian, _price, _rdp, _terms
+from privaware.accounting import _cf, _gaussian, _rdp, _terms
 from privaware.accounting._pairs import SampledGaussian, SampledLaplace
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
@@ -35,21 +33,11 @@ from privaware.events import (
     from_json,
     to_json,
 )
+from tests.accounting.trainings import DELTA, training
 
-DELTA = 1e-5
 few = settings(max_examples=6, deadline=None)
 noises = st.floats(0.7, 20.0)
 rates = st.floats(1e-3, 0.5)
-
-
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path))
-    return tmp_path
-
-
-def training(noise: float = 1.0, rate: float = 0.01, steps: int = 1000) -> Event:
-    return steps * Gaussian(noise=noise).sampled(rate=rate)
 
 
 # Exactness
@@ -57,7 +45,7 @@ def training(noise: float = 1.0, rate: float = 0.01, steps: int = 1000) -> Event
 
 @settings(max_examples=50, deadline=None)
 @given(noise=st.floats(1e-3, 1e4), delta=st.floats(1e-12, 0.3))
-def test_a_gaussian_is_exact(noise: float, delta: float) -> None:
+def test_gaussian_epsilon_is_exact(noise: float, delta: float) -> None:
     found = accounting.epsilon(Gaussian(noise=noise), delta)
     mu = 1 / noise
 
@@ -70,7 +58,7 @@ def test_a_gaussian_is_exact(noise: float, delta: float) -> None:
         assert analytic(found * (1 - 1e-6)) >= math.log(delta) - 1e-9
 
 
-def test_gaussians_collapse_exactly() -> None:
+def test_composed_gaussians_are_one_gaussian() -> None:
     schedule = [5 + 0.01 * i for i in range(3000)]
     together = Composed(events=tuple(Gaussian(noise=noise) for noise in schedule))
     one = Gaussian(noise=sum(noise**-2 for noise in schedule) ** -0.5)
@@ -98,7 +86,7 @@ def test_randomised_response_is_counted_as_often_as_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("rate", "noise", "order"), [(0.01, 0.37, 1.3), (0.1, 0.5, 2.5), (0.3, 2.0, 7.3), (0.01, 1.0, 12.0)]
 )
-def test_the_signed_series_is_the_integral(rate: float, noise: float, order: float) -> None:
+def test_signed_renyi_series_equals_the_integral(rate: float, noise: float, order: float) -> None:
     def integrand(x: float) -> float:
         ratio = 1 - rate + rate * math.exp((2 * x - 1) / (2 * noise**2))
         return float(stats.norm.pdf(x, scale=noise)) * ratio**order
@@ -139,7 +127,7 @@ def test_p7_gradient_and_count_are_one_event() -> None:
     assert ours > accounting.epsilon(500 * Gaussian(noise=z).sampled(rate=0.05), DELTA) * 1.01
 
 
-def test_a_mixed_workflow_is_what_the_library_says() -> None:
+def test_mixed_composition_agrees_with_dp_accounting() -> None:
     import dp_accounting as dp
 
     sampled = dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(1.5))
@@ -190,7 +178,7 @@ def test_p31_parts_of_a_budget_composed_again_stay_within_it(events: list[Event]
     assert accounting.epsilon(Composed(events=tuple(events)), DELTA) <= total * (1 + 1e-3) + 1e-6
 
 
-def test_a_row_of_disjoint_parts_meets_the_dearest() -> None:
+def test_disjoint_parts_cost_the_dearest() -> None:
     shared, a, b = Gaussian(noise=3.0), Laplace(noise=2.0), training()
     total = accounting.epsilon(shared + Disjoint(events=(a, b)), DELTA)
     assert total == max(accounting.epsilon(shared + part, DELTA) for part in (a, b))
@@ -210,13 +198,13 @@ def test_p10_extremes_give_a_number_not_above_renyi(noise: float, rate: float, s
     assert (found["epsilon"] == 0) if steps == 0 else True
 
 
-def test_nothing_costs_nothing() -> None:
+def test_empty_composition_costs_nothing() -> None:
     assert accounting.epsilon(NOTHING, DELTA) == 0.0
     assert accounting.delta(NOTHING, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, 2.0, math.nan, True])
-def test_a_delta_outside_zero_and_one_is_refused(delta: float) -> None:
+def test_delta_outside_zero_and_one_is_refused(delta: float) -> None:
     with pytest.raises(WrongInput, match="delta strictly between 0 and 1"):
         accounting.epsilon(Gaussian(noise=1.0), delta)
 
@@ -237,7 +225,7 @@ def test_p10_accountants_that_disagree_report_nothing(monkeypatch: pytest.Monkey
         accounting.epsilon(training(), DELTA)
 
 
-def test_what_is_unproven_is_refused_by_everything() -> None:
+def test_unproven_events_are_refused_by_every_accountant() -> None:
     event = Gaussian(noise=1.0) + Group(event=Unproven(reason="shuffled batches").sampled(rate=0.1), size=2)
     for ask in (accounting.epsilon, accounting.bounds, accounting.delta):
         with pytest.raises(Refused, match="shuffled batches"):
@@ -268,7 +256,7 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(("rate", "noise", "size"), [(0.3, 1.0, 2), (0.1, 2.0, 3), (0.6, 1.5, 4)])
-def test_the_pair_of_a_sampled_group_dominates_any_directions(rate: float, noise: float, size: int) -> None:
+def test_dominating_pair_of_a_sampled_group_is_the_worst_case(rate: float, noise: float, size: int) -> None:
     """Brute force in the plane: rows of norm 1 that point anywhere never beat rows that all point the same way."""
     rng = np.random.default_rng(size)
     line = np.arange(-8 * noise, size + 8 * noise, 0.05)
@@ -292,7 +280,7 @@ def test_the_pair_of_a_sampled_group_dominates_any_directions(rate: float, noise
             assert hockey_stick(q, p, epsilon) <= add * (1 + 1e-3) + 1e-6
 
 
-def test_a_group_of_one_is_a_row() -> None:
+def test_group_of_one_costs_as_one_row() -> None:
     for event in (training(), Laplace(noise=2.0), Selected(event=training(), distribution="logarithmic", mean=5.0)):
         assert accounting.epsilon(Group(event=event, size=1), DELTA) == pytest.approx(
             accounting.epsilon(event, DELTA), rel=2e-3
@@ -352,7 +340,7 @@ def test_selection_of_a_pure_release_is_pure() -> None:
     assert accounting.epsilon(event, 1e-9) <= 0.3 * (1 + 1e-3)
 
 
-def test_best_of_few_by_brute_force_stays_below_the_bound() -> None:
+def test_selection_by_brute_force_stays_below_the_bound() -> None:
     """Geometric number of responses, the best score published: the exact distribution against the price."""
     epsilon, gamma = 0.4, 0.2
     event = Selected(event=Pure(epsilon=epsilon), distribution="negative_binomial", mean=1 / gamma, shape=1.0)
@@ -363,71 +351,7 @@ def test_best_of_few_by_brute_force_stays_below_the_bound() -> None:
     assert worst <= accounting.epsilon(event, 1e-12) * (1 + 1e-3)
 
 
-# Calibration
-
-
-@few
-@given(epsilon=st.floats(0.05, 20.0), rate=st.floats(1e-3, 0.3), steps=st.integers(20, 3000))
-def test_p9_calibration_returns_the_safe_side(epsilon: float, rate: float, steps: int) -> None:
-    noise = accounting.calibrate(lambda noise: training(noise, rate, steps), epsilon, DELTA)
-    assert accounting.epsilon(training(noise, rate, steps), DELTA) <= epsilon
-    assert accounting.epsilon(training(noise / 1.002, rate, steps), DELTA) > epsilon
-    assert _price.quick(training(noise, rate, steps), DELTA) <= epsilon * 1.005
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1e3, 1e6, 1e9])
-def test_p9_calibration_reaches_from_a_thousandth_to_a_thousand_million(epsilon: float) -> None:
-    noise = accounting.calibrate(lambda noise: training(noise, 0.01, 200), epsilon, DELTA)
-    assert 0.9 * epsilon < accounting.epsilon(training(noise, 0.01, 200), DELTA) <= epsilon
-
-
-def test_calibration_of_a_mechanism_with_a_fixed_part() -> None:
-    def cost(noise: float) -> Event:
-        return Laplace(noise=2.0) + training(noise)
-
-    noise = accounting.calibrate(cost, 1.0, DELTA)
-    assert accounting.epsilon(cost(noise), DELTA) <= 1.0
-    with pytest.raises(WrongInput, match="some noise can reach"):
-        accounting.calibrate(cost, 0.3, DELTA)
-    with pytest.raises(WrongInput, match="some noise can reach"):
-        accounting.calibrate(lambda n: Gaussian(noise=n) + Approximate(epsilon=0.1, delta=2e-5), 1.0, DELTA)
-
-
-def test_calibration_remembers_and_survives_a_broken_memory(
-    private_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = accounting.calibrate(training, 2.0, DELTA)
-    files = list(private_cache.rglob("*.json"))
-    assert len(files) == 1
-    with monkeypatch.context() as blind:
-        blind.setattr(_price, "quick", None)
-        blind.setattr(_price, "epsilon", None)
-        assert accounting.calibrate(training, 2.0, DELTA) == first
-    for damage in ("not json", "[]", json.dumps({"noise": first / 2, "event": "forged"})):
-        files[0].write_text(damage)
-        assert accounting.calibrate(training, 2.0, DELTA) == first
-        assert json.loads(files[0].read_text())["noise"] == first
-
-
-# Steps
-
-
-def test_p4_steps_are_whole_numbers_and_never_one_over_one_over_n() -> None:
-    for n in range(1, 5001):
-        facts = accounting.dpsgd(rows=n, batch=1, epochs=1)
-        assert (facts.steps, facts.rate) == (n, 1 / n)
-        assert accounting.dpsgd(rows=n, batch=n, epochs=3).steps == 3
-    assert accounting.dpsgd(rows=10, batch=3, epochs=1).steps == 4
-    assert accounting.dpsgd(rows=1000, batch=10, epochs=0.29).steps == 29
-
-
-@pytest.mark.parametrize("wrong", [{"batch": 11}, {"rows": 0}, {"epochs": 0}, {"epochs": "many"}, {"batch": 2.5}])
-def test_impossible_descents_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(WrongInput, match="expected"):
-        accounting.dpsgd(**({"rows": 10, "batch": 5, "epochs": 1} | wrong))  # type: ignore[arg-type]
-
-
-def test_capping_a_batch_never_makes_it_cheaper() -> None:
+def test_capped_batches_never_cost_less() -> None:
     def capped(cap: int) -> float:
         step = Sampled(event=Gaussian(noise=2.0), rate=0.01, rows=10_000, cap=cap)
         return accounting.epsilon(1000 * step, DELTA)
@@ -437,12 +361,12 @@ def test_capping_a_batch_never_makes_it_cheaper() -> None:
     assert _gaussian.epsilon(1e-9, DELTA) == 0.0
 
 
-def test_a_bounded_law_beside_many_small_steps_keeps_both_accountants_together() -> None:
+def test_accountants_agree_on_a_bounded_loss_beside_many_small_steps() -> None:
     event = Laplace(noise=1.0) + 50 * Gaussian(noise=5.0).sampled(rate=1 / 64)
     assert accounting.epsilon(event, DELTA) == pytest.approx(1.06437, rel=1e-3)
 
 
-def test_one_of_several_costs_what_the_dearest_costs_at_every_epsilon() -> None:
+def test_any_of_costs_the_dearest_at_every_epsilon() -> None:
     """Two recipes that cross: neither is the dearer one everywhere, and composed freely they cost at least both."""
     one = 1000 * Gaussian(noise=1.5).sampled(rate=0.01)
     two = 3 * Laplace(noise=3.0)

@@ -1,0 +1,79 @@
+"""Calibrated noise is the least that fits, and is remembered; steps of DP-SGD are whole numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privaware import accounting
+from privaware.accounting import _price
+from privaware.errors import WrongInput
+from privaware.events import Approximate, Event, Gaussian, Laplace
+from tests.accounting.trainings import DELTA, training
+
+few = settings(max_examples=6, deadline=None)
+
+
+@few
+@given(epsilon=st.floats(0.05, 20.0), rate=st.floats(1e-3, 0.3), steps=st.integers(20, 3000))
+def test_p9_calibration_returns_the_safe_side(epsilon: float, rate: float, steps: int) -> None:
+    noise = accounting.calibrate(lambda noise: training(noise, rate, steps), epsilon, DELTA)
+    assert accounting.epsilon(training(noise, rate, steps), DELTA) <= epsilon
+    assert accounting.epsilon(training(noise / 1.002, rate, steps), DELTA) > epsilon
+    assert _price.quick(training(noise, rate, steps), DELTA) <= epsilon * 1.005
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1e3, 1e6, 1e9])
+def test_p9_calibration_reaches_from_a_thousandth_to_a_thousand_million(epsilon: float) -> None:
+    noise = accounting.calibrate(lambda noise: training(noise, 0.01, 200), epsilon, DELTA)
+    assert 0.9 * epsilon < accounting.epsilon(training(noise, 0.01, 200), DELTA) <= epsilon
+
+
+def test_calibration_with_a_fixed_part() -> None:
+    def cost(noise: float) -> Event:
+        return Laplace(noise=2.0) + training(noise)
+
+    noise = accounting.calibrate(cost, 1.0, DELTA)
+    assert accounting.epsilon(cost(noise), DELTA) <= 1.0
+    with pytest.raises(WrongInput, match="some noise can reach"):
+        accounting.calibrate(cost, 0.3, DELTA)
+    with pytest.raises(WrongInput, match="some noise can reach"):
+        accounting.calibrate(lambda n: Gaussian(noise=n) + Approximate(epsilon=0.1, delta=2e-5), 1.0, DELTA)
+
+
+def test_calibration_is_cached_and_survives_a_damaged_cache(
+    private_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = accounting.calibrate(training, 2.0, DELTA)
+    files = list(private_cache.rglob("*.json"))
+    assert len(files) == 1
+    with monkeypatch.context() as blind:
+        blind.setattr(_price, "quick", None)
+        blind.setattr(_price, "epsilon", None)
+        assert accounting.calibrate(training, 2.0, DELTA) == first
+    for damage in ("not json", "[]", json.dumps({"noise": first / 2, "event": "forged"})):
+        files[0].write_text(damage)
+        assert accounting.calibrate(training, 2.0, DELTA) == first
+        assert json.loads(files[0].read_text())["noise"] == first
+
+
+# Steps
+
+
+def test_p4_steps_are_whole_numbers_and_never_one_over_one_over_n() -> None:
+    for n in range(1, 5001):
+        facts = accounting.dpsgd(rows=n, batch=1, epochs=1)
+        assert (facts.steps, facts.rate) == (n, 1 / n)
+        assert accounting.dpsgd(rows=n, batch=n, epochs=3).steps == 3
+    assert accounting.dpsgd(rows=10, batch=3, epochs=1).steps == 4
+    assert accounting.dpsgd(rows=1000, batch=10, epochs=0.29).steps == 29
+
+
+@pytest.mark.parametrize("wrong", [{"batch": 11}, {"rows": 0}, {"epochs": 0}, {"epochs": "many"}, {"batch": 2.5}])
+def test_impossible_dpsgd_settings_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(WrongInput, match="expected"):
+        accounting.dpsgd(**({"rows": 10, "batch": 5, "epochs": 1} | wrong))  # type: ignore[arg-type]
