@@ -24,7 +24,7 @@ from typing import Any
 from privaware.papers import find
 from privaware.papers._results import Cell, Store, with_published
 
-__all__ = ["Page", "markdown", "names", "percent", "render", "write"]
+__all__ = ["Page", "markdown", "names", "percent", "render", "seeds_of", "write"]
 
 TEMPLATES = Path(__file__).with_name("pages")
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -83,11 +83,18 @@ def provenance(cell: Cell) -> str:
     """How a cell is rerun, and at which commit, on which machine and when it was measured."""
     facts = cell.run
     where = facts["machine"] + (" in TF32" if facts.get("precision") == "tf32" else "")
-    seeds = f"seeds {facts['seeds']}, " if "seeds" in facts else ""
+    seeds = f"{seeds_of(cell)}, " if seeds_of(cell) else ""
     return (
         f"`privaware reproduce {cell.item}`: measured at commit {facts['commit']}, {seeds}{where}, "
         f"{facts['date']}, {facts['seconds']:g} s."
     )
+
+
+def seeds_of(cell: Cell) -> str:
+    """Which seeds a cell was run with: those it states, or the first of its settings."""
+    count = cell.settings.get("seeds")
+    stated = cell.run.get("seeds") or (f"0 to {count - 1}" if count else "")
+    return f"seeds {stated}" if stated else ""
 
 
 def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:

@@ -33,7 +33,8 @@ def _quiet(words: str) -> None:
 class Bench:
     """What the run function of an item may use: a device, prices, and a folder for what it wants to keep.
 
-    With `dry` nothing is trained: a run function only asks for its prices (`reproduce PAPER --prices`).
+    With `dry` nothing is trained: a run function only asks for its prices (`reproduce PAPER --prices`). What a run
+    function puts into `facts`, such as its precision, is stored beside commit and machine.
     """
 
     paper: str
@@ -42,6 +43,7 @@ class Bench:
     dry: bool = False
     record: bool = False
     say: Say = field(default=_quiet, repr=False)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def prices(self) -> Prices:
@@ -69,8 +71,10 @@ def run(item: Item, out: Path, *, scale: str, place: RunPlace | None = None, say
     todo = [settings for settings in wanted if cell_key(item.id, settings) not in finished]
     facts = {"commit": place.commit or commit(), "machine": machine(place.device)}
     facts["date"] = datetime.now(UTC).date().isoformat()
-    for settings, result, seconds in _results(item, todo, out, place, say):
-        cell = Cell(item=item.id, settings=settings, result=result, run={**facts, "seconds": round(seconds, 1)})
+    bench = Bench(item.paper, device=place.device, out=out, say=say)
+    for settings, result, seconds in _results(item, todo, bench, place):
+        run_facts = {**facts, "seconds": round(seconds, 1), **bench.facts}
+        cell = Cell(item=item.id, settings=settings, result=result, run=run_facts)
         store.add(cell)
         finished[cell.key] = cell
         say(f"{item.id} {dict(settings)}: {seconds:.1f} s")
@@ -98,11 +102,10 @@ def run_all(
 
 
 def _results(
-    item: Item, todo: Sequence[Settings], out: Path, place: RunPlace, say: Say
+    item: Item, todo: Sequence[Settings], bench: Bench, place: RunPlace
 ) -> Iterator[tuple[Settings, Result, float]]:
     """Settings, result and seconds of each cell, as they end."""
     began = latest = time.monotonic()
-    bench = Bench(item.paper, device=place.device, out=out, say=say)
     if place.ray and item.run is not None:
         from privaware.strategies._workers import Ray
 
@@ -118,7 +121,7 @@ def _results(
         yield settings, result, time.monotonic() - latest
         latest = time.monotonic()
         if latest - began > place.limit:
-            say(f"{item.id}: the limit of {place.limit:g} s is reached; the same command goes on from here")
+            bench.say(f"{item.id}: the limit of {place.limit:g} s is reached; the same command goes on from here")
             return
 
 

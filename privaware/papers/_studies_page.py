@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from privaware.papers import Item, find, items
-from privaware.papers._page import Page, markdown
+from privaware.papers._page import Page, markdown, seeds_of
 from privaware.papers._results import Cell, with_published
 
 __all__ = ["functions", "item_list"]
@@ -19,11 +19,7 @@ VALUES = ("DP-SGD", "ours", "with noise", "accuracy")
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
-    return {
-        "table_one": lambda: table_one(page),
-        "measured": lambda: page.items(),
-        "open_studies": open_studies,
-    }
+    return {"table_one": lambda: table_one(page), "measured": lambda: page.items(), "open_studies": open_studies}
 
 
 def open_studies() -> list[Item]:
@@ -39,7 +35,7 @@ def table_one(page: Page) -> str:
         id = f"bao/table1/{kind.lower()}/{data}"
         [cell] = page.cells(id)
         _, lines = with_published(find(id), cell.result["tables"][0])
-        rows += [[kind, data, *line, f"seeds {cell.run['seeds']}"] for line in lines]
+        rows += [[kind, data, *line, seeds_of(cell)] for line in lines]
     return markdown(head, rows)
 
 
@@ -48,9 +44,7 @@ def item_list(page: Page) -> str:
     lines = []
     for id in page.items():
         item, [cell] = find(id), page.cells(id)
-        lines.append(
-            f"* [{item.title}](studies.md#{anchor(item.title)}) (seeds {cell.run['seeds']}): {brief(item, cell)}"
-        )
+        lines.append(f"* [{item.title}](studies.md#{anchor(item.title)}) ({seeds_of(cell)}): {brief(item, cell)}")
     lines += [f"* {item.title}: not run (`privaware reproduce {item.id}`)." for item in open_studies()]
     return "\n".join(lines)
 

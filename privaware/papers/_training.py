@@ -65,7 +65,9 @@ def sweep_options(bench: Bench) -> dict[str, Any]:
 
 
 def precision(bench: Bench) -> str:
-    return "float32" if bench.device == "cpu" else "tf32"
+    """TF32 on a GPU; noted among the facts of the run."""
+    bench.facts["precision"] = "float32" if bench.device == "cpu" else "tf32"
+    return str(bench.facts["precision"])
 
 
 def swept(bench: Bench, trials: Sequence[Trial], rows: Rows, **how: Any) -> list[Outcome]:

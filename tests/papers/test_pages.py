@@ -51,3 +51,9 @@ def test_provenance_names_commit_machine_and_date() -> None:
     facts = {"commit": "abc", "machine": "H200", "precision": "tf32", "date": "2026-01-01", "seconds": 3, "seeds": "0"}
     words = provenance(Cell(item="bao/lemma", settings={}, result={}, run=facts))
     assert words == "`privaware reproduce bao/lemma`: measured at commit abc, seeds 0, H200 in TF32, 2026-01-01, 3 s."
+
+
+def test_provenance_of_a_new_run_counts_its_seeds() -> None:
+    facts = {"commit": "abc", "machine": "CPU", "precision": "float32", "date": "2026-01-01", "seconds": 3.5}
+    words = provenance(Cell(item="bao/lemma", settings={"seeds": 5}, result={}, run=facts))
+    assert "seeds 0 to 4, CPU, 2026-01-01, 3.5 s" in words
