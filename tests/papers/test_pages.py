@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from privaware import papers
 from privaware.papers._page import Page, names, provenance, render
 from privaware.papers._results import Cell
+from privaware.papers._runner import run
 
 PAGES = {name: Page(name) for name in names()}
 
@@ -57,3 +60,10 @@ def test_provenance_of_a_new_run_counts_its_seeds() -> None:
     facts = {"commit": "abc", "machine": "CPU", "precision": "float32", "date": "2026-01-01", "seconds": 3.5}
     words = provenance(Cell(item="bao/lemma", settings={"seeds": 5}, result={}, run=facts))
     assert "seeds 0 to 4, CPU, 2026-01-01, 3.5 s" in words
+
+
+def test_section_comes_out_of_a_fresh_run(tmp_path: Path) -> None:
+    run(papers.find("bao/lemma"), tmp_path / "studies", scale="quick")
+    section = Page("studies", results=tmp_path).section("bao/lemma")
+    assert section.startswith("## Lemma 1 and Corollary 1\n\n`privaware reproduce bao/lemma`: measured at commit")
+    assert "| 1 | 3.731 | 4.845 |" in section
