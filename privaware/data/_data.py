@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privaware.data._read import Raw
-from privaware.data._values import is_missing, listed, numbers_of, quoted, words_of
+from privaware.data._values import Words, got, is_missing, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -97,12 +98,13 @@ class Data:
 
     @classmethod
     def _coded(cls, raw: Raw, schema: Schema, labelled: bool, *, clip: bool) -> Data:
-        x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, clip)
-        y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
-        data = cls(schema=schema, x=x, y=y)
-        if labelled and schema.unit not in ("row", "label"):
-            return data.take(_capped(raw, schema))
-        return data
+        with raw.named():
+            x = _images(raw, schema) if schema.form == "image" else _columns(raw, schema, clip)
+            y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
+            data = cls(schema=schema, x=x, y=y)
+            if labelled and schema.unit not in ("row", "label"):
+                return data.take(_capped(raw, schema))
+            return data
 
 
 def _columns(raw: Raw, schema: Schema, clip: bool) -> np.ndarray:
@@ -123,7 +125,7 @@ def _columns(raw: Raw, schema: Schema, clip: bool) -> np.ndarray:
                 'schema of form "table", got text'
             )
         reader = _numbers if column.kind == "number" else _categories
-        x[:, at] = reader(frame[column.name], column, clip)
+        x[:, at] = reader(raw, frame[column.name], column, clip)
     return x
 
 
@@ -135,19 +137,21 @@ def _texts(columns: list[pd.Series], rows: int) -> np.ndarray:
     return texts
 
 
-def _numbers(values: pd.Series, column: Column, clip: bool) -> np.ndarray:
+def _numbers(raw: Raw, values: pd.Series, column: Column, clip: bool) -> np.ndarray:
     numbers, missing = numbers_of(values)
     wrong = np.isnan(numbers) & ~missing
     if wrong.any():
         _refuse(
+            raw,
             column,
             wrong,
-            f"expected a number, got {quoted(values.iloc[_first(wrong)])}; "
+            f"expected a number{got(values.iloc[_first(wrong)])}; "
             'mend the row or declare kind = "category" or "ignore"',
         )
     absent = ~np.isfinite(numbers)
     if column.missing == "refuse" and absent.any():
         _refuse(
+            raw,
             column,
             absent,
             'the value is missing or infinite; mend the row or declare missing = "category" or a number to fill in',
@@ -158,26 +162,42 @@ def _numbers(values: pd.Series, column: Column, clip: bool) -> np.ndarray:
     return np.where(absent, fill, np.clip(numbers, column.low, column.high))
 
 
-def _categories(values: pd.Series, column: Column, clip: bool) -> np.ndarray:
+def _categories(raw: Raw, values: pd.Series, column: Column, clip: bool) -> np.ndarray:
     words = words_of(values)
     codes = {word: at for at, word in enumerate(column.categories)}
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
-        _refuse(column, missing, 'the value is missing; declare missing = "category"')
+        _refuse(raw, column, missing, 'the value is missing; declare missing = "category"')
+    broken = _over_lines(raw, words, known=codes)
+    if broken.any():
+        _refuse(
+            raw,
+            column,
+            broken,
+            'the value goes over several lines; close its quotation mark, or declare the category or kind = "ignore"',
+        )
     if not clip:
         return np.where(missing, "", words.map(str, object))
     unseen = words.map(lambda word: word not in codes, bool) & ~missing
     if column.unseen == "refuse" and unseen.any():
         _refuse(
+            raw,
             column,
             unseen,
-            f'{quoted(words[_first(unseen)])} is not a declared category; add it or declare unseen = "other"',
+            f'expected a declared category{got(words[_first(unseen)])}; add it or declare unseen = "other"',
         )
     return words.map(lambda word: codes.get(word, len(codes)), float)
 
 
-def _refuse(column: Column, wrong: np.ndarray, sentence: str) -> None:
-    raise WrongInput(f"column {quoted(column.name)}, row {_first(wrong) + 1}: {sentence}")
+def _over_lines(raw: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
+    """Rows of a text file with a line end in a value that is a name: there a stray mark has swallowed a row."""
+    if raw.line is None:
+        return np.zeros(len(words.codes), dtype=bool)
+    return words.map(lambda word: word not in known and ("\n" in word or "\r" in word), bool)
+
+
+def _refuse(raw: Raw, column: Column, wrong: np.ndarray, sentence: str) -> None:
+    raise WrongInput(f"column {quoted(column.name)}, {raw.place(_first(wrong))}: {sentence}")
 
 
 def _first(mask: np.ndarray) -> int:
@@ -191,7 +211,7 @@ def _targets(raw: Raw, schema: Schema) -> np.ndarray:
         if not np.isfinite(numbers).all():
             at = _first(~np.isfinite(numbers))
             raise WrongInput(
-                f"target {quoted(schema.target)}, row {at + 1}: expected a finite number, got {quoted(values.iloc[at])}"
+                f"target {quoted(schema.target)}, {raw.place(at)}: expected a finite number{got(values.iloc[at])}"
             )
         return numbers if schema.low is None else np.clip(numbers, schema.low, schema.high)
     words = words_of(values)
@@ -200,8 +220,8 @@ def _targets(raw: Raw, schema: Schema) -> np.ndarray:
     if (labels < 0).any():
         at = _first(labels < 0)
         raise WrongInput(
-            f"target {quoted(schema.target)}, row {at + 1}: {quoted(words[at])} is not among the "
-            f"declared classes {listed(schema.classes)}"
+            f"target {quoted(schema.target)}, {raw.place(at)}: expected one of the declared classes "
+            f"{listed(schema.classes)}{got(words[at])}"
         )
     return labels
 
@@ -257,10 +277,11 @@ def _capped(raw: Raw, schema: Schema) -> np.ndarray:
         known = [] if frame is None else frame.columns
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns, got {listed(known)}")
     words = words_of(frame[schema.unit])
-    if words.missing().any():
+    wrong = words.missing() | _over_lines(raw, words)
+    if wrong.any():
         raise WrongInput(
-            f"unit column {quoted(schema.unit)}, row {_first(words.missing()) + 1}: expected whose row "
-            "it is, got nothing; fill it in or remove the row"
+            f"unit column {quoted(schema.unit)}, {raw.place(_first(wrong))}: expected whose row it is, in one line; "
+            "fill it in or remove the row"
         )
     people = words.map({word: at for at, word in enumerate(words.distinct())}.get, object)
     return np.asarray(frame.groupby(people).cumcount().to_numpy() < schema.cap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from privaware.data._data import target_of
 from privaware.data._read import Raw
-from privaware.data._values import Words, listed, numbers_of, quoted, words_of
+from privaware.data._values import Words, got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
-from privaware.schema import Column, Schema
+from privaware.schema import LARGEST, Column, Schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,24 +24,57 @@ MANY = 100
 """A draft proposes no more classes than this: beyond it the target is an identifier or free text."""
 
 
+DRAFTED = "drafted from the rows and moved outward"
+"""How a drafted bound is marked in what a schema assumes."""
+
+NOUGHT = 1e-100
+"""Numbers closer to 0 than this count as 0 when a bound is drafted."""
+
+
 def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
-    """A schema read off the rows, for a person to confirm: taking it assumes that all of it is public."""
+    """A schema read off the rows, for a person to confirm: taking it assumes that all of it is public.
+
+    Bounds are never those of the rows: each is moved outward by `outward`. The draft says `reviewed = false` until its
+    owner writes `reviewed = true` into the file.
+    """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
-    values = target_of(raw, target)
-    if len(values) == 0:
-        raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
-    facts = {
-        **_draft_target(values, task),
-        "target": target,
-        "rows": len(values),
-        "unit": unit,
-        "cap": cap,
-        "reviewed": False,
-    }
-    if raw.frame is None:
-        return _draft_images(raw, facts)
-    return _draft_table(raw.frame, facts)
+    with raw.named():
+        values = target_of(raw, target)
+        if len(values) == 0:
+            raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
+        facts = {
+            **_draft_target(raw, values, task),
+            "target": target,
+            "rows": len(values),
+            "unit": unit,
+            "cap": cap,
+            "reviewed": False,
+        }
+        if raw.frame is None:
+            return _draft_images(raw, facts)
+        return _draft_table(raw.frame, facts)
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """The next 1, 2 or 5 times a power of ten strictly beyond each end; a 0 moves by a hundredth of the other end.
+
+    >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
+    ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))
+    """
+    ends = [0.0 if abs(end) < NOUGHT else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
+    moved = [_beyond(end) if end else 0.0 for end in ends]
+    scale = max(map(abs, moved)) or 100.0
+    first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in moved)
+    return max(-first, -LARGEST), min(second, LARGEST)
+
+
+def _beyond(number: float) -> float:
+    """The least 1, 2 or 5 times a power of ten (or minus one) above a number other than 0."""
+    exponent = math.floor(math.log10(abs(number)))
+    steps = (float(f"{digit}e{power}") for power in range(exponent - 1, exponent + 2) for digit in (1, 2, 5))
+    signed = sorted(math.copysign(step, number) for step in steps)
+    return next(step for step in signed if step > number)
 
 
 def _draft_table(frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
@@ -55,13 +89,13 @@ def _draft_table(frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
         columns = tuple(replace(c, kind="ignore") if c.kind == "text" else c for c in columns)
     assumed = ["the number of rows", "the names and kinds of the columns"]
     assumptions = {
-        "number": "the range of {}",
+        "number": f"the range of {{}}, {DRAFTED}",
         "category": "the categories of {}",
         "text": "that {} is text",
         "ignore": "that {} may be left out",
     }
     assumed += [assumptions[column.kind].format(column.name) for column in columns]
-    assumed += [f"the {'classes' if 'classes' in facts else 'range'} of {target}"]
+    assumed += [f"the classes of {target}" if "classes" in facts else f"the range of {target}, {DRAFTED}"]
     return Schema(columns=columns, form=form, assumed=tuple(assumed), **facts)
 
 
@@ -77,7 +111,8 @@ def _draft_column(name: str, values: pd.Series) -> Column:
     if len(np.unique(finite)) < 2 or _is_identifier(name, finite):
         return Column(name=name, kind="ignore")
     policy = "category" if len(finite) < len(numbers) else "refuse"
-    return Column(name=name, low=float(finite.min()), high=float(finite.max()), missing=policy)
+    low, high = outward(finite.min(), finite.max())
+    return Column(name=name, low=low, high=high, missing=policy)
 
 
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
@@ -104,12 +139,12 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
     return bool({"id", "index", "key"} & set(words)) or np.ptp(numbers) == len(numbers) - 1
 
 
-def _draft_target(values: pd.Series, task: str | None) -> dict[str, Any]:
+def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:
     numbers, missing = numbers_of(values)
     if missing.any():
         raise WrongInput(
-            f"expected a target in every row, but {quoted(values.name)} is empty in row "
-            f"{int(np.argmax(missing)) + 1}; remove or fill such rows"
+            f"expected a target in every row, but {quoted(values.name)} is empty in "
+            f"{raw.place(int(np.argmax(missing)))}; remove or fill such rows"
         )
     numeric = bool(np.isfinite(numbers).all())
     few = numeric and len(np.unique(numbers)) <= FEW and bool((numbers == np.round(numbers)).all())
@@ -117,10 +152,10 @@ def _draft_target(values: pd.Series, task: str | None) -> dict[str, Any]:
         if not numeric:
             at = int(np.argmin(np.isfinite(numbers)))
             raise WrongInput(
-                f"target {quoted(values.name)}, row {at + 1}: expected a finite number for a "
-                f"regression, got {quoted(values.iloc[at])}"
+                f"target {quoted(values.name)}, {raw.place(at)}: expected a finite number for a "
+                f"regression{got(values.iloc[at])}"
             )
-        low, high = _range(float(numbers.min()), float(numbers.max()))
+        low, high = outward(numbers.min(), numbers.max())
         return {"low": low, "high": high}
     classes = tuple(sorted(words_of(values).distinct(), key=_order))
     if not 2 <= len(classes) <= MANY:
@@ -135,13 +170,9 @@ def _draft_images(raw: Raw, facts: dict[str, Any]) -> Schema:
     if raw.images is None or facts["unit"] not in ("row", "label"):
         raise WrongInput(f"expected unit row or label for images, got {quoted(facts['unit'])}")
     shape = tuple(int(size) for size in raw.images.shape[1:])
-    target = "the classes" if "classes" in facts else "the range of the target"
+    target = "the classes" if "classes" in facts else f"the range of the target, {DRAFTED}"
     assumed = ("the number of rows", "the size of the images", target)
     return Schema(form="image", shape=shape, assumed=assumed, **facts)
-
-
-def _range(low: float, high: float) -> tuple[float, float]:
-    return (low, high) if high > low else (low, low + max(1.0, abs(low)))
 
 
 def _order(word: str) -> tuple[float, str]:

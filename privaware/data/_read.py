@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.data._values import listed, quoted
+from privaware.data._csv import CsvFile
+from privaware.data._values import got, listed, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -25,16 +26,33 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Raw:
-    """A file as it is: a table, or images with labels. `repr` shows no row."""
+    """A file as it is: a table, or images with labels. `repr` shows no row.
+
+    `name` is that of the file; `line` tells on which line of a text file a row begins.
+    """
 
     frame: pd.DataFrame | None = None
     images: np.ndarray | None = None
     labels: np.ndarray | None = None
     test: Raw | None = None
+    name: str = ""
+    line: Callable[[int], int] | None = None
 
     def __len__(self) -> int:
         rows = self.frame if self.frame is not None else self.images
         return 0 if rows is None else len(rows)
+
+    def place(self, row: int) -> str:
+        """Where a person finds a row, counted from 0: its line in a text file, else its number."""
+        return f"row {row + 1}" if self.line is None else f"line {self.line(row)}"
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Puts the name of the file before what is wrong with its rows."""
+        try:
+            yield
+        except WrongInput as problem:
+            raise WrongInput(f"{quoted(self.name)}: {problem}" if self.name else str(problem)) from None
 
     def __repr__(self) -> str:
         return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
@@ -57,7 +75,7 @@ def read(source: Any) -> Raw:
             )
         return _reader(path)(path)
     except OSError as problem:
-        raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or problem!s:.120}") from None
+        raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or type(problem).__name__}") from None
 
 
 def _reader(path: Path) -> Callable[[Path], Raw]:
@@ -88,53 +106,20 @@ def _parsing(path: Path, expected: str) -> Iterator[None]:
     except MemoryError:
         raise WrongInput(f"{quoted(path.name)} does not fit into this machine's memory") from None
     except Exception as problem:
-        reason = (str(problem).splitlines() or [type(problem).__name__])[0]
-        reason = reason.replace(str(path), path.name).replace("CSV parse error: Row #", "line ")
+        if isinstance(problem, OSError) and problem.errno is not None:  # of the disk, not of a parser
+            raise
+        reason = " ".join(str(problem).encode("utf-8", "replace").decode().split())
+        cause = "it is cut, damaged or something else"
         if "pickle" in reason:
-            reason = "it holds pickled objects, which could run code when opened"
-        raise WrongInput(
-            f"expected {quoted(path.name)} as {expected}: {reason.encode('utf-8', 'replace').decode():.160}"
-        ) from None
+            cause = "it holds pickled objects, which could run code when opened"
+        raise WrongInput(f"expected {quoted(path.name)} as {expected}: {cause}{got(reason)}") from None
 
 
 def _csv(path: Path) -> Raw:
-    import re
-
-    import pyarrow as pa
-    from pyarrow import csv
-
-    text = path.read_bytes()
-    if b"\0" in text:
-        raise WrongInput(f"expected {quoted(path.name)} as CSV in UTF-8, got NUL bytes; save it as UTF-8 text")
-    separator = "," if path.suffix.lower() == ".csv" else "\t"
-    if separator == "," and b', "' in text:  # a quoted field after a space: drop the space
-        text = re.sub(rb', +"(?!")', b',"', text)
-    with _parsing(path, "CSV in UTF-8 with a header line and as many fields in every row"):
-        table = csv.read_csv(
-            pa.py_buffer(text),
-            csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
-            csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            csv.ConvertOptions(column_types={f"f{at}": pa.string() for at in range(_width(text, separator))}),
-        )
-        names = [str(column[0]).strip() for column in table.columns]
-        if _unclosed(text, str(table.column(table.num_columns - 1)[-1])):
-            raise WrongInput(f"{quoted(path.name)}: a quotation mark is opened and never closed")
-        frame = table.slice(1).to_pandas()
-    return Raw(frame=_check_names(frame.set_axis(names, axis=1), path.name))
-
-
-def _width(text: bytes, separator: str) -> int:
-    """The number of fields in the header line, which may hold quoted line ends."""
-    import csv
-    import io
-
-    head = io.StringIO(text[: 1 << 20].decode("utf-8-sig", "ignore"), newline="")
-    return len(next(filter(None, csv.reader(head, delimiter=separator)), ()))
-
-
-def _unclosed(text: bytes, last: str) -> bool:
-    """Whether a quote is never closed: then the file ends with that field, which holds every later row."""
-    return bool(last) and text.endswith(b'"' + last.replace('"', '""').encode())
+    file = CsvFile(path=path)
+    with _parsing(path, "CSV in UTF-8"):
+        frame = file.frame()
+    return Raw(frame=_check_names(frame, path.name), name=path.name, line=file.line)
 
 
 def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -152,13 +137,27 @@ def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> Raw:
-    import pandas as pd
+    import pyarrow.parquet as pq
 
     with _parsing(path, "Parquet"):
-        frame = pd.read_parquet(path)
+        frame = pq.read_table(path).to_pandas(types_mapper=_nullable)
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()  # an index with a name is a column
-    return Raw(frame=_check_names(frame, path.name))
+    return Raw(frame=_check_names(frame, path.name), name=path.name)
+
+
+def _nullable(kind: Any) -> Any:
+    """Whole numbers stay whole beside a missing one, which would otherwise turn all of them into floats."""
+    import pandas as pd
+    import pyarrow as pa
+
+    return (
+        pd.UInt64Dtype()
+        if pa.types.is_unsigned_integer(kind)
+        else pd.Int64Dtype()
+        if pa.types.is_signed_integer(kind)
+        else None
+    )
 
 
 def _npz(path: Path) -> Raw:
@@ -191,11 +190,11 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
         )
     if x.ndim == 2:
         frame = pd.DataFrame(x, columns=[f"x{at}" for at in range(x.shape[1])])
-        return Raw(frame=frame if y is None else frame.assign(y=y))
+        return Raw(frame=frame if y is None else frame.assign(y=y), name=where)
     images = x[:, None] if x.ndim == 3 else x
     if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
         images = images.transpose(0, 3, 1, 2)
-    return Raw(images=np.ascontiguousarray(images), labels=y)
+    return Raw(images=np.ascontiguousarray(images), labels=y, name=where)
 
 
 def _folder(path: Path) -> Raw:
@@ -210,14 +209,14 @@ def _folder(path: Path) -> Raw:
     for (file, _), image in zip(files, images, strict=True):
         if image.shape[:2] != size:
             raise WrongInput(
-                f"expected images of one size, but {quoted(file.name)} is {image.shape[1]} x "
-                f"{image.shape[0]} and the first is {size[1]} x {size[0]}; resize them"
+                f"expected images of one size, but {quoted(file.name)} differs from the first"
+                f"{got(f'{image.shape[1]} x {image.shape[0]} beside {size[1]} x {size[0]}')}; resize them"
             )
     if len({image.ndim for image in images}) > 1:  # grey and colour images
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
-    return Raw(images=stacked, labels=np.array([label for _, label in files], dtype=np.str_))
+    return Raw(images=stacked, labels=np.array([label for _, label in files], dtype=np.str_), name=path.name)
 
 
 def _image(file: Path) -> np.ndarray:

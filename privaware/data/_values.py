@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
+_SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>"))
 
 
@@ -54,7 +57,7 @@ def words_of(values: pd.Series) -> Words:
     """Values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as ""."""
     import pandas as pd
 
-    one_type = (pd.StringDtype, pd.CategoricalDtype, np.dtype)
+    one_type = (pd.StringDtype, pd.CategoricalDtype, pd.Int64Dtype, pd.UInt64Dtype, np.dtype)
     if values.dtype == object or not isinstance(values.dtype, one_type):
         # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
         words = [_spelling(value) for value in values.tolist()]
@@ -87,7 +90,7 @@ def _spelling(value: Any) -> str | None:
         return ""
     if isinstance(value, (float, np.floating)):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)
     try:
         return str(value).strip()
     except ValueError:  # whole numbers of thousands of digits have no decimal spelling
@@ -114,8 +117,30 @@ def _number(word: str) -> float:
         return {"true": 1.0, "false": 0.0}.get(word.lower(), np.nan)
 
 
+@contextmanager
+def show_values(shown: bool = True) -> Iterator[None]:
+    """Lets refusals quote the cell that they are about, on the owner's own screen; without it none ever does.
+
+    >>> with show_values():
+    ...     got("abc")
+    ", got 'abc'"
+    >>> got("abc")
+    ''
+    """
+    token = _SHOWN.set(shown)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def got(value: Any) -> str:
+    """How a refusal goes on about a value of a row: not at all, unless the owner asked for it."""
+    return f", got {quoted(value)}" if _SHOWN.get() else ""
+
+
 def quoted(value: Any) -> str:
-    """A value in a message: in quotes, on one line, at most 60 characters."""
+    """A public value (a name, a setting) in a message: in quotes, on one line, at most 60 characters."""
     text = repr(str(value))
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.data import Data, Raw, draft, read
+from privaware.data import Data, Raw, draft, read, show_values
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -108,13 +109,13 @@ def test_booleans_are_coded_as_one_and_zero_for_every_dtype() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("abc", "'age', row 2: expected a number, got 'abc'"),
+        ("abc", "'age', row 2: expected a number; mend"),
         ("1_000", "'age', row 2: expected a number"),
         (3j, "'age', row 2: expected a number"),
         ([1, 2], "'age', row 2: expected a number or text, got list"),
         ({}, "'age', row 2: expected a number or text, got dict"),
         (b"\xff", "'age', row 2: expected a number or text, got bytes"),
-        (pd.Timestamp("2020-02-02"), "'age', row 2: expected a number, got '2020-02-02"),
+        (pd.Timestamp("2020-02-02"), "'age', row 2: expected a number; mend"),
         (None, "'age', row 2: the value is missing or infinite"),
         (float("-inf"), "'age', row 2: the value is missing or infinite"),
         ("1e400", "'age', row 2: the value is missing or infinite"),
@@ -129,12 +130,31 @@ def test_wrong_value_is_refused_naming_column_and_row(value: object, message: st
             reader(read(table), schema)
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"age": [1, "abc"]}, "expected a number, got 'abc'; mend"),
+        ({"age": [1, pd.Timestamp("2020-02-02")]}, "expected a number, got '2020-02-02"),
+        ({"age": [1, 2], "town": ["n", "w"]}, "expected a declared category, got 'w'; add it"),
+        ({"age": [1, 2], "y": ["0", "many"]}, "expected one of the declared classes '0', '1', got 'many'$"),
+    ],
+)
+def test_owner_may_ask_refusals_to_quote_the_value(columns: dict[str, Any], message: str) -> None:
+    schema = replace(SCHEMA, columns=(AGE, replace(TOWN, unseen="refuse")))
+    table = frame(**{"town": ["n", "n"], **columns})
+    with show_values(), pytest.raises(WrongInput, match=message):
+        Data.of(read(table), schema)
+    with pytest.raises(WrongInput, match="row 2: expected") as caught:
+        Data.of(read(table), schema)
+    assert not re.search(", got|abc|2020|'w'|many", str(caught.value))
+
+
 def test_missing_and_unseen_categories_follow_the_schema() -> None:
     table = frame(town=["n", "w", None])
     only = replace(SCHEMA, columns=(TOWN,))
     assert Data.of(read(table), only).x[:, 0].tolist() == [0, 3, 3]
     strict = replace(only, columns=(replace(TOWN, unseen="refuse"),))
-    with pytest.raises(WrongInput, match=r"'town', row 2: 'w' is not a declared category"):
+    with pytest.raises(WrongInput, match=r"'town', row 2: expected a declared category; add it"):
         Data.of(read(table), strict)
     closed = replace(only, columns=(replace(TOWN, missing="refuse"),))
     with pytest.raises(WrongInput, match=r"'town', row 3: the value is missing"):
@@ -156,7 +176,7 @@ def test_dates_are_categories_or_refused_as_numbers() -> None:
 def test_p37_declared_class_may_be_absent_and_undeclared_class_is_refused() -> None:
     schema = replace(SCHEMA, columns=(TOWN,), classes=("0", "1", "2"))
     assert set(Data.of(read(frame(town=["n", "e"])), schema).y.tolist()) == {0, 1}
-    with pytest.raises(WrongInput, match=r"target 'y', row 2: '1' is not among the declared"):
+    with pytest.raises(WrongInput, match=r"target 'y', row 2: expected one of the declared classes '0', '2'$"):
         Data.of(read(frame(town=["n", "e"])), replace(schema, classes=("0", "2")))
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privaware.data import Data, draft, read
+from privaware.data._draft import outward
 from privaware.errors import WrongInput
 
 ROWS = 60
@@ -19,9 +22,9 @@ def draft_column(values: Any, name: str = "a") -> Any:
     return draft(read(frame), target="y").columns[0]
 
 
-def test_numbers_get_their_range_and_words_their_categories() -> None:
+def test_numbers_get_a_wider_range_and_words_their_categories() -> None:
     number = draft_column([3, 5.5, -2, None] * 15)
-    assert (number.kind, number.low, number.high, number.missing) == ("number", -2, 5.5, "category")
+    assert (number.kind, number.low, number.high, number.missing) == ("number", -5, 10, "category")
     words = draft_column(["b", "a", "?", "b"] * 15)
     assert (words.categories, words.missing, words.unseen) == (("a", "b"), "category", "other")
     assert draft_column([1.0, np.inf] * 30 + [2.0, 3.0]).missing == "category"
@@ -67,8 +70,8 @@ def test_sentences_are_text_only_without_other_columns() -> None:
         ([1.0, 0.0], None, ("0", "1")),
         ([True, False], None, ("False", "True")),
         (["10", "9"], None, ("9", "10")),
-        ([1.5, 0.5], None, (0.5, 1.5)),
-        ([1, 0], "regression", (0, 1)),
+        ([1.5, 0.5], None, (0.2, 2)),
+        ([1, 0], "regression", (-0.01, 2)),
         ([0.5, 1.5], "classification", ("0.5", "1.5")),
     ],
 )
@@ -89,7 +92,7 @@ def test_draft_is_unreviewed_and_lists_its_assumptions() -> None:
     assert schema.assumed == (
         "the number of rows",
         "the names and kinds of the columns",
-        "the range of age",
+        "the range of age, drafted from the rows and moved outward",
         "the categories of town",
         "that id may be left out",
         "the classes of y",
@@ -139,3 +142,45 @@ def test_draft_codes_every_row_it_was_drafted_from() -> None:
     assert np.array_equal(data.x[:, 0], frame["n"].to_numpy(), equal_nan=True)
     assert np.array_equal(data.x[:, 1], frame["c"].map({"u": 0, "v": 1, "": 2}))
     assert np.array_equal(data.x[:, 2], frame["b"])
+
+
+STEPS = [float(f"{digit}e{power}") for power in range(-12, 13) for digit in (1, 2, 5)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(-1e9, 1e9).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=6))
+def test_p47_drafted_bounds_are_the_next_steps_strictly_beyond_the_rows(values: list[float]) -> None:
+    large = [value for value in values if abs(value) > 1e-9] or [1.0]
+    low, high = outward(min(large), max(large))
+    assert low < min(large) <= max(large) < high
+    assert high == min(step for step in (*STEPS, *(-step for step in STEPS)) if step > max(large))
+    assert low == max(step for step in (*STEPS, *(-step for step in STEPS)) if step < min(large))
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((0, 100), (-1, 200)),
+        ((-3, 0), (-5, 0.01)),
+        ((0, 0), (-1, 1)),
+        ((1e-200, 2e-200), (-1, 1)),
+        ((-1e300, 1e300), (-1e150, 1e150)),
+        ((1, 1e300), (0.5, 1e150)),
+        ((10, 1000), (5, 2000)),
+        ((-0.3, -0.1), (-0.5, -0.05)),
+    ],
+)
+def test_p47_zero_and_huge_ends_are_moved_outward_too(ends: tuple[float, float], expected: tuple[float, float]) -> None:
+    assert outward(*ends) == expected
+
+
+def test_p47_draft_holds_no_extreme_of_a_column_or_target() -> None:
+    ages = np.linspace(17.3915, 73.915, ROWS)
+    frame = pd.DataFrame({"age": ages, "pay": -ages, "town": ["a", "b"] * 30, "y": ages * 1000})
+    schema = draft(read(frame), target="y")
+    text = schema.toml()
+    assert "3915" not in text.replace(".", "")
+    assert [(c.low, c.high) for c in schema.columns[:2]] == [(10, 100), (-100, -10)]
+    assert (schema.low, schema.high) == (10_000, 100_000)
+    assert "reviewed = false" in text
+    assert text.count("drafted from the rows and moved outward") == 3

@@ -9,6 +9,7 @@ import pytest
 from privaware.data import Data, draft, read
 from privaware.errors import PrivawareError
 from privaware.schema import Schema
+from tests.data.canaries import leaks, planted
 from tests.data.hostile import Case, hostile
 
 
@@ -43,3 +44,19 @@ def _refusal(case: Case, folder: Path) -> str:
 def test_same_seed_generates_the_same_inputs(tmp_path: Path) -> None:
     kinds = [[case.kind for case in hostile(5, 40)] for _ in range(2)]
     assert kinds[0] == kinds[1] != [case.kind for case in hostile(6, 40)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_p46_refusals_show_no_value_of_a_row(seed: int, tmp_path: Path) -> None:
+    for at, case in enumerate(planted(seed, 100)):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        sentence = _refusal(case, folder)
+        assert not leaks(sentence), f"{case.kind}: {sentence}"
+        assert "'data." in sentence, f"{case.kind}: {sentence}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 23))
+def test_p46_two_thousand_refusals_show_no_value_of_a_row(seed: int, tmp_path: Path) -> None:
+    test_p46_refusals_show_no_value_of_a_row(seed, tmp_path)

@@ -1,0 +1,155 @@
+"""How a row of a CSV file is read follows from that row and the header alone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from privaware.data import Data, read
+from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
+
+TOWN = Column(name="town", kind="category", categories=("Bonn", "Ulm"), missing="category", unseen="other")
+AGE = Column(name="age", low=0, high=100, missing="category")
+SCHEMA = Schema(columns=(TOWN, AGE), classes=("no", "yes"), target="y", rows=5)
+LINES = (
+    'yes,  "Ulm",1',
+    'no, "Bonn" ,2',
+    "no, Ulm ,03",
+    'yes,"Bonn","4.5"',
+    'no,Ulm",5',
+    'no,5 ft 6" or "so",6e0',
+    "no,,?",
+    'yes,"a ""b"", c",7',
+)
+
+
+def coded(path: Path, lines: list[str], schema: Schema = SCHEMA) -> list[list[float]]:
+    path.write_bytes("\n".join(["y,town,age", *lines, ""]).encode("utf-8", "surrogateescape"))
+    reader = Data.of if schema.bounded else Data.uncoded
+    data = reader(read(path), schema)
+    return [[label, *row] for label, row in zip(data.y.tolist(), data.x.tolist(), strict=True)]
+
+
+def same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other)
+
+
+def test_p12_quoted_row_does_not_change_how_others_are_read(tmp_path: Path) -> None:
+    path, lines = tmp_path / "data.csv", ['yes,  "Ulm",1', 'no,  "Bonn",2'] * 2
+    without, extended = coded(path, lines), coded(path, [*lines, 'no, "Bonn",2'])
+    assert [row[1] for row in without] == [1, 0, 1, 0]
+    assert extended[:4] == without
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.text(alphabet=" \",;\t'\\yesnoUlm0159.eE-\udce9é#", max_size=24),
+    st.integers(0, len(LINES)),
+    st.sampled_from([SCHEMA, SCHEMA.bare()]),
+)
+@example('no,"Ulm', 3, SCHEMA)
+@example('no,"Ulm', 4, SCHEMA)
+@example('no,"Ulm', 4, SCHEMA.bare())
+@example('no, "Bonn",1', 8, SCHEMA)
+@example('no,"Ulm"x,1', 2, SCHEMA)
+@example("no,\udce9,1", 2, SCHEMA)
+@example("no,Ulm,1e999", 2, SCHEMA)
+@example("no,Ulm,abc", 2, SCHEMA)
+@example("", 2, SCHEMA)
+def test_p12_one_line_of_a_csv_changes_no_other_row_or_is_refused(
+    tmp_path_factory: Any, line: str, at: int, schema: Schema
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+    alone = coded(path, list(LINES), schema)
+    try:
+        together = coded(path, [*LINES[:at], line, *LINES[at:]], schema)
+    except WrongInput as problem:
+        refusal = str(problem)
+    else:
+        refusal = ""
+    if refusal:
+        assert re.match(r"'data.csv'.* line \d+: ", refusal), refusal
+        return
+    added = len(together) - len(alone)
+    assert added == (1 if line else 0)
+    assert same(together[:at] + together[at + added :], alone)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*LINES, 'no,"U\nlm",1', ""]), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_p12_each_record_reads_as_if_alone(tmp_path_factory: Any, lines: list[str], end: str) -> None:
+    path = tmp_path_factory.mktemp("csv") / "data.csv"
+
+    def words(some: list[str]) -> list[list[str]]:
+        path.write_bytes(end.join(["y,town,age", *some, ""]).encode())
+        frame = read(path).frame
+        assert frame is not None
+        return frame.to_numpy(dtype=object).tolist()
+
+    alone = [words([line]) for line in lines]
+    assert words(lines) == list(itertools.chain.from_iterable(alone))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'a,b\n1,2\n\n3,"4\n5,6\n', "line 4: a quotation mark is opened and never closed"),
+        (b'a,b\n1,"2"3\n', "line 2: text follows a closing quotation mark"),
+        (b'a,b\n"1\n1",2\n1,2,3\n', "line 4: expected 2 fields, got 3"),
+        (b'a,b\r\n"1\r\n1",2\r\n\r\n1\r\n', "line 5: expected 2 fields, got 1"),
+        (b"a,b\n1,2\n1,\xe9\n", "line 3: expected UTF-8"),
+        (b"a,b\n1,2\n1,\0\n", "line 3: expected text, got NUL bytes"),
+        (b'a,"b\n1,2\n', "line 1: a quotation mark is opened and never closed"),
+    ],
+)
+def test_malformed_csv_is_refused_by_the_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    with pytest.raises(WrongInput, match=f"^'data.csv', {message}"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["no,Ulm,1", "no,Ulm,x"], "column 'age', line 3: expected a number"),
+        (["no,Ulm,1", "", 'no,"a, ""b""",1', "no,Ulm,x"], "column 'age', line 5: expected a number"),
+        (["no,Ulm,1", 'no,"U\nlm",1'], "column 'town', line 3: the value goes over several lines"),
+        (["no,Ulm,1", "maybe,Ulm,1"], "target 'y', line 3: "),
+    ],
+)
+def test_wrong_value_in_a_csv_is_refused_by_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(WrongInput, match=f"^'data.csv': {message}"):
+        coded(tmp_path / "data.csv", lines)
+
+
+def test_declared_category_of_several_lines_is_read(tmp_path: Path) -> None:
+    import dataclasses
+
+    schema = dataclasses.replace(SCHEMA, columns=(dataclasses.replace(TOWN, categories=("U\nlm", "Bonn")), AGE))
+    assert coded(tmp_path / "data.csv", ['no,"U\nlm",1'], schema) == [[0, 0, 1]]
+
+
+def test_p12_missing_value_does_not_change_how_whole_numbers_of_parquet_are_read(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    large = 2**53 + 1
+    column = Column(name="code", kind="category", categories=(str(large), "5"), missing="category", unseen="other")
+    schema = Schema(columns=(column,), classes=("no", "yes"), target="y", rows=3)
+
+    def codes(values: list[int | None]) -> list[float]:
+        table = pa.table({"code": pa.array(values, pa.int64()), "y": ["no"] * len(values)})
+        pq.write_table(table, tmp_path / "data.parquet")
+        return np.asarray(Data.of(read(tmp_path / "data.parquet"), schema).x[:, 0]).tolist()
+
+    assert codes([large, 5]) == [0, 1]
+    assert codes([large, 5, None]) == [0, 1, 2]
