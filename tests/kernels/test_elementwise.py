@@ -12,7 +12,6 @@ from privaware.kernels import elementwise
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
 def test_depthwise_gradients_agree_with_products_and_sums() -> None:
-
     for kernel, stride, padding, dilation in [(3, 1, 1, 1), (5, 2, 2, 1), (3, 1, 2, 2)]:
         conv = nn.Conv2d(6, 6, kernel, stride, padding, dilation, groups=6, bias=False)
         x = torch.randn(5, 6, 14, 13)
