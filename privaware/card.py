@@ -33,6 +33,7 @@ __all__ = [
     "ModelCard",
     "PricedEvent",
     "PricedPlan",
+    "UNREVIEWED",
     "assumptions",
     "guarantee_sentence",
     "plain_settings",
@@ -40,6 +41,8 @@ __all__ = [
 
 FORMAT = 1
 NAME = "model.json"
+UNREVIEWED = "private given bounds and categories read off the rows"
+"""What the guarantee of a model says whose schema is a draft that its owner has not reviewed."""
 DEEPEST = 60
 """Nested levels that a card may have."""
 
@@ -100,7 +103,7 @@ class Guarantee:
             sampler=plan.sampler,
             method=plan.bounds["method"],
             accountants={name: plan.bounds.get(name) for name in ("pld", "cf", "rdp")},
-            certified=seed is None and not plan.flaw,
+            certified=seed is None and not plan.flaw and plan.schema.reviewed,
             seed=seed,
             sentence=guarantee_sentence(plan, seed),
             assumptions=assumptions(plan),
@@ -145,10 +148,11 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
     if plan.flaw:
         start = f"NOT PRIVATE: {plan.flaw}. But for that, who"
+    condition = "" if schema.reviewed else f"; {UNREVIEWED}, which nobody has reviewed"
     return (
         f"{start}ever sees {what} learns little about whether {whom} {change}: "
         f"no conclusion becomes more than {math.exp(min(plan.epsilon, 700.0)):.3g} times as likely "
-        f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta)."
+        f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta){condition}."
     )
 
 

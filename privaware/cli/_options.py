@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -21,7 +23,7 @@ def option(text: str, *names: str) -> object:
 
 
 _DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."
-_ACCEPT = "Take the schema drafted from the rows: its bounds and categories become public."
+_ACCEPT = "Take bounds and categories as drafted from the rows: the result is not certified until you review them."
 _UNIT = "Whom to protect: a column that names the person of each row, or `label`."
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
@@ -31,20 +33,43 @@ EPSILON = Annotated[float, option("The privacy budget of this run. Smaller is mo
 DELTA = Annotated[float, option("The chance that the guarantee fails; well below 1 / rows.")]
 SCHEMA = Annotated[Path | None, option("What is public, in TOML (start one with `privaware schema`).")]
 ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
-PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget.", "--private-schema")]
+PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget: the default.", "--private-schema")]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: how many rows of one person are used at most.")]
 TASK = Annotated[str | None, option("classification or regression, where the target could be either.")]
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
 SEED = Annotated[int | None, option("Makes the run reproducible and the result NOT for release.")]
-JSON = Annotated[bool, option("One JSON object on standard output, nothing else.", "--json")]
+_JSON = "One JSON object on standard output, nothing else."
+JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 
 SET = Annotated[list[str] | None, option("A setting of the learner, as NAME=VALUE; repeatable.", "--set")]
 TEST = Annotated[str | None, option("Rows to score the model on, for your eyes only.")]
 DEVICE = Annotated[str, option("cpu, or cuda where there is one.")]
 DRY_RUN = Annotated[bool, option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")]
 FOLDER = Annotated[Path | None, option("The model folder to make. Default: DATA-model.")]
+
+
+def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
+    """Lets refusals quote values while the verb runs, where only its owner sees them."""
+    if not wanted:
+        return
+    if not sys.stderr.isatty() or context.params.get("json"):
+        raise WrongInput("expected --show-values at a terminal and without --json: it shows values of rows")
+    from privaware.data import show_values
+
+    context.with_resource(show_values())
+
+
+SHOW_VALUES = Annotated[
+    bool,
+    typer.Option(
+        "--show-values",
+        help="Quote the value that an error is about; at your own terminal only.",
+        callback=_at_a_terminal,
+        expose_value=False,
+    ),
+]
 
 RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "target": (TARGET, None),
@@ -61,21 +86,30 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "seed": (SEED, None),
 }
 """The options of every verb that reads private rows, with their defaults."""
-LAST = ("out", "seed", "json")
+LAST = ("out", "show_values", "seed", "json")
 
 
 def with_run_options(verb: Verb) -> Verb:
-    """Gives a verb the options that every charged one has, in the place of its `**run_options`."""
+    """Gives a verb the options that every charged one has, in the place of its `**run_options`.
+
+    `--show-values` is one of them on the command line only.
+    """
+
+    @functools.wraps(verb)
+    def run(**arguments: Any) -> None:
+        arguments.pop("show_values", None)  # its callback has acted
+        verb(**arguments)
+
     signature = inspect.signature(verb, eval_str=True)
     data, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in RUN_OPTIONS.items()
+        for name, (kind, default) in {**RUN_OPTIONS, "show_values": (SHOW_VALUES, False)}.items()
     ]
     options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared[0], *own, *shared[1:])]
     options.sort(key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
-    verb.__signature__ = signature.replace(parameters=[data, *options])  # type: ignore[attr-defined]
-    return verb
+    run.__signature__ = signature.replace(parameters=[data, *options])  # type: ignore[attr-defined]
+    return cast("Verb", run)
 
 
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:

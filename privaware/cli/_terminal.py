@@ -1,12 +1,10 @@
-"""How a verb speaks: results on standard output, progress and questions on standard error."""
+"""How a verb speaks: results on standard output, progress on standard error."""
 
 from __future__ import annotations
 
 import json as json_
 import sys
 from typing import Any
-
-import typer
 
 
 def say(sentence: str) -> None:
@@ -19,12 +17,3 @@ def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
     text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
-
-
-def confirm(schema: Any) -> bool:
-    """Shows the draft and asks, where there is somebody to ask."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    say(schema.toml())
-    say("This draft was read off the rows; if you accept it, all of the above is treated as public.")
-    return typer.confirm("Accept it?", err=True)

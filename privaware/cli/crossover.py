@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._terminal import confirm, say, show
+from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 _CONTENDER = "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
@@ -48,7 +48,6 @@ def crossover(
         device=device,
         out=out,
         say=say,
-        confirm=confirm,
         **run_options,
     )
     lines = [] if result.crossover is None else [f"crossover epsilon: {result.crossover.sentence}"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._terminal import confirm, say, show
+from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
@@ -16,7 +16,7 @@ LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.")]
 TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training may take.")]
 
 
-@app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --accept-schema --out income-model")
+@app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")
 @o.with_run_options
 def fit(
     data: o.DATA,
@@ -45,7 +45,6 @@ def fit(
         device=device,
         out=out or Path(f"{Path(data).name}-model"),
         say=say,
-        confirm=confirm,
         **run_options,
     )
     lines = [result.sentence]

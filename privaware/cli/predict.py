@@ -18,6 +18,7 @@ def predict(
     model: o.MODEL,
     data: o.DATA,
     out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
+    show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:

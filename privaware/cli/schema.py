@@ -20,6 +20,7 @@ def schema(
     task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
     unit: o.UNIT = None,
     out: Annotated[Path | None, typer.Option(help="A new .toml file to edit and confirm.")] = None,
+    show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
@@ -35,4 +36,5 @@ def schema(
 
         atomic_write(out, draft.toml().encode())
     facts = {"columns": draft.json()["columns"], "reviewed": draft.reviewed, "out": None if out is None else str(out)}
-    show(facts, [f"draft written to {out}; read it, then pass it with --schema"] if out else [draft.toml()], json)
+    advice = f"draft written to {out}; read it, write reviewed = true into it, then pass it with --schema"
+    show(facts, [advice] if out else [draft.toml()], json)

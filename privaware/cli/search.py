@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._terminal import confirm, say, show
+from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 SPACE = Annotated[str, o.option("One of `privaware list spaces`, or a TOML file of your own.")]
@@ -69,7 +69,6 @@ def search(
         device=device,
         out=out or Path(f"{Path(data).name}-model"),
         say=say,
-        confirm=confirm,
         **run_options,
     )
     lines = [result.sentence] if result.sentence else []

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from privaware.cli import _options as o
-from privaware.cli._terminal import confirm, say, show
+from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 METHOD = Annotated[str, o.option("One of `privaware list selectors`.")]
@@ -18,9 +18,7 @@ GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many gen
 SELECTION = Annotated[Path | None, o.option("A folder to make, with the choice in selection.json.")]
 
 
-@app.command(
-    epilog="Example: privaware select people.csv --target income --method cfs_greedy --epsilon 1 --accept-schema"
-)
+@app.command(epilog="Example: privaware select people.csv --target income --method cfs_greedy --epsilon 1")
 @o.with_run_options
 def select(
     data: o.DATA,
@@ -39,9 +37,7 @@ def select(
 
     sizes = {"columns": columns, "population": population, "generations": generations}
     settings = {**o.named_values("--set", set_), **{k: v for k, v in sizes.items() if v is not None}}
-    selection = run(
-        data, method=method, epsilon=epsilon, settings=settings, out=out, say=say, confirm=confirm, **run_options
-    )
+    selection = run(data, method=method, epsilon=epsilon, settings=settings, out=out, say=say, **run_options)
     show(
         selection.json(),
         [*(selection.columns or ()), f"epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"],

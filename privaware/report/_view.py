@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from privaware.card import Guarantee, ModelCard
+from privaware.card import UNREVIEWED, Guarantee, ModelCard
 from privaware.events import describe
 from privaware.report import _charts, _words
 from privaware.schema import Column
@@ -68,6 +68,12 @@ def _warning(card: ModelCard) -> tuple[str, str] | None:
         return f"not certified: {reason}", "At least one part has no proven guarantee."
     if not math.isfinite(guarantee.epsilon):
         return "not certified: no finite epsilon is proven", "Nothing bounds what this reveals."
+    if not card.schema.reviewed:
+        drafted = (
+            "Its bounds and categories are a draft read off the rows, which nobody has reviewed: what they reveal is "
+            "not part of the epsilon below."
+        )
+        return "not certified: " + UNREVIEWED, drafted
     if guarantee.certified:
         return None
     pld, cf = guarantee.accountants.get("pld"), guarantee.accountants.get("cf")

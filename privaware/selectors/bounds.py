@@ -122,7 +122,7 @@ def _released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float |
     low, high = limits if _open_target(schema) else (schema.low, schema.high)
     assumed = ["the names and kinds of the columns", "the number of rows", *schema.assumed]
     assumed += [f"the classes of {schema.target}"] if schema.classes else []
-    return replace(schema, columns=columns, low=low, high=high, reviewed=True, assumed=tuple(dict.fromkeys(assumed)))
+    return replace(schema, columns=columns, low=low, high=high, assumed=tuple(dict.fromkeys(assumed)))
 
 
 def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float, float]:

@@ -82,8 +82,8 @@ class ChargedRun:
 
     @property
     def certified(self) -> bool:
-        """Whether the result may be released: the run is unseeded and every part has a proven guarantee."""
-        return self.options.seed is None and not self.plan.flaw
+        """Whether the result may be released: unseeded, a proven guarantee, and no schema left as it was drafted."""
+        return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
 
     @property
     def sentence(self) -> str:
@@ -182,6 +182,8 @@ class ChargedRun:
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
 
     def _say_plan(self) -> None:
+        if not self.schema.reviewed:
+            self.say(f"{self.schema.toml()}\nnot reviewed: this schema was read off the rows and is taken as public")
         for sentence in self.plan.sentences:
             self.say(sentence)
 

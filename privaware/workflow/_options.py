@@ -13,10 +13,9 @@ from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 
-__all__ = ["Confirm", "RunArguments", "RunOptions", "Say", "shows_run_options"]
+__all__ = ["RunArguments", "RunOptions", "Say", "shows_run_options"]
 
 Say = Callable[[str], None]
-Confirm = Callable[[Schema], bool]
 TASKS = ("classification", "regression")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -38,7 +37,6 @@ class RunArguments(TypedDict, total=False):
     out: str | Path | None
     seed: int | None
     say: Say | None
-    confirm: Confirm | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +44,8 @@ class RunOptions:
     """How one run is carried out: its rows and their schema, its ledger, its output, its seed.
 
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
-    `confirm` is shown a drafted schema. `test` are rows to score on, `public` those of a learner that needs some.
-    `say` receives the plan and the progress, one sentence at a time.
+    without a schema option bounds and categories are paid for, as with `private_schema`. `test` are rows to score on,
+    `public` those of a learner that needs some. `say` receives the plan and the progress, one sentence at a time.
     """
 
     target: str | None = None
@@ -64,7 +62,6 @@ class RunOptions:
     out: str | Path | None = None
     seed: int | None = None
     say: Say | None = None
-    confirm: Confirm | None = None
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)
     device: str = "cpu"

@@ -1,6 +1,6 @@
 """Where rows come from: a file, a DataFrame or a built-in data set, with a schema got in one of three ways.
 
-A schema is written by the user, drafted from the rows and confirmed by the user, or paid for. With a written one the
+A schema is written by the user, paid for, or drafted from the rows and accepted as it is. With a written one the
 file is not opened before `Source.read_private_rows` is called, which only a charged run does, after the ledger agreed.
 """
 
@@ -157,14 +157,9 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
     rows = raw()
     target = options.target or _default_target(rows)
     drafted = draft(rows, target=target, task=options.task, unit=options.unit or "row", cap=options.cap)
-    if options.private_schema:
-        return replace(drafted.bare(), reviewed=True)
-    if options.accept_schema or (options.confirm is not None and options.confirm(drafted)):
-        return replace(drafted, reviewed=True)
-    raise WrongInput(
-        "no schema was given: confirm the draft with --accept-schema (its bounds and categories become public), "
-        "pay for bounds with --private-schema, or write one (`privaware schema DATA --out FILE.toml`) for --schema"
-    )
+    bare = replace(drafted.bare(), reviewed=True)
+    # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
+    return drafted if options.accept_schema and not bare.bounded else bare
 
 
 def _default_target(raw: Raw) -> str:

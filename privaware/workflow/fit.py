@@ -71,8 +71,8 @@ def fit(
 ) -> Fit:
     """The best model we can release within (epsilon, delta), everything charged to one ledger.
 
-    `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one, or
-    pay for one (`private_schema`). With `out` the model folder is written there.
+    `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
+    otherwise bounds and categories are paid for. With `out` the model folder is written there.
     """
     options = RunOptions.of(run_options, public=public, test=test, device=device)
     with charged_run("fit", data, options, learner=learner) as run:

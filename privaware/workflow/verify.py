@@ -67,7 +67,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None) -> Verdict:
         epsilon={name: bounds.get(name) for name in ("pld", "cf", "rdp")},
         delta=delta,
         problems=problems,
-        certified=guarantee.certified and not problems,
+        certified=guarantee.certified and card.schema.reviewed and not problems,
     )
 
 

@@ -22,7 +22,7 @@ def spends(path: Path) -> list[Any]:
 
 
 def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path) -> None:
-    result = run("fit", people, "--target", "y", "--accept-schema", "--out", "m", "--json")
+    result = run("fit", people, "--target", "y", "--out", "m", "--json")
     assert result.code == 0
     fields = result.json
     assert set(fields) == FIELDS
@@ -202,14 +202,6 @@ def test_constant_with_private_schema_is_not_charged_for_bounds(run: Run, people
     assert result["internal"]["test_score"] is not None
     assert len(json.loads(Path("m/model.json").read_text())["events"]) == 1
     assert run("predict", "m", people, "--out", "p.csv", "--json").json["rows"] == 300
-
-
-def test_refusal_without_schema_names_the_three_options(run: Run, people: Path) -> None:
-    result = run("fit", people, "--target", "y", "--out", "m")
-    assert result.code == 2
-    assert all(schema_option in result.err for schema_option in ("--accept-schema", "--private-schema", "--schema"))
-    assert not Path("people.csv.ledger").exists()
-    assert not Path("m").exists()
 
 
 @pytest.mark.parametrize(

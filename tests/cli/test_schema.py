@@ -1,4 +1,4 @@
-"""`privaware schema`, and the draft that a person confirms on a terminal."""
+"""`privaware schema`, and the draft that `--accept-schema` takes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ def test_a_draft_is_written_once_and_says_it_is_unreviewed(run: Run, people: Pat
     assert run("fit", people, "--schema", "draft.toml", "--dry-run").code == 0
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
-def test_on_a_terminal_the_draft_is_shown_and_confirmed(people: Path, answer: str) -> None:
+@pytest.mark.parametrize("option", ["--accept-schema", "--private-schema", None])
+def test_p47_on_a_terminal_nothing_is_asked_and_an_accepted_draft_is_shown(people: Path, option: str | None) -> None:
     ours, theirs = pty.openpty()
-    words = ["fit", str(people), "--target", "y", "--dry-run", "--json"]
+    words = ["fit", str(people), "--target", "y", "--dry-run", "--json", *([option] if option else [])]
     with subprocess.Popen([*MAIN, *words], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE) as call:
         os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
         shown = b""
         while call.poll() is None or shown == b"":
             try:
@@ -42,7 +41,9 @@ def test_on_a_terminal_the_draft_is_shown_and_confirmed(people: Path, answer: st
         assert call.stdout is not None
         result = json.loads(call.stdout.read())
     os.close(ours)
-    assert b'[columns."age"]' in shown
-    assert b"Accept it?" in shown
-    assert call.returncode == (0 if answer == "y" else 2)
-    assert ("learner" in result) if answer == "y" else ("--accept-schema" in result["error"])
+    assert call.returncode == 0
+    accepted = option == "--accept-schema"
+    assert (b'[columns."age"]' in shown) is accepted
+    assert (b"reviewed = false" in shown) is accepted
+    assert result["certified"] is not accepted
+    assert any("bounds" in sentence for sentence in result["plan"]) is not accepted

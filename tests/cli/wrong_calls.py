@@ -186,7 +186,6 @@ def _tables() -> Iterator[Wrong]:
             (),
             ("--accept-schema",),
             ("--private-schema",),
-            ("--target", "y"),
             ("--schema", "no.toml"),
             ("--accept-schema", "--target", "nothing"),
             ("--private-schema", "--target", ""),

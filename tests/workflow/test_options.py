@@ -28,7 +28,6 @@ SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema"
     "out",
     "seed",
     "say",
-    "confirm",
 }
 
 
