@@ -1,6 +1,6 @@
 """A learner of your own: nearest class mean, with one Gaussian release; then the shared checks on it.
 
-In the package it would be `privaware/learners/nearest_mean.py`, with one line in `tests/learners/test_every_learner.py`.
+In the package: `privaware/learners/nearest_mean.py`, and one line in `tests/learners/test_every_learner.py`.
 """
 
 from dataclasses import dataclass
