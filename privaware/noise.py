@@ -5,9 +5,8 @@ the operating system's entropy. Single numbers and choices are drawn by OpenDP, 
 arithmetic is exact; arrays and tensors by fast generators, and their sums are released on a
 lattice, so that low-order bits carry nothing about the rows.
 
-A noisy release is one call that is given the exact value and its sensitivity, so that noise and
-sensitivity cannot be forgotten apart, and so that `privaware.testing.replay` can record every call
-and play it back on neighbouring rows.
+A noisy release is one call that is given the exact value and its sensitivity, so neither
+can be forgotten, and `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
 
 >>> rng = Rng(seed=7)
 >>> float(rng.laplace(10.0, noise=0.001, sensitivity=1.0)) == 10.0
@@ -38,7 +37,7 @@ SMEAR = 1000.0
 
 
 class Perturbed(Protocol):
-    """What `Rng.perturb` asks of a set of problems, one line of every array for each.
+    """What `Rng.perturb` asks of a set of problems, one row of every array for each.
 
     `solve` maps random vectors to what is released, one to one, with an error of length at most
     `slack` (because it stops at a gradient of length `tolerance`); `implied` goes back: the vectors
@@ -124,27 +123,27 @@ class Rng:
         self,
         problem: Perturbed,
         *,
-        law: str,
+        distribution: str,
         noise: np.ndarray,
         sensitivity: np.ndarray,
         volume: np.ndarray,
         price: tuple[Any, ...],
     ) -> np.ndarray:
-        """What `problem` makes of random vectors of scale noise * sensitivity, one for each line.
+        """What `problem` makes of random vectors of scale noise * sensitivity, one for each problem.
 
-        The law is "gaussian", or "gamma": density proportional to exp(-length / scale). One row moves
+        The distribution is "gaussian", or "gamma": density proportional to exp(-length / scale). One row moves
         the vector implied by any release by at most `sensitivity` and its log volume by at most
-        `volume`; `price` names the event of each line, which the caller proves. What `solve` leaves
-        inexact is hidden by the same law at a thousandth of its cost (approximate minima).
+        `volume`; `price` names the event of each problem, which the caller proves. What `solve` leaves
+        inexact is hidden by the same distribution at a thousandth of its cost (approximate minima).
         """
-        vectors = (noise * sensitivity)[:, None] * self._vectors(law, problem.masks)
+        vectors = (noise * sensitivity)[:, None] * self._vectors(distribution, problem.masks)
         exact = problem.solve(vectors)
-        hiding = (2 * SMEAR * noise * problem.slack)[:, None]
-        return self._on_lattice(exact, self._vectors(law, problem.masks), hiding)
+        smear = (2 * SMEAR * noise * problem.slack)[:, None]
+        return self._on_lattice(exact, self._vectors(distribution, problem.masks), smear)
 
     def iterate(
         self,
-        start: np.ndarray,
+        initial: np.ndarray,
         maps: Sequence[Callable[[np.ndarray], np.ndarray]],
         *,
         noise: float,
@@ -156,10 +155,10 @@ class Rng:
         No map may move two points apart, and one row may change one map, by at most `sensitivity`
         anywhere. `tail` more draws of noise follow. Only the end is seen.
         """
-        at, scale = start, noise * sensitivity
+        at, scale = initial, noise * sensitivity
         for move in maps:
-            at = move(at) + scale * self._streams["noise"].standard_normal(start.shape)
-        draw = math.sqrt(tail) * self._streams["noise"].standard_normal(start.shape)
+            at = move(at) + scale * self._streams["noise"].standard_normal(initial.shape)
+        draw = math.sqrt(tail) * self._streams["noise"].standard_normal(initial.shape)
         return self._on_lattice(at, draw, scale)
 
     def runs(self, *, eta: float, gamma: float) -> int:
@@ -178,16 +177,16 @@ class Rng:
                 return int(runs)
 
     def spawn(self) -> Rng:
-        """A generator of its own for a part of the work, which may be done elsewhere."""
+        """A separate generator for a part of the work, possibly in another process."""
         return Rng(None if self.seed is None else int(self.initial.integers(2**63)))
 
     # What decides which rows take part.
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
-        """A mask over `rows`: each is in with probability `rate`, on its own. At rate 1 every row is in."""
+        """A mask over `rows`: each is in with probability `rate`, independently. At rate 1 every row is in."""
         return self._streams["sampling"].random(rows) < rate
 
-    def poisson_places(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
+    def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Several samples distributed as `poisson`'s at once: (samples, width) row positions, and which of them count.
 
         Independent geometric gaps lie between the rows of such a sample, so a draw is spent on a row that is in and
@@ -250,11 +249,11 @@ class Rng:
             rng._torch[(stream, device)] = generator
         return rng
 
-    def _vectors(self, law: str, masks: np.ndarray) -> np.ndarray:
+    def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
         """Standard vectors on the columns of each mask."""
         stream = self._streams["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
-        if law == "gaussian":
+        if distribution == "gaussian":
             return draw
         length = np.maximum(np.linalg.norm(draw, axis=1), 1e-300)
         return draw * (stream.gamma(np.maximum(masks.sum(axis=1), 1)) / length)[:, None]

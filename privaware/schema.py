@@ -294,5 +294,5 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
-    return repr(int(value)) if whole else repr(float(value))
+    integer = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
+    return repr(int(value)) if integer else repr(float(value))

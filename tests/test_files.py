@@ -96,8 +96,8 @@ except BlockingIOError:
 
 
 def tries(folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", TRIES, str(folder)], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    process = subprocess.run([sys.executable, "-c", TRIES, str(folder)], capture_output=True, text=True, check=True)
+    return process.stdout.strip()
 
 
 def test_lock_holds_against_another_process_and_leaves_no_file(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ DRAWS = 40_000
 @pytest.mark.parametrize("make", [np.zeros, torch.zeros], ids=["array", "tensor"])
 @pytest.mark.parametrize("scale", [0.01, 3.0, 1000.0])
 def test_gaussian_noise_has_deviation_noise_times_sensitivity(make: object, scale: float) -> None:
-    drawn = np.asarray(Rng().gaussian(make(DRAWS), noise=2.0, sensitivity=scale / 2))  # type: ignore[operator]
-    assert stats.kstest(drawn / scale, "norm").pvalue > 1e-6
+    noisy = np.asarray(Rng().gaussian(make(DRAWS), noise=2.0, sensitivity=scale / 2))  # type: ignore[operator]
+    assert stats.kstest(noisy / scale, "norm").pvalue > 1e-6
 
 
 def test_laplace_noise_has_scale_noise_times_sensitivity() -> None:
-    drawn = Rng().laplace(np.zeros(DRAWS), noise=2.0, sensitivity=3.0)
-    assert stats.kstest(drawn / 6.0, "laplace").pvalue > 1e-6
+    noisy = Rng().laplace(np.zeros(DRAWS), noise=2.0, sensitivity=3.0)
+    assert stats.kstest(noisy / 6.0, "laplace").pvalue > 1e-6
 
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["opendp", "seeded"])
@@ -39,9 +39,9 @@ def test_scalar_noise_has_the_distribution_of_vector_noise(seed: int | None) -> 
 
 
 def test_randomised_response_keeps_the_truth_with_the_promised_probability() -> None:
-    said = Rng().respond(np.full(DRAWS, 3), epsilon=1.0, classes=10)
+    responses = Rng().respond(np.full(DRAWS, 3), epsilon=1.0, classes=10)
     keep = math.e / (math.e + 9)
-    counts = np.bincount(said, minlength=10)
+    counts = np.bincount(responses, minlength=10)
     expected = np.where(np.arange(10) == 3, keep, (1 - keep) / 9) * DRAWS
     assert stats.chisquare(counts, expected).pvalue > 1e-6
 
@@ -54,13 +54,13 @@ def test_private_choice_has_the_promised_probabilities(seed: int | None) -> None
 
 
 def test_p20_the_key_is_256_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    bits_read: list[int] = []
     honest = noise.secrets.randbits
-    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: asked.append(bits) or honest(bits))
+    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: bits_read.append(bits) or honest(bits))
     Rng()
-    assert asked == [256, 256, 256]
+    assert bits_read == [256, 256, 256]
     Rng(seed=1)
-    assert asked == [256, 256, 256]
+    assert bits_read == [256, 256, 256]
 
 
 @pytest.mark.parametrize("scale", [0.3, 7.0])
@@ -92,7 +92,7 @@ def test_a_restored_generator_goes_on_where_it_was() -> None:
     rng.torch("noise")
     copy = Rng.restore(json.loads(json.dumps(rng.state())))
     assert np.array_equal(rng.poisson(50, 0.3), copy.poisson(50, 0.3))
-    draws = [torch.rand(3, generator=each.torch("noise")) for each in (rng, copy)]
+    draws = [torch.rand(3, generator=generator.torch("noise")) for generator in (rng, copy)]
     assert torch.equal(*draws)
 
 
@@ -111,10 +111,10 @@ def test_adding_a_row_keeps_the_partition_of_the_others() -> None:
 @pytest.mark.parametrize("rate", [0.03, 0.4, 0.97])
 def test_gap_sampling_is_poisson_sampling(rate: float) -> None:
     rows, samples, rng = 12, 4000, Rng(seed=11)
-    places, inside = rng.poisson_places(rows, rate, samples)
+    indices, inside = rng.poisson_indices(rows, rate, samples)
     masks = np.zeros((samples, rows))
-    for mask, own, counted in zip(masks, places, inside, strict=True):
-        mask[own[counted]] += 1
+    for mask, sample, counted in zip(masks, indices, inside, strict=True):
+        mask[sample[counted]] += 1
     assert masks.max() == 1  # no row twice
     spread = np.sqrt(rate * (1 - rate) / samples)
     assert np.abs(masks.mean(0) - rate).max() < 5 * spread
@@ -124,6 +124,6 @@ def test_gap_sampling_is_poisson_sampling(rate: float) -> None:
 
 
 def test_long_samples_are_not_cut_off() -> None:
-    places, inside = Rng(seed=3).poisson_places(5000, 0.999, 3)
+    indices, inside = Rng(seed=3).poisson_indices(5000, 0.999, 3)
     assert (inside.sum(1) > 4950).all()
-    assert places.max() == 4999
+    assert indices.max() == 4999

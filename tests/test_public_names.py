@@ -27,8 +27,8 @@ def test_promised_names_import_and_are_listed() -> None:
 
 def test_import_is_quick() -> None:
     code = "import sys, privaware; print([m for m in ('torch', 'pandas', 'sklearn', 'scipy') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_loaded_model_predicts_a_frame_and_carries_its_guarantee(tmp_path: Path) -> None:

@@ -85,12 +85,12 @@ def _fused(stack: Stack, parts: list[Any], before_conv: bool) -> Callable[[Tenso
         examples, version = stack.examples, inputs._version
         if weight_name is not None or bias_name is not None:
             check_batch_first(inputs, examples)
-        seen = getattr(inputs, "channels_first", inputs.detach())
+        recorded = getattr(inputs, "channels_first", inputs.detach())
         high, wide = block.geometry.output_size(inputs)
 
         def by_weight(gradient: Tensor) -> PerExampleGradient:
             check_unmodified(inputs, version)
-            return ConvolutionGradient(seen, gradient, block.geometry, weight, examples, stack.zeroing(seen))
+            return ConvolutionGradient(recorded, gradient, block.geometry, weight, examples, stack.zeroing(recorded))
 
         def by_bias(sums: Tensor) -> PerExampleGradient:
             return Materialised(sum_copies(sums, examples))

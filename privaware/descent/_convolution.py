@@ -120,10 +120,10 @@ class ConvolutionGradient:
         before, after = (t.shape[2:].numel() * self.copies for t in (self.inputs, self.gradients))
         taps = self.weight[0, 0, 0].numel()
         products = (before**2 * self.weight.shape[2] + after**2 * height) // MATMUL_WORK
-        moved = 2 * (before**2 + after**2) + taps * after**2 // PLAIN_WORK
+        transferred = 2 * (before**2 + after**2) + taps * after**2 // PLAIN_WORK
         then = 2 * self.count * size if self._keeping_pays() else self._recomputing()
         direct = self.count * size * after // MATMUL_WORK + then
-        return self.count * (products + moved) + self._recomputing() < direct
+        return self.count * (products + transferred) + self._recomputing() < direct
 
     def _overlap_norms(self, geometry: Conv2dGeometry) -> Tensor:
         """Ghost norms from products of positions, which are sums over channels, filters and taps of the kernel."""
@@ -131,8 +131,8 @@ class ConvolutionGradient:
         x, g = _as_image(self.inputs), _as_image(self.gradients)
         out = []
         largest = sum((t.shape[2:].numel() * self.copies) ** 2 for t in (x, g))
-        each = max(1, materialised_limit(x.device) // largest) * self.copies
-        for chunk in zip(x.split(each), g.split(each), strict=True):
+        size = max(1, materialised_limit(x.device) // largest) * self.copies
+        for chunk in zip(x.split(size), g.split(size), strict=True):
             left, right = (torch.bmm(t.transpose(1, 2), t) for t in map(self._positions, chunk))
             sums = convolution_kernels.ghost_norm_sums(left, right, geometry, x.shape[2:], g.shape[2:])
             terms = x.shape[1] + g.shape[1] + 8 * self.weight[0, 0, 0].numel()
@@ -148,17 +148,17 @@ class ConvolutionGradient:
         return values.unflatten(0, (-1, self.copies)).transpose(1, 2).flatten(2)
 
     def chunk(self, start: int, stop: int) -> ConvolutionGradient:
-        """The same for some of the examples."""
-        some = slice(start * self.copies, stop * self.copies)
+        """The gradients of the examples from `start` to `stop`."""
+        part = slice(start * self.copies, stop * self.copies)
         return ConvolutionGradient(
-            self.inputs[some], self.gradients[some], self.geometry, self.weight, examples=stop - start
+            self.inputs[part], self.gradients[part], self.geometry, self.weight, examples=stop - start
         )
 
-    def _in_chunks(self, each: int, ghost: bool) -> Tensor:
+    def _in_chunks(self, size: int, ghost: bool) -> Tensor:
         out = []
-        for start in range(0, self.count, each):
-            one = self.chunk(start, min(start + each, self.count))
-            out.append(one._ghost_norms() if ghost else square_sums(one.materialise()))
+        for start in range(0, self.count, size):
+            chunk = self.chunk(start, min(start + size, self.count))
+            out.append(chunk._ghost_norms() if ghost else square_sums(chunk.materialise()))
         return torch.cat(out)
 
     def _columns_and_gradients(self) -> tuple[Tensor, Tensor]:
@@ -251,8 +251,8 @@ def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
             gradient = gradient.to(stack.dtype)
             gradients: list[tuple[str, PerExampleGradient]] = []
             if weight_name is not None:
-                seen = recorded.to(stack.dtype)
-                by_weight = ConvolutionGradient(seen, gradient, geometry, weight, examples, stack.zeroing(seen))
+                cast = recorded.to(stack.dtype)
+                by_weight = ConvolutionGradient(cast, gradient, geometry, weight, examples, stack.zeroing(cast))
                 gradients.append((weight_name, by_weight))
             if bias_name is not None:
                 over_positions = gradient.flatten(2).sum(2)

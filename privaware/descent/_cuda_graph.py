@@ -174,7 +174,7 @@ class CapturedStep:
         training = self.training
         sampler = training.recipe.sampler
         if isinstance(sampler, Poisson) and sampler.rate < 1:
-            return training.rng.poisson_places(training.examples, sampler.rate, training.models)
+            return training.rng.poisson_indices(training.examples, sampler.rate, training.models)
         samples = [sampler.draw(training.rng, training.examples) for _ in range(training.models)]
         longest = max(map(len, samples))
         index, valid = np.zeros((2, training.models, longest), dtype=np.int64)

@@ -83,8 +83,8 @@ class Geometry:
 
     def _backward(self, gradient: Tensor, inputs: Tensor, weight: Tensor, needed: list[bool]) -> list[Tensor]:
         none = (0,) * len(self.kernel)
-        how = (self.stride, self.padding, self.dilation, False, none, self.groups)
-        gradients: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *how, needed)
+        geometry = (self.stride, self.padding, self.dilation, False, none, self.groups)
+        gradients: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *geometry, needed)
         return gradients
 
     def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
@@ -106,8 +106,8 @@ class Geometry:
         A product and a sum for each tap of the kernel: matrix products of such shapes take up to twice as long.
         """
         if len(self.kernel) == 2 and elementwise.fits(inputs, gradients):
-            how = (self.kernel, self.stride, self.padding, self.dilation)
-            return elementwise.depthwise_gradients(inputs.contiguous(), gradients.contiguous(), *how)
+            geometry = (self.kernel, self.stride, self.padding, self.dilation)
+            return elementwise.depthwise_gradients(inputs.contiguous(), gradients.contiguous(), *geometry)
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
         by_taps = gradients.new_empty(*gradients.shape[:2], math.prod(self.kernel))
@@ -115,9 +115,9 @@ class Geometry:
         for at, tap in enumerate(itertools.product(*map(range, self.kernel))):
             starts = [index * dilation for index, dilation in zip(tap, self.dilation, strict=True)]
             ends = zip(starts, sizes, self.stride, strict=True)
-            seen: list[Any] = [...]
-            seen += [slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends]
-            by_taps[:, :, at] = (inputs[tuple(seen)] * gradients).flatten(2).sum(2)
+            window: list[Any] = [...]
+            window += [slice(start, start + (size - 1) * step + 1, step) for start, size, step in ends]
+            by_taps[:, :, at] = (inputs[tuple(window)] * gradients).flatten(2).sum(2)
         return by_taps
 
     def columns(self, inputs: Tensor, output_size: tuple[int, ...], positions_first: bool = False) -> Tensor:
@@ -130,8 +130,8 @@ class Geometry:
         count, positions = len(inputs), math.prod(output_size)
         column, position = ((inputs.shape[1], *self.kernel), (channel, *taps)), (output_size, moves)
         outer, inner = (position, column) if positions_first else (column, position)
-        seen = inputs.as_strided((count, *outer[0], *inner[0]), (example, *outer[1], *inner[1]))
-        return seen.reshape(count, positions, -1) if positions_first else seen.reshape(count, -1, positions)
+        windows = inputs.as_strided((count, *outer[0], *inner[0]), (example, *outer[1], *inner[1]))
+        return windows.reshape(count, positions, -1) if positions_first else windows.reshape(count, -1, positions)
 
 
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
@@ -141,15 +141,15 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
         return geometry.apply(inputs, weight[0], None if bias is None else bias[0], geometry.groups)
     weight = weight.expand(models, *weight.shape[1:])
     bias = None if bias is None else bias.expand(models, -1)
-    each = len(inputs) // models
+    examples = len(inputs) // models
     limit = GROUPED_LIMIT if inputs.shape[1] > 1 else 0
-    if inputs.device.type == "cpu" or each * geometry.work(inputs, weight) > limit:
+    if inputs.device.type == "cpu" or examples * geometry.work(inputs, weight) > limit:
         biases = [None] * models if bias is None else bias.unbind()
         by_model = zip(inputs.chunk(models), weight.unbind(), biases, strict=True)
         return torch.cat([geometry.apply(*one, geometry.groups) for one in by_model])
-    wide = inputs.view(models, each, *inputs.shape[1:]).transpose(0, 1).flatten(1, 2)
+    wide = inputs.view(models, examples, *inputs.shape[1:]).transpose(0, 1).flatten(1, 2)
     grouped = geometry.apply(
         wide, weight.flatten(0, 1), None if bias is None else bias.flatten(), models * geometry.groups
     )
-    separate = grouped.view(each, models, -1, *grouped.shape[2:]).transpose(0, 1)
+    separate = grouped.view(examples, models, -1, *grouped.shape[2:]).transpose(0, 1)
     return separate.reshape(len(inputs), *separate.shape[2:])

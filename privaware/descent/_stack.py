@@ -130,9 +130,9 @@ class Stack:
         """
         trained: dict[int, Tensor] = {}
         for slot in self.slots:
-            some = self.view(mask, slot).flatten(1).any(1)
+            any_trained = self.view(mask, slot).flatten(1).any(1)
             layer = self.layer_numbers[slot.name]
-            trained[layer] = trained[layer] | some if layer in trained else some
+            trained[layer] = trained[layer] | any_trained if layer in trained else any_trained
         for slot in self.slots:
             flags = trained[self.layer_numbers[slot.name]]
             if not bool(flags.all()):

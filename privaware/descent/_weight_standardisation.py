@@ -69,8 +69,8 @@ class StandardisedGradient:
         geometry = self.inner.kernel_geometry()
         if geometry is not None:
             return self._from_sums(*self.inner.sums_by_kernel(geometry, self.centred))
-        each = max(1, materialised_limit(self.centred.device) // self.inner.weight[0].numel())
-        if self.inner.count <= each:
+        size = max(1, materialised_limit(self.centred.device) // self.inner.weight[0].numel())
+        if self.inner.count <= size:
             self.inner.materialised = self.inner.materialise()
             return self._materialised_norms()
         self.inner.inputs = truncated_to_tf32(self.inner.inputs)
@@ -79,10 +79,10 @@ class StandardisedGradient:
         out = []
         for at in range(models):
             of_model = slice(at * self.inner.count // models, (at + 1) * self.inner.count // models)
-            for start in range(of_model.start, of_model.stop, each):
-                chunk = self.inner.chunk(start, min(start + each, of_model.stop))
-                one = StandardisedGradient(chunk, self.centred[at : at + 1], self.size[at : at + 1])
-                out.append(one._materialised_norms())
+            for start in range(of_model.start, of_model.stop, size):
+                chunk = self.inner.chunk(start, min(start + size, of_model.stop))
+                standardised = StandardisedGradient(chunk, self.centred[at : at + 1], self.size[at : at + 1])
+                out.append(standardised._materialised_norms())
         return torch.cat(out)
 
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
@@ -134,8 +134,8 @@ def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Ten
             gradient = gradient.to(stack.dtype)
             gradients: list[tuple[str, PerExampleGradient]] = []
             if weight_name is not None:
-                seen = recorded.to(stack.dtype)
-                inner = ConvolutionGradient(seen, gradient, geometry, standardised, examples, stack.zeroing(seen))
+                cast = recorded.to(stack.dtype)
+                inner = ConvolutionGradient(cast, gradient, geometry, standardised, examples, stack.zeroing(cast))
                 gradients.append((weight_name, StandardisedGradient(inner, centred, size)))
             if bias_name is not None:
                 gradients.append((bias_name, Materialised(sum_copies(gradient.flatten(2).sum(2), examples))))

@@ -54,8 +54,8 @@ def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
     for axis, size in enumerate(spectrum.shape):
         band = np.ones(size)
         band[size >> (log_stride + 1) : size - (size >> (log_stride + 1))] = 0.0 if log_stride else 1.0
-        moved = np.moveaxis(spectrum, axis, -1) * band
-        aliases = moved.reshape(*moved.shape[:-1], 2**log_stride, size >> log_stride)
+        masked = np.moveaxis(spectrum, axis, -1) * band
+        aliases = masked.reshape(*masked.shape[:-1], 2**log_stride, size >> log_stride)
         spectrum = np.moveaxis(aliases.sum(axis=-2), -1, axis)
     return spectrum
 

@@ -47,8 +47,8 @@ def rows_after(chain: tuple[Any, ...], data: Data) -> np.ndarray:
     """Flat float32 rows after several features, some thousands at a time, since intermediate images are large."""
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
     for at in range(0, len(rows), MICROBATCH):
-        some = features.apply(chain, data.x[at : at + MICROBATCH], data.schema)
-        rows[at : at + MICROBATCH] = some.reshape(len(some), rows.shape[1])
+        chunk = features.apply(chain, data.x[at : at + MICROBATCH], data.schema)
+        rows[at : at + MICROBATCH] = chunk.reshape(len(chunk), rows.shape[1])
     return rows
 
 

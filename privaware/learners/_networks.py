@@ -276,17 +276,17 @@ def targets_of(data: Data) -> Any:
 
 
 def shifted(images: Any, generator: Any) -> Any:
-    """Each image moved by up to an eighth of its sides, on its own; the edge is repeated."""
+    """Each image translated at random by up to 1/8 of its height and width; the edge is repeated."""
     import torch
 
     rows, _, height, width = images.shape
-    moved = []
+    indices = []
     for size in (height, width):
         reach = max(1, size // 8)
         by = torch.randint(-reach, reach + 1, (rows, 1), generator=generator, device=generator.device)
         at = torch.arange(size, device=generator.device)[None] + by
-        moved.append(at.clamp(0, size - 1).to(images.device))
-    down, across = moved
+        indices.append(at.clamp(0, size - 1).to(images.device))
+    down, across = indices
     images = images.gather(2, down[:, None, :, None].expand_as(images))
     return images.gather(3, across[:, None, None, :].expand_as(images))
 

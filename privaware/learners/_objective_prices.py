@@ -13,14 +13,14 @@ Why (for the analysis called tight).
    there. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature has
    a small slope, and the other way round. A row of norm c R < R is covered: with p' = c p for p the terms below are
    those of p' and c^2 q <= q(p').
-3. Gamma law: ||b_D'| - |b_D|| <= p R at any w, so in both directions
+3. Gamma distribution: ||b_D'| - |b_D|| <= p R at any w, so in both directions
 
        |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
 
-   which is 1 / noise, as if the determinant were free, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
+   which is 1 / noise, as if the determinant had no cost, once k <= 1 / noise (logistic; ln(1 + y) <= y, and
    p / noise + p (1 - p) k grows up to p = 1) or 2 k <= 1 / noise (log cosh). A row replaced is one removed
    and one added: twice that. The noise here is the one drawn, `SMEAR` share of step 5 included.
-4. Gaussian law, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
+4. Gaussian distribution, s = 1 / noise. If the rows are D and D' is compared, the loss is at most p N + p^2 s^2 / 2,
    N ~ N(0, s^2) the share of b along x: convex in p, so at most max(0, N + s^2 / 2), and at any epsilon >= 0 no
    worse than the Gaussian mechanism, however p depends on N. If the rows are D' it is at most
    p N + p^2 s^2 / 2 + ln(1 + q k); ln(1 + y) <= y and the worst p for each N give `tilted_delta`, which from
@@ -28,9 +28,9 @@ Why (for the analysis called tight).
    that N has; log cosh has |N|, hence twice the delta, from 2 k - s^2 / 2 on. Both directions lie below
    the curve of one symmetric Gaussian mechanism (`equivalent`), at epsilon >= 0 and hence, since the directions
    mirror each other, at any: it dominates, and composes as such.
-5. What is released is w~ + v, w~ certified to lie within a slack of w, and v of the same law: as if w were released
-   first, and then w~ + v, of which w~ moves by at most two slacks. v is so large that this costs a
-   thousandth (`SMEAR`) of the rest: added for the gamma law, in squares for the Gaussian.
+5. What is released is w~ + v, w~ certified to lie within a slack of w, and v of the same distribution: as if w were
+   released first, and then w~ + v, of which w~ moves by at most two slacks. v is so large that this costs a
+   thousandth (`SMEAR`) of the rest: added for the gamma distribution, in squares for the Gaussian.
 
 Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
 arXiv:2401.00583 (their |N| and -ln(1 - curvature R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
@@ -48,7 +48,7 @@ import numpy as np
 from privaware.errors import WrongInput
 
 __all__ = [
-    "FREE",
+    "LEAST_RIDGE",
     "chaudhuri",
     "equivalent",
     "gaussian_delta",
@@ -63,14 +63,14 @@ __all__ = [
     "tilted_delta",
 ]
 
-FREE = {"logistic": 1.0, "logcosh": 2.0}
-"""From a ridge of FREE * R^2 * noise on, the determinant adds no cost under the gamma law."""
+LEAST_RIDGE = {"logistic": 1.0, "logcosh": 2.0}
+"""From a ridge of LEAST_RIDGE * R^2 * noise on, the determinant adds no cost under the gamma distribution."""
 
 PIECES, NODES = 48, 64
 
 
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:
-    """The epsilon of the gamma law; `bound` is R^2 / ridge.
+    """The epsilon of the gamma distribution; `bound` is R^2 / ridge.
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
@@ -154,9 +154,9 @@ def gaussian_delta(epsilon: float, noise: float) -> float:
 
 
 def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
-    """Epsilon of Gaussian b at `delta`, by the tight analysis: valid from FREE * bound + s^2 / 2 on."""
+    """Epsilon of Gaussian b at `delta`, by the tight analysis: valid from LEAST_RIDGE * bound + s^2 / 2 on."""
     sides = 1 if loss == "logistic" else 2
-    least = FREE[loss] * bound + 0.5 / noise**2
+    least = LEAST_RIDGE[loss] * bound + 0.5 / noise**2
     return max(least, plain_epsilon(noise, delta / sides))
 
 

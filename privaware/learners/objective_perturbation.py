@@ -8,8 +8,8 @@ distance (approximate minima perturbation, Iyengar et al. 2019).
 
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization; Kifer, Smith,
 Thakurta 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
-Privacy: one row added or removed. law="gamma": pure, epsilon = 1 / noise (twice that for a row replaced:
-the published epsilon of Chaudhuri et al.). law="gaussian": a Gaussian mechanism of slightly less noise. One
+Privacy: one row added or removed. distribution="gamma": pure, epsilon = 1 / noise (twice that for a row replaced:
+the published epsilon of Chaudhuri et al.). distribution="gaussian": a Gaussian mechanism of slightly less noise. One
 row moves the vector implied by any weights by at most its norm R, and the log-determinant by at most
 curvature R^2 / ridge; `analysis` says how the two are combined: "tight", as derived in `_objective_prices.py`, or
 as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal `delta`). The ridge is raised to
@@ -18,7 +18,7 @@ Use when: columns are few, or thousands of small models are wanted at once (`fit
 
 >>> from privaware.schema import Column, Schema
 >>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=100)
->>> ObjectivePerturbation(law="gamma").cost(schema, noise=2.0)
+>>> ObjectivePerturbation(distribution="gamma").cost(schema, noise=2.0)
 Pure(epsilon=0.5)
 >>> ObjectivePerturbation(analysis="redberg", ridge=0.1)
 Traceback (most recent call last):
@@ -59,16 +59,16 @@ class ObjectivePerturbation(Learner):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
-    law: str = "gaussian"
+    distribution: str = "gaussian"
     analysis: str = "tight"
     ridge: float | None = None
     delta: float = 9e-6
     reach: float = 0.5
 
     def __post_init__(self) -> None:
-        known = "; ".join(f"{law}: {', '.join(names)}" for law, names in ANALYSES.items())
-        good = self.analysis in ANALYSES.get(self.law, ())
-        expect(good, NAME, f"a law and one of its analyses ({known})", (self.law, self.analysis))
+        known = "; ".join(f"{distribution}: {', '.join(names)}" for distribution, names in ANALYSES.items())
+        good = self.analysis in ANALYSES.get(self.distribution, ())
+        expect(good, NAME, f"a distribution and one of its analyses ({known})", (self.distribution, self.analysis))
         if self.ridge is not None:
             expect_between(NAME, 1e-6, 1e12, ridge=self.ridge)
         expect_in(NAME, "(0, 0.1)", delta=self.delta)
@@ -95,22 +95,22 @@ class ObjectivePerturbation(Learner):
             ridge=np.full(many, ridge),
             norm=np.full(many, NORM),
         )
-        weights = _released(problems, self.law, np.full(many, noise), (event,) * many, rng)
+        weights = _released(problems, self.distribution, np.full(many, noise), (event,) * many, rng)
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
         """For one problem: its noise multiplier, its ridge and its event."""
         many, loss = outputs(schema), _loss(schema)
-        multiplier = noise * (many if self.law == "gamma" else math.sqrt(many))
+        multiplier = noise * (many if self.distribution == "gamma" else math.sqrt(many))
         curvature = LOSSES[loss].curvature * NORM**2
         ridge = self.ridge
         if ridge is None:
-            ridge = default_ridge(multiplier, NORM, feature_for(schema).width(schema) + 1, self.law)
+            ridge = default_ridge(multiplier, NORM, feature_for(schema).width(schema) + 1, self.distribution)
         if self.analysis == "chaudhuri":
             left, ridge = _objective_prices.chaudhuri(2 / multiplier, ridge, NORM, LOSSES[loss].curvature)
             return 2 / left, ridge, Pure(epsilon=1 / multiplier)
-        ridge = max(ridge, _objective_prices.FREE[loss] * NORM**2 * multiplier * (1 + 1 / SMEAR))
-        if self.law == "gamma":
+        ridge = max(ridge, _objective_prices.LEAST_RIDGE[loss] * NORM**2 * multiplier * (1 + 1 / SMEAR))
+        if self.distribution == "gamma":
             return multiplier, ridge, Pure(epsilon=1 / multiplier)
         if self.analysis == "tight" and loss == "logistic":
             covered = _objective_prices.equivalent(multiplier, NORM**2 / ridge)
@@ -182,9 +182,9 @@ def fit_many(
     return _released(problems, "gamma", noise, tuple(Pure(epsilon=e) for e in one.tolist()), rng)
 
 
-def default_ridge(noise: float, norm: float, width: int, law: str) -> float:
+def default_ridge(noise: float, norm: float, width: int, distribution: str) -> float:
     """The ridge at which noise alone gives the weights the norm `LENGTH`, and at least 1."""
-    noise_norm = noise * norm * (width if law == "gamma" else math.sqrt(width))
+    noise_norm = noise * norm * (width if distribution == "gamma" else math.sqrt(width))
     return max(1.0, noise_norm / LENGTH)
 
 
@@ -215,11 +215,18 @@ def _problems(
     )
 
 
-def _released(problems: Problems, law: str, noise: np.ndarray, price: tuple[Event, ...], rng: Rng) -> np.ndarray:
+def _released(
+    problems: Problems, distribution: str, noise: np.ndarray, price: tuple[Event, ...], rng: Rng
+) -> np.ndarray:
     curvature = LOSSES[problems.loss].curvature * problems.norm**2 / problems.ridge
-    extra = 1 + 1 / SMEAR if law == "gamma" else 1.0  # for the noise that covers the tolerance
+    extra = 1 + 1 / SMEAR if distribution == "gamma" else 1.0  # for the noise that covers the tolerance
     return rng.perturb(
-        problems, law=law, noise=noise * extra, sensitivity=problems.norm, volume=np.log1p(curvature), price=price
+        problems,
+        distribution=distribution,
+        noise=noise * extra,
+        sensitivity=problems.norm,
+        volume=np.log1p(curvature),
+        price=price,
     )
 
 

@@ -4,12 +4,12 @@ Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Ris
 Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
 rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
 the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by 2 tolerance / ridge more
-because the solver stops there. law="gaussian" is a Gaussian mechanism on it, priced by its exact curve;
-law="gamma" (density falling with the length of the noise) is pure, epsilon = 1 / noise.
+because the solver stops there. distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve;
+distribution="gamma" (density falling with the length of the noise) is pure, epsilon = 1 / noise.
 Use when: comparing with objective perturbation, which is better in most settings.
 
 >>> from privaware.schema import Schema
->>> OutputPerturbation(law="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
+>>> OutputPerturbation(distribution="gamma").cost(Schema(classes=("no", "yes"), rows=100), noise=2.0)
 Pure(epsilon=0.5)
 >>> classic_noise(2.0, delta=1e-5)
 Traceback (most recent call last):
@@ -50,26 +50,26 @@ class OutputPerturbation(Learner):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
-    law: str = "gaussian"
+    distribution: str = "gaussian"
     ridge: float | None = None
     reach: float = 0.5
 
     def __post_init__(self) -> None:
-        expect_one_of("output_perturbation", ("gaussian", "gamma"), law=self.law)
+        expect_one_of("output_perturbation", ("gaussian", "gamma"), distribution=self.distribution)
         if self.ridge is not None:
             expect_between("output_perturbation", 1e-3, 1e12, ridge=self.ridge)
         expect_between("output_perturbation", 1e-3, 1e3, reach=self.reach)
 
     def cost(self, schema: Schema, noise: float) -> Event:
         per_problem = self._noise(schema, noise)
-        event = Gaussian(noise=per_problem) if self.law == "gaussian" else Pure(epsilon=1 / per_problem)
+        event = Gaussian(noise=per_problem) if self.distribution == "gaussian" else Pure(epsilon=1 / per_problem)
         return outputs(schema) * event
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, many = data.schema, outputs(data.schema)
         feature = feature_for(schema)
         rows, noise = with_constant(rows_of(data, feature)), self._noise(schema, noise)
-        ridge = self.ridge or default_ridge(noise, rows.shape[1], self.law)
+        ridge = self.ridge or default_ridge(noise, rows.shape[1], self.distribution)
         problems = Problems(
             rows=rows,
             targets=targets(data, self.reach),
@@ -81,12 +81,12 @@ class OutputPerturbation(Learner):
         )
         exact_weights = problems.solve(np.zeros((many, rows.shape[1])))
         sensitivity = (NORM + 2 * TOLERANCE) / ridge
-        if self.law == "gaussian":
+        if self.distribution == "gaussian":
             noisy = [rng.gaussian(w, noise=noise, sensitivity=sensitivity) for w in exact_weights]
             return affine_model(schema, feature, np.array(noisy), self.reach)
         weights = rng.perturb(
             _AddedNoise(exact=exact_weights),
-            law="gamma",
+            distribution="gamma",
             noise=np.full(many, noise * (1 + 1 / SMEAR)),
             sensitivity=np.full(many, sensitivity),
             volume=np.full(many, 1e-9),
@@ -97,7 +97,7 @@ class OutputPerturbation(Learner):
     def _noise(self, schema: Schema, noise: float) -> float:
         """The noise multiplier of each problem, such that all of them cost what one costs at `noise`."""
         many = outputs(schema)
-        return noise * (many if self.law == "gamma" else math.sqrt(many))
+        return noise * (many if self.distribution == "gamma" else math.sqrt(many))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,9 +125,9 @@ class _AddedNoise:
         return released - self.exact, np.zeros(len(released))
 
 
-def default_ridge(noise: float, width: int, law: str) -> float:
+def default_ridge(noise: float, width: int, distribution: str) -> float:
     """The ridge at which the noise has norm `LENGTH`, and at least 1."""
-    return max(1.0, noise * NORM * (width if law == "gamma" else math.sqrt(width)) / LENGTH)
+    return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / LENGTH)
 
 
 def classic_noise(epsilon: float, delta: float) -> float:

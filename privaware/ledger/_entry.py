@@ -38,7 +38,7 @@ class Facts:
         _expect(_text(self.unit), "unit as text", self.unit)
         names = ", ".join(RELATIONS)
         _expect(self.relation in RELATIONS, f"relation among {names}", self.relation)
-        _expect(_whole(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
+        _expect(_integer(self.cap) and self.cap >= 1, "cap as a whole number >= 1", self.cap)
         different = len(set(map(repr, self.partitions))) == len(self.partitions)
         named = all(map(_text, self.partitions)) and different
         _expect(named, "partitions as different names", self.partitions)
@@ -72,8 +72,8 @@ class Entry:
         for name in ("partition", "run"):
             value = getattr(self, name)
             _expect(value is None or _text(value), f"{name} as text or None", value)
-        _expect(_whole(self.number), "number as a whole number", self.number)
-        _expect(self.seed is None or _whole(self.seed), "seed as a whole number", self.seed)
+        _expect(_integer(self.number), "number as a whole number", self.number)
+        _expect(self.seed is None or _integer(self.seed), "seed as a whole number", self.seed)
         _expect(isinstance(self.event, Event) == (self.kind == "spend"), "an event", self.event)
         _expect((self.facts is not None) == (self.kind == "created"), "facts", self.facts)
         _expect(self.kind != "finished" or self.run is not None, "the run that finished", None)
@@ -151,7 +151,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
 
-def _whole(value: Any) -> bool:
+def _integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

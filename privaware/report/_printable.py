@@ -11,7 +11,7 @@ __all__ = ["printable"]
 
 # Scores are for the owner only; a stray copy among settings or layers is never shown.
 PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
-FREE = ("settings", "features", "architecture")
+ANY_NAMES = ("settings", "features", "architecture")
 """Entries whose inner names the format does not fix."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -19,7 +19,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\ufff
 def printable(card: ModelCard) -> ModelCard:
     """The same card without private entries and unprintable characters."""
     entries = card.json()
-    entries |= {name: _public(entries[name]) for name in FREE}
+    entries |= {name: _public(entries[name]) for name in ANY_NAMES}
     return ModelCard.from_json(_clean(entries))
 
 

@@ -12,7 +12,7 @@ added or removed moves
     all tables of two columns by at most        sqrt(sum_i<j (1 - 1/K_i)(1 - 1/K_j)),
 
 in L2 distance, because |uv'|_F = |u||v|. Each family is divided by its bound and multiplied by the
-root of its share; shares add to 1, so the whole vector moves by at most 1, and is released by one
+root of its share; shares add to 1, so the vector moves by at most 1, and is released by one
 Gaussian call.
 
 Why not noise on the entropies, as the paper proposes: one entropy moves by up to h(1/n) when a row
@@ -81,17 +81,17 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
     encode = OneHot(bins=bins, norm=math.sqrt(len(sizes) - 1))
     step = max(1, CELLS // sum(sizes))
     for at in range(0, len(data), step):
-        some = data.take(np.arange(at, min(at + step, len(data))))
-        target = np.zeros((len(some), sizes[-1]), np.float32)
-        target[np.arange(len(some)), _target(some, sizes[-1])] = 1.0
-        yield np.concatenate([np.rint(encode(some.x, some.schema)), target], axis=1)
+        part = data.take(np.arange(at, min(at + step, len(data))))
+        target = np.zeros((len(part), sizes[-1]), np.float32)
+        target[np.arange(len(part)), _target(part, sizes[-1])] = 1.0
+        yield np.concatenate([np.rint(encode(part.x, part.schema)), target], axis=1)
 
 
 def counts(data: Data, bins: int) -> np.ndarray:
     """All two-way tables as one matrix (slots, slots): a matrix product of one-hot blocks."""
     exact = np.zeros((sum(slots(data.schema, bins)),) * 2)
-    for some in blocks(data, bins):
-        exact += some.T @ some  # whole numbers below 2^24, so float32 is exact
+    for block in blocks(data, bins):
+        exact += block.T @ block  # whole numbers below 2^24, so float32 is exact
     return exact
 
 
@@ -197,8 +197,8 @@ def uncertainties(tables: Tables) -> np.ndarray:
     beyond = tables.joint / tables.rows - np.outer(around, around)
     energy = _sums(_sums(beyond**2, sizes, 0), sizes, 1)
     expected = np.outer(wide - 1, wide - 1) * (tables.noise / tables.rows) ** 2
-    kept = np.maximum(1 - expected / np.maximum(energy, 1e-300), 0.0)
-    table = np.outer(marginal, marginal) + _spread(_spread(kept, sizes, 0), sizes, 1) * beyond
+    shrinkage = np.maximum(1 - expected / np.maximum(energy, 1e-300), 0.0)
+    table = np.outer(marginal, marginal) + _spread(_spread(shrinkage, sizes, 0), sizes, 1) * beyond
     table = np.maximum(table, 0.0)
     total = _sums(_sums(table, sizes, 0), sizes, 1)
     table = table / _spread(_spread(np.maximum(total, 1e-300), sizes, 0), sizes, 1)
@@ -215,7 +215,7 @@ def _bits(share: np.ndarray) -> np.ndarray:
 
 def chosen(schema: Schema, mask: np.ndarray) -> tuple[str, ...]:
     """The names of the columns in a mask, in the schema's order."""
-    return tuple(column.name for column, kept in zip(schema.used, mask, strict=True) if kept)
+    return tuple(column.name for column, selected in zip(schema.used, mask, strict=True) if selected)
 
 
 def limit(columns: int | None, schema: Schema) -> int:

@@ -141,8 +141,8 @@ class _Trials:
         """The best of `count` independent random sets; nothing is remembered, so each is a trial of its own."""
         top, winner = -np.inf, np.ones(width, dtype=bool)
         for at in range(0, count, POPULATION):
-            some = replace(search, population=min(POPULATION, count - at))
-            masks = some.first(width, self.rng.initial)
+            batch = replace(search, population=min(POPULATION, count - at))
+            masks = batch.first(width, self.rng.initial)
             scores = self._noisy_scores(masks, pure=True)
             if scores.max() > top:
                 top, winner = float(scores.max()), masks[int(scores.argmax())]

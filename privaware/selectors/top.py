@@ -65,12 +65,12 @@ def dependence(data: Data, bins: int) -> np.ndarray:
     sizes = slots(data.schema, bins)
     exact = np.zeros((sum(sizes[:-1]), sizes[-1]))
     classes = np.zeros(sizes[-1])
-    for some in blocks(data, bins):
-        exact += some[:, : -sizes[-1]].T @ some[:, -sizes[-1] :]
-        classes += some[:, -sizes[-1] :].sum(axis=0)
-    apart = np.abs(exact - np.outer(exact.sum(axis=1), classes) / max(classes.sum(), 1.0))
+    for block in blocks(data, bins):
+        exact += block[:, : -sizes[-1]].T @ block[:, -sizes[-1] :]
+        classes += block[:, -sizes[-1] :].sum(axis=0)
+    deviation = np.abs(exact - np.outer(exact.sum(axis=1), classes) / max(classes.sum(), 1.0))
     starts = np.concatenate([[0], np.cumsum(sizes[:-1])[:-1]])
-    return np.asarray(np.add.reduceat(apart.sum(axis=1), starts))
+    return np.asarray(np.add.reduceat(deviation.sum(axis=1), starts))
 
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:

@@ -86,7 +86,7 @@ class Worth(Selector):
         spread = self.model_noise * noise * LIPSCHITZ / penalty  # of each weight of the model
         outputs = noisy[ends:].reshape(width, -1)
         price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
-        kept = worthy(
+        selected = worthy(
             _positive(moments),
             outputs,
             owner,
@@ -95,7 +95,7 @@ class Worth(Selector):
             most=limit(self.columns, schema),
             blur=noise * math.sqrt(2),
         )
-        return chosen(schema, kept)
+        return chosen(schema, selected)
 
 
 def worthy(
@@ -112,25 +112,25 @@ def worthy(
     what the noise on one column's weights adds to the squared error, and `blur` how noisy the moments
     with the target are: what such noise alone appears to explain is not counted.
 
-    At most an eighth of the columns go at a time, the worst of those that fail; one stays in any case.
+    At most 1/8 of the columns are dropped at a time, the worst of those that fail; one always stays.
     """
-    kept = np.ones(int(owner.max()) + 1, dtype=bool)
-    while kept.sum() > 1:
-        surplus = explained(moments, with_target, owner, kept, penalty, blur) - price
-        failing = np.flatnonzero(kept & ((surplus <= 0) | (kept.sum() > most)))
+    selected = np.ones(int(owner.max()) + 1, dtype=bool)
+    while selected.sum() > 1:
+        surplus = explained(moments, with_target, owner, selected, penalty, blur) - price
+        failing = np.flatnonzero(selected & ((surplus <= 0) | (selected.sum() > most)))
         if not len(failing):
             break
-        dropped = min(max(int(kept.sum()) // 8, 1), int(kept.sum()) - 1)
+        dropped = min(max(int(selected.sum()) // 8, 1), int(selected.sum()) - 1)
         worst = failing[np.argsort(surplus[failing], kind="stable")][:dropped]
-        kept[worst] = False
-    return kept
+        selected[worst] = False
+    return selected
 
 
 def explained(
-    moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, kept: np.ndarray, penalty: float, blur: float
+    moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, selected: np.ndarray, penalty: float, blur: float
 ) -> np.ndarray:
     """What leaving each column out adds to the squared error."""
-    inside = np.flatnonzero(kept[owner])
+    inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]
     inverse = np.linalg.inv(square + penalty * np.eye(len(inside)))
     weights = inverse @ cross
@@ -142,7 +142,7 @@ def explained(
     spread = blur**2 * inverse @ inverse
     by_noise = 2 * penalty * np.diagonal(spread) + (within * spread).sum(axis=1)
     gained -= cross.shape[1] * by_noise
-    return np.bincount(owners, gained, minlength=len(kept))
+    return np.bincount(owners, gained, minlength=len(selected))
 
 
 def _positive(moments: np.ndarray) -> np.ndarray:

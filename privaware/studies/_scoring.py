@@ -79,8 +79,8 @@ def _as_released(training: Training) -> Iterator[None]:
     """The parameters that would be released, without dropout and in float32."""
     theta, module = training.state.theta, training.stack.module
     was_training = module.training
-    kept = theta.clone() if training.state.averages else None
-    if kept is not None:
+    current = theta.clone() if training.state.averages else None
+    if current is not None:
         theta.copy_(training.state.averages["average"])
     module.eval()
     try:
@@ -88,5 +88,5 @@ def _as_released(training: Training) -> Iterator[None]:
             yield
     finally:
         module.train(was_training)
-        if kept is not None:
-            theta.copy_(kept)
+        if current is not None:
+            theta.copy_(current)

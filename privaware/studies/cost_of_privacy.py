@@ -81,12 +81,12 @@ def cost_of_privacy(
     return Cost(points=tuple(costs), confidence=confidence)
 
 
-def _reach(some: np.ndarray, others: np.ndarray, confidence: float) -> float:
+def _reach(first: np.ndarray, second: np.ndarray, confidence: float) -> float:
     """Half of Welch's interval for the difference of two means."""
     from scipy import stats
 
-    parts = [values.var(ddof=1) / len(values) for values in (some, others) if len(values) > 1]
-    sizes = [len(values) for values in (some, others) if len(values) > 1]
+    parts = [values.var(ddof=1) / len(values) for values in (first, second) if len(values) > 1]
+    sizes = [len(values) for values in (first, second) if len(values) > 1]
     total = sum(parts)
     if not total:
         return 0.0

@@ -77,8 +77,8 @@ def input_size(
         name = f"{size} inputs"
         noisy.append(point(name, size, [_accuracy(vector, test) for vector in with_noise[-1]]))
         plain.append(point(name, size, [_accuracy(vector, test) for vector in without[-1]]))
-        for epoch, (some, others) in enumerate(zip(with_noise, without), start=1):
-            distances.append(point(name, epoch, [_cosine_distance(a, b) for a, b in zip(some, others)]))
+        for epoch, (noised, exact) in enumerate(zip(with_noise, without), start=1):
+            distances.append(point(name, epoch, [_cosine_distance(a, b) for a, b in zip(noised, exact)]))
     return InputSize(
         points=tuple(noisy),
         plain=tuple(plain),
@@ -146,7 +146,7 @@ def _accuracy(coefficients: np.ndarray, data: tuple[np.ndarray, np.ndarray]) -> 
     return float(np.mean((x @ coefficients[:-1] + coefficients[-1] > 0) == y))
 
 
-def _cosine_distance(some: np.ndarray, others: np.ndarray) -> float:
+def _cosine_distance(first: np.ndarray, second: np.ndarray) -> float:
     """1 - the cosine of the angle between the coefficients; offsets are left out."""
-    a, b = some[:-1], others[:-1]
+    a, b = first[:-1], second[:-1]
     return 1 - float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30))

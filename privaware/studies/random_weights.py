@@ -54,8 +54,8 @@ def random_weights(
     if not 1 <= last < len(sizes):
         raise WrongInput(f"expected last from 1 to {len(sizes) - 1}, got {last!r}")
     trainable = tuple(at >= len(sizes) - last for at in range(len(sizes)))
-    some, every = f"last {last} layers", "all layers"
-    trainings = {every: setting, some: replace(setting, trainable=trainable, lr=frozen_lr or setting.lr)}
+    partial, complete = f"last {last} layers", "all layers"
+    trainings = {complete: setting, partial: replace(setting, trainable=trainable, lr=frozen_lr or setting.lr)}
     trials = [
         Trial(curve=name, x=epsilon, seed=seed, setting=replace(training, noise=noise))
         for name, training in trainings.items()
@@ -63,12 +63,12 @@ def random_weights(
         for seed in range(repeats)
     ]
     curves = Curves(points=points(sweep(trials, rows, **how)), note=note(rows, trials))
-    epsilons, full = curves.table(every)
+    epsilons, full = curves.table(complete)
     return RandomWeights(
         points=curves.points,
         note=curves.note,
-        parameters={every: sum(sizes), some: sum(sizes[-last:])},
-        crossover=crossing(epsilons, curves.table(some)[1], full),
+        parameters={complete: sum(sizes), partial: sum(sizes[-last:])},
+        crossover=crossing(epsilons, curves.table(partial)[1], full),
     )
 
 

@@ -49,11 +49,11 @@ class SampleSizeFit(Result):
     points: tuple[Point, ...]
 
     def epsilon(self, rows: float) -> float:
-        """What the law says for a number of rows."""
+        """The predicted epsilon for a number of rows."""
         return math.log(self.alpha + self.beta / rows)
 
     def rows(self, epsilon: float) -> float:
-        """How many rows the law asks for at an epsilon; infinite below ln(alpha)."""
+        """The predicted number of rows for an epsilon; infinite below ln(alpha)."""
         rest = math.exp(epsilon) - self.alpha
         return self.beta / rest if rest > 0 else math.inf
 
@@ -84,14 +84,14 @@ def sample_size(spent: Mapping[int, Sequence[float]], *, available: int | None =
             for _ in range(FITS)
         ]
     )
-    said = np.log(alpha + beta / np.array(sizes))
+    predicted = np.log(alpha + beta / np.array(sizes))
     repeated = max(1.0, max(sizes) / available) if available else 1.0
     return SampleSizeFit(
         alpha=alpha,
         beta=beta,
         alpha_spread=float(fits[:, 0].std(ddof=1)),
         beta_spread=float(fits[:, 1].std(ddof=1)),
-        misfit=float(np.sqrt(np.mean((said - means) ** 2))),
+        misfit=float(np.sqrt(np.mean((predicted - means) ** 2))),
         repeated=repeated,
         note=_note(repeated),
         points=tuple(point("measured", n, v.tolist()) for n, v in zip(sizes, values)),

@@ -144,11 +144,11 @@ class _Check:
         worst: dict[int, tuple[float, tuple[Data, Data]]] = {}
         for seed, (words, few, other) in enumerate(self._pairs(rows, neighbour)):
             try:
-                moved = max(self.both_ways(few, other, noise, seed))
+                distance = max(self.both_ways(few, other, noise, seed))
             except BrokenPromise as problem:
                 raise BrokenPromise(f"{problem}; seen on {len(few)} rows and the same {words}") from problem
-            if moved > worst.get(len(few), (0.0,))[0]:
-                worst[len(few)] = moved, (few, other)
+            if distance > worst.get(len(few), (0.0,))[0]:
+                worst[len(few)] = distance, (few, other)
         if neighbour is not None:
             return [next((few, other) for _, few, other in self._pairs(rows, neighbour))]
         sizes = sorted({min(worst, default=0), SIZES[-1]} & set(worst))
@@ -170,7 +170,7 @@ class _Check:
             within = replay(self.mechanism, one, two, noise, seed=seed)
             outside: set[int] = set()
             if any(call.kind == "poisson" and call.public["rate"] < 1 for call in within.calls):
-                outside = replay(self.mechanism, one, two, noise, seed=seed, inside=False).moved
+                outside = replay(self.mechanism, one, two, noise, seed=seed, inside=False).changed_calls
             self.paid(within, noise, outside)
             yield sum(ratio**2 for ratio in within.ratios.values())
 
@@ -183,7 +183,7 @@ class _Check:
         actual = spent(
             run.calls,
             unsampled=outside,
-            only=run.moved if _contains(stated, Disjoint) else None,
+            only=run.changed_calls if _contains(stated, Disjoint) else None,
             relation="replace_one" if changing else "add_remove",
         )
         if _event_counts(actual) == _event_counts(stated):
@@ -204,7 +204,7 @@ class _Check:
             raise BrokenPromise("run changed the fields of the mechanism: they must hold public settings only")
 
     def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
-        """An attack on the releases proves no more than was claimed."""
+        """An attack on the releases proves no more than the stated epsilon."""
         lower = 0.0
         for data, neighbour in canaries if games else []:
             lower = max(lower, canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games))

@@ -33,7 +33,7 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
     """How far one row moved the noise vector that a release implies, over what was declared.
 
     `before` and `now` are implied vectors with the log volume as last column. Compared are the vectors'
-    distance with the sensitivity, the volumes with theirs, and, for the gamma law, the exact privacy loss
+    distance with the sensitivity, the volumes with theirs, and, for the gamma distribution, the exact privacy loss
     at the release with the epsilon of its price; a Gaussian price may not claim more noise than there is.
     """
     blur = 1e-9 * (1 + np.abs(before).max(axis=1))
@@ -44,20 +44,20 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
     longer = np.linalg.norm(now[:, :-1], axis=1) - np.linalg.norm(before[:, :-1], axis=1)
     loss = np.abs(longer / scale + volume) - blur / scale
     for at, event in enumerate(public["price"]):
-        if public["law"] == "gamma":
+        if public["distribution"] == "gamma":
             ratios.append(loss[[at]] / getattr(event, "epsilon", 1e-300))
         elif getattr(event, "noise", 0.0) > public["noise"][at]:
             ratios.append(np.array([event.noise / public["noise"][at]]))
     return float(max(np.max(ratio, initial=0.0) for ratio in ratios))
 
 
-def noted(move: Map, seen: list[np.ndarray]) -> Map:
+def recording(move: Map, records: list[np.ndarray]) -> Map:
     """The same map, which records its arguments and results."""
 
     def watched(at: np.ndarray) -> np.ndarray:
-        moved = move(at)
-        seen.append(np.stack([at, moved]))
-        return moved
+        image = move(at)
+        records.append(np.stack([at, image]))
+        return image
 
     return watched
 
@@ -66,16 +66,16 @@ def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> floa
     """How many maps the row moved, if more than the one it may, or how far, over the sensitivity."""
     apart = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
     blur = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
-    moved = int((apart > blur).sum())
-    return float(moved) if moved > 1 else float(np.max(apart - blur, initial=0.0)) / sensitivity
+    changed = int((apart > blur).sum())
+    return float(changed) if changed > 1 else float(np.max(apart - blur, initial=0.0)) / sensitivity
 
 
-def widest_stretch(maps: Sequence[Map], points: np.ndarray, moved: np.ndarray) -> float:
+def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) -> float:
     """The largest distance of two images over that of their points, each map tried on the next one's point."""
     worst = 0.0
     for here, move in enumerate(maps):
         other = points[(here + 1) % len(maps)]
         apart = float(np.linalg.norm(other - points[here]))
-        image = float(np.linalg.norm(move(other) - moved[here]))
+        image = float(np.linalg.norm(move(other) - images[here]))
         worst = max(worst, (image - 1e-12) / max(apart, 1e-300))
     return worst

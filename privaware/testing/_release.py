@@ -41,14 +41,14 @@ def padded(rows: list[np.ndarray]) -> np.ndarray:
     return matrix
 
 
-def _walk(value: Any, seen: set[int]) -> Iterator[np.ndarray]:
+def _walk(value: Any, visited: set[int]) -> Iterator[np.ndarray]:
     leaf = _leaf(value)
     if leaf is not None:
         yield leaf
-    elif id(value) not in seen:
-        seen.add(id(value))
+    elif id(value) not in visited:
+        visited.add(id(value))
         for part in _inside(value):
-            yield from _walk(part, seen)
+            yield from _walk(part, visited)
 
 
 def _leaf(value: Any) -> np.ndarray | None:

@@ -25,8 +25,8 @@ class Replay:
     ratios: dict[int, float] = field(default_factory=dict)
 
     @property
-    def moved(self) -> set[int]:
-        """The calls whose exact value the row changed at all."""
+    def changed_calls(self) -> set[int]:
+        """The positions of the calls whose exact value the row changed."""
         return {at for at, ratio in self.ratios.items() if ratio > 1e-4}
 
 

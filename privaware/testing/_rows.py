@@ -48,16 +48,16 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     """
     rng = np.random.default_rng(seed)
     signal = rng.random(rows)
-    seen = np.clip(signal + 0.1 * rng.standard_normal(rows), 0, 1)
+    noisy_signal = np.clip(signal + 0.1 * rng.standard_normal(rows), 0, 1)
     if schema.form == "image":
         x = rng.random((rows, *schema.shape))
-        x = (0.5 * x + 0.5 * seen.reshape(-1, 1, 1, 1)).astype(np.float32)
+        x = (0.5 * x + 0.5 * noisy_signal.reshape(-1, 1, 1, 1)).astype(np.float32)
     elif schema.form == "text":
-        x = np.array([_sentence(rng, at) for at in seen] or [""], dtype=object)[:rows]
+        x = np.array([_sentence(rng, at) for at in noisy_signal] or [""], dtype=object)[:rows]
     else:
         x = np.zeros((rows, len(schema.used)))
         for at, column in enumerate(schema.used):
-            x[:, at] = _values(column, seen if at == 0 else rng.random(rows), rng)
+            x[:, at] = _values(column, noisy_signal if at == 0 else rng.random(rows), rng)
     return Data(schema=schema, x=x, y=_targets(schema, signal))
 
 
@@ -125,8 +125,8 @@ def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
         front = count % 2 == 1
         if schema.relation == "replace_one":
             if rows:
-                kept = data.take(np.arange(1, rows) if front else np.arange(rows - 1))
-                yield f"with one row replaced by {words}", joined(kept, x, y, front=front)
+                others = data.take(np.arange(1, rows) if front else np.arange(rows - 1))
+                yield f"with one row replaced by {words}", joined(others, x, y, front=front)
         else:
             yield f"with one more row, {words}", joined(data, x, y, front=front)
     if rows > 1 and schema.relation == "add_remove":

@@ -50,9 +50,9 @@ def check_selector(
     if not isinstance(selector, Selector) or selector.releases != "columns":
         raise BrokenPromise(f'{name}: expected releases = "columns"; inherit from privaware.selectors.Selector')
     for rows in SIZES:
-        some = data if data is not None and rows else rows_for(schema, rows)
+        sample = data if data is not None and rows else rows_for(schema, rows)
         for seed in range(3):
-            problem = _wrong(selector, schema, record(selector, some, noise, seed=seed).released)
+            problem = _wrong(selector, schema, record(selector, sample, noise, seed=seed).released)
             if problem:
                 raise BrokenPromise(f"{name}: {problem}")
     return check_mechanism(selector, schema=schema, data=data, epsilon=epsilon, delta=delta, games=games)

@@ -43,10 +43,10 @@ def check_strategy(
     """Raises an AssertionError that names the broken promise.
 
     Checked are: the protocol `RoundStrategy` or `SearchProcedure`; candidates lie in the space and are never more than
-    the rounds have; a strategy that is not adaptive asks the same whatever it is told; the best is a trial that it was
-    told of; a search with several trials costs more than one of them; and the whole search keeps the contract of every
-    mechanism, by record and replay on neighbouring rows: one row changes what happens only through noised values.
-    `data` replaces the synthetic rows of a table. Of a search procedure only cost and contract are checked.
+    the rounds have; a strategy that is not adaptive asks the same whatever the scores; the best is a trial whose
+    score it was given; a search with several trials costs more than one of them; and the search keeps the contract of
+    every mechanism, by record and replay on neighbouring rows: one row changes what happens only through noised
+    values. `data` replaces the synthetic rows of a table. Of a search procedure only cost and contract are checked.
 
     >>> from privaware.strategies.mgrs import Mgrs
     >>> class Modest(Mgrs):
@@ -111,15 +111,13 @@ def _votes(settings: dict[str, Any]) -> Votes:
 
 
 def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
-    """The strategy by itself, told random scores."""
+    """The strategy by itself, with random scores."""
     rounds = strategy.rounds(space, ONCE)
     if not rounds or not all(isinstance(each, Round) for each in rounds):
         raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")
     asked = [_points_asked(name, strategy, space, rounds, seed) for seed in range(1, 9)]
     if not strategy.adaptive and any(other != asked[0] for other in asked[1:]):
-        raise BrokenPromise(
-            f"{name}: says that it is not adaptive, but asks for other candidates when told other scores"
-        )
+        raise BrokenPromise(f"{name}: says that it is not adaptive, but asks for other candidates for other scores")
     if strategy.rounds(space, ONCE) != rounds:
         raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
 
@@ -129,11 +127,11 @@ def _points_asked(
 ) -> list[Point]:
     searcher = strategy.start(space, np.random.default_rng(0))
     scores = np.random.default_rng(seed)
-    told: list[Trial] = []
+    reported: list[Trial] = []
     points: list[Point] = []
     number = 0
-    for each in rounds:
-        count = min(round(each.expected), 50) if each.distribution else int(each.count or 0)
+    for round_ in rounds:
+        count = min(round(round_.expected), 50) if round_.distribution else int(round_.count or 0)
         asks = searcher.ask(count)
         if len(asks) > count:
             raise BrokenPromise(f"{name}: asks for {len(asks)} trials where {count} are paid for")
@@ -142,12 +140,12 @@ def _points_asked(
             _expect_inside(name, space, ask.point)
             trials.append(Trial(number=number, point=ask.point, score=float(scores.random())))
             number += 1
-        known = trials if each.distribution is None else [max(trials, key=lambda trial: trial.score)]
-        searcher.tell(known)
-        told += known
+        report = trials if round_.distribution is None else [max(trials, key=lambda trial: trial.score)]
+        searcher.tell(report)
+        reported += report
         points += [ask.point for ask in asks]
-    if searcher.best() not in told:
-        raise BrokenPromise(f"{name}: its best is not a trial that it was told of")
+    if searcher.best() not in reported:
+        raise BrokenPromise(f"{name}: its best is not a trial whose score it was given")
     return points
 
 

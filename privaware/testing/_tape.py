@@ -18,7 +18,7 @@ from privaware.testing._call import (
     make_call,
     moved_ratio,
 )
-from privaware.testing._perturbation import Certified, chain_ratio, noted, perturbed_ratio, widest_stretch
+from privaware.testing._perturbation import Certified, chain_ratio, perturbed_ratio, recording, widest_stretch
 from privaware.testing._rows import Edit
 
 
@@ -29,9 +29,9 @@ class Recorder(Rng):
         super().__init__(seed)
         self.calls: list[Call] = []
         self.edit, self.inside = edit, inside
-        self._places: dict[int, int] = {}  # of the row in question: among all rows, and in its part
+        self._positions: dict[int, int] = {}  # of the row in question: among all rows, and in its part
         if edit and edit.kind != "added" and edit.rows:
-            self._places[edit.rows] = edit.at
+            self._positions[edit.rows] = edit.at
         self._busy = False
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
@@ -57,10 +57,10 @@ class Recorder(Rng):
         self.calls.append(self._implied(problem, returned, public))
         return returned.copy()
 
-    def iterate(self, start: Any, maps: Any, **public: Any) -> np.ndarray:
-        seen: list[np.ndarray] = []
-        returned = Rng.iterate(self, start, [noted(move, seen) for move in maps], **public)
-        self.calls.append(make_call("iterate", np.array(seen), returned, public))
+    def iterate(self, initial: Any, maps: Any, **public: Any) -> np.ndarray:
+        steps: list[np.ndarray] = []
+        returned = Rng.iterate(self, initial, [recording(move, steps) for move in maps], **public)
+        self.calls.append(make_call("iterate", np.array(steps), returned, public))
         expect_valid(self.calls[-1], len(self.calls) - 1)
         return returned.copy()
 
@@ -82,7 +82,7 @@ class Recorder(Rng):
         edit = self.edit
         if edit and edit.kind != "added" and 0 < rows == edit.rows:
             same = parts == parts[edit.at]
-            self._places[int(same.sum())] = int(same[: edit.at].sum())
+            self._positions[int(same.sum())] = int(same[: edit.at].sum())
         return parts.copy()
 
     def spawn(self) -> Rng:
@@ -106,9 +106,9 @@ class Recorder(Rng):
         return returned
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
-        """The row in question is in every sample, or in none, whenever its place in the mask is known."""
-        if rate < 1 and len(mask) in self._places:
-            mask[self._places[len(mask)]] = self.inside
+        """The row in question is in every sample, or in none, whenever its position in the mask is known."""
+        if rate < 1 and len(mask) in self._positions:
+            mask[self._positions[len(mask)]] = self.inside
         return mask
 
 
@@ -140,7 +140,7 @@ class Replayer(Recorder):
         self._compare(before, now, perturbed_ratio(before.exact, now.exact, public))
         return before.returned.copy()
 
-    def iterate(self, start: Any, maps: Any, **public: Any) -> np.ndarray:
+    def iterate(self, initial: Any, maps: Any, **public: Any) -> np.ndarray:
         before = self._next("iterate", public)
         points = before.exact[:, 0]
         if len(points) != len(maps):
@@ -148,13 +148,13 @@ class Replayer(Recorder):
                 f"control flow depends on the rows: call {len(self.calls) + 1} (iterate) has {len(points)} "
                 f"maps on the data and {len(maps)} on the neighbour"
             )
-        moved = np.array([move(point) for move, point in zip(maps, points, strict=True)])
-        if (stretch := widest_stretch(maps, points, moved)) > 1 + 1e-9:
+        images = np.array([move(point) for move, point in zip(maps, points, strict=True)])
+        if (stretch := widest_stretch(maps, points, images)) > 1 + 1e-9:
             raise BrokenPromise(
                 f"call {len(self.calls) + 1} (iterate) moves two points apart, to {stretch:.4g} times their distance: "
                 "later noise does not cover the row"
             )
-        now = make_call("iterate", np.stack([points, moved], axis=1), before.returned, public)
+        now = make_call("iterate", np.stack([points, images], axis=1), before.returned, public)
         self._compare(before, now, chain_ratio(before.exact, now.exact, float(public["sensitivity"])))
         return before.returned.copy()
 
@@ -169,7 +169,7 @@ class Replayer(Recorder):
         self.calls.append(now)
 
     def finish(self) -> None:
-        """Every recorded call must have been made again."""
+        """Every recorded call must have been repeated."""
         if len(self.calls) < len(self.recorded):
             missing = self.recorded[len(self.calls)].kind
             raise BrokenPromise(

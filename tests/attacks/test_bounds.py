@@ -21,11 +21,11 @@ def respond(rng: np.random.Generator, bit: int, epsilon: float, runs: int) -> np
 
 def test_lower_bound_holds_with_its_confidence_where_it_is_tight() -> None:
     rng = np.random.default_rng(1)
-    found = np.array(
+    lower = np.array(
         [epsilon_lower(respond(rng, 1, 1.0, 2000), respond(rng, 0, 1.0, 2000), delta=0.0) for _ in range(300)]
     )
-    assert (found > 1.0).mean() <= 0.05 + 0.03
-    assert np.median(found) > 0.7
+    assert (lower > 1.0).mean() <= 0.05 + 0.03
+    assert np.median(lower) > 0.7
 
 
 def test_lower_bound_grows_with_the_number_of_runs() -> None:
@@ -39,8 +39,8 @@ def test_lower_bound_grows_with_the_number_of_runs() -> None:
 
 def test_equal_distributions_prove_almost_nothing() -> None:
     rng = np.random.default_rng(3)
-    found = [epsilon_lower(*rng.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
-    assert np.mean(np.array(found) > 0) <= 0.08
+    lower = [epsilon_lower(*rng.normal(size=(2, 500)), delta=1e-5) for _ in range(100)]
+    assert np.mean(np.array(lower) > 0) <= 0.08
 
 
 @pytest.mark.parametrize("swapped", [False, True])

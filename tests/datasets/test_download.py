@@ -136,21 +136,21 @@ def test_next_mirror_is_tried_when_one_fails(server: str) -> None:
 
 def test_files_in_privaware_data_come_first_and_are_not_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (File(name="rows.csv", sha256=SUM),)
-    for where, body in (("given", b"rebuilt"), ("cache", BODY)):
+    for where, body in (("local", b"rebuilt"), ("cache", BODY)):
         (home / where / "toy").mkdir(parents=True)
         (home / where / "toy" / "rows.csv").write_bytes(body)
     assert locate("toy", files) == home / "cache" / "toy"
-    monkeypatch.setenv("PRIVAWARE_DATA", str(home / "given"))
-    assert locate("toy", files) == home / "given" / "toy"
+    monkeypatch.setenv("PRIVAWARE_DATA", str(home / "local"))
+    assert locate("toy", files) == home / "local" / "toy"
 
 
 def test_incomplete_folder_is_not_present(home: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (File(name="a", urls=(f"{server}/good",), sha256=SUM), File(name="b", urls=(f"{server}/also",), sha256=SUM))
-    monkeypatch.setenv("PRIVAWARE_DATA", str(home / "given"))
-    (home / "given" / "toy").mkdir(parents=True)
-    (home / "given" / "toy" / "a").write_bytes(BODY)
+    monkeypatch.setenv("PRIVAWARE_DATA", str(home / "local"))
+    (home / "local" / "toy").mkdir(parents=True)
+    (home / "local" / "toy" / "a").write_bytes(BODY)
     assert present("toy", files) is None
-    assert present("toy", files[:1]) == home / "given" / "toy"
+    assert present("toy", files[:1]) == home / "local" / "toy"
     assert sorted(path.name for path in locate("toy", files).iterdir()) == ["a", "b"]
     assert Handler.requested == ["/good", "/also"], "a download goes into the cache, never into PRIVAWARE_DATA"
 

@@ -67,7 +67,7 @@ def test_host_samples_are_sent_once_in_the_narrowest_shape(models, microbatch, c
     graphs.graphs = [*graphs.shapes, LoggingShape("finish", log)]
     twice = []
     for step in range(60):
-        expected, within = Rng.restore(training.rng.state()).poisson_places(count, rate, models)
+        expected, within = Rng.restore(training.rng.state()).poisson_indices(count, rate, models)
         log.clear()
         graphs.one_step()
         assert log.pop() == "finish"

@@ -1,4 +1,4 @@
-"""Which pools are done by a kernel, and clipped sums through it."""
+"""Which pools use a kernel, and clipped sums through it."""
 
 from __future__ import annotations
 

@@ -319,14 +319,14 @@ def test_a_fitted_estimator_carries_nothing_that_was_not_released(monkeypatch, l
     mechanism = Fitted(PrivateRegressor(schema=facts, learner=learner), monkeypatch)
     data = rows_for(two_columns(bounded=True), 60)
     for _, neighbour in [*neighbours(data, "row")][::4]:
-        assert replay(mechanism, data, neighbour, noise=1.0).moved
+        assert replay(mechanism, data, neighbour, noise=1.0).changed_calls
 
 
 def test_without_a_schema_only_its_shape_and_labels_are_taken_from_the_rows(monkeypatch):
     data = rows_for(square(rows=60), 60)
     changed = replace(data, x=np.vstack([data.x[:-1], [[1.0, -1.0]]]))
     mechanism = Fitted(PrivateClassifier(learner="linear"), monkeypatch)
-    assert replay(mechanism, data, changed, noise=1.0).moved
+    assert replay(mechanism, data, changed, noise=1.0).changed_calls
 
 
 @pytest.mark.parametrize("bounded", [True, False], ids=["declared", "paid"])

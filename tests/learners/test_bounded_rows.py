@@ -30,9 +30,9 @@ def test_moments_sensitivity_is_the_squared_norm(seed: int, rows: int, width: in
     x = np.random.default_rng(seed).standard_normal((rows + 1, width)) * 9
     wide = with_constant(x)
     exact = []
-    for some in (wide[:-1], wide):
+    for part in (wide[:-1], wide):
         rng = Recorder(seed)
-        noisy = noisy_moments(some, 1.0, rng)
+        noisy = noisy_moments(part, 1.0, rng)
         assert np.array_equal(noisy, noisy.T)
         exact.append(rng.calls[0].exact)
     length = np.linalg.norm(wide[-1])
@@ -53,8 +53,8 @@ def test_adassp_without_noise_is_least_squares() -> None:
     x = np.column_stack([model.features[0](data.x, NUMBER).astype(float), np.ones(300)])
     y = (data.y - 1.5) / 3.5
     expected = np.linalg.lstsq(x, y, rcond=None)[0]
-    found = np.append(model.tensors["output.weight"][0], model.tensors["output.bias"][0])
-    assert np.abs(found - expected).max() < 1e-3
+    fitted = np.append(model.tensors["output.weight"][0], model.tensors["output.bias"][0])
+    assert np.abs(fitted - expected).max() < 1e-3
 
 
 def test_newton_without_noise_is_the_ridge_regression() -> None:
@@ -64,8 +64,10 @@ def test_newton_without_noise_is_the_ridge_regression() -> None:
     model = Newton(steps=400, ridge=2.0).run(data, 1e-9, Rng(seed=0))
     wide = with_constant(model.features[0](data.x, TABLE))
     plain = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(wide, data.y).coef_[0]
-    found = np.append(np.diff(model.tensors["output.weight"], axis=0), np.diff(model.tensors["output.bias"]) / CONSTANT)
-    assert np.abs(found - plain).max() < 1e-3
+    fitted = np.append(
+        np.diff(model.tensors["output.weight"], axis=0), np.diff(model.tensors["output.bias"]) / CONSTANT
+    )
+    assert np.abs(fitted - plain).max() < 1e-3
 
 
 def test_planted_bugs_are_caught(monkeypatch: Any) -> None:

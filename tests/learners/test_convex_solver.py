@@ -60,10 +60,10 @@ def slow(problems: Problems, tilt: np.ndarray, at: int) -> np.ndarray:
 @settings(max_examples=15, deadline=None)
 def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, columns: int) -> None:
     problems, tilt = random_problems(seed, rows=rows, columns=columns, loss=loss)
-    found = solve(problems, tilt)
-    for at in range(len(found)):
+    solutions = solve(problems, tilt)
+    for at in range(len(solutions)):
         expected = slow(problems, tilt, at)
-        assert np.abs(found[at] - expected).max(initial=0) <= 1e-8 * (1 + np.abs(expected).max(initial=0))
+        assert np.abs(solutions[at] - expected).max(initial=0) <= 1e-8 * (1 + np.abs(expected).max(initial=0))
 
 
 @pytest.mark.parametrize("change", [{"PRODUCTS": 0}, {"DIRECT": 0}, {"ENTRIES": 60}, {"CONDITION": 0}])

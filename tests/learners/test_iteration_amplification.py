@@ -1,4 +1,4 @@
-"""Amplification by iteration: the published numbers, the law of the end, and steps that would hide nothing."""
+"""Amplification by iteration: published numbers, noise of the last iterate, and planted bugs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
 def test_percentile_epsilons_equal_the_reference() -> None:
     """Ten epochs, batch 512 of 50,000, 99 per cent of the rows, classic conversion."""
     for noise, epsilon in ((1, 12.22), (2, 5.56), (4, 2.65), (8, 1.29)):
-        found = percentile_epsilon(noise, rows=50_000, batch=512, epochs=10, delta=1e-5)
-        assert found == pytest.approx(epsilon, abs=0.01)
+        percentile = percentile_epsilon(noise, rows=50_000, batch=512, epochs=10, delta=1e-5)
+        assert percentile == pytest.approx(epsilon, abs=0.01)
 
 
 def needed(epsilon: float) -> float:
@@ -60,7 +60,7 @@ def test_earlier_rows_have_smaller_rho() -> None:
 
 
 def test_last_iterate_has_the_noise_of_all_steps_and_the_tail() -> None:
-    """Steps that stand still: the deviation at the end is that of steps + tail draws."""
+    """Identity maps: the deviation at the end is that of steps + tail draws."""
     rng, many = Rng(seed=5), np.zeros(20_000)
     last = rng.iterate(many, [lambda w: w] * 3, noise=2.0, sensitivity=0.5, tail=6)
     assert last.std() == pytest.approx(3.0, rel=0.03)
@@ -70,23 +70,23 @@ def test_last_iterate_has_the_noise_of_all_steps_and_the_tail() -> None:
 @given(seed=st.integers(0, 10**6), share=st.floats(0.01, 1))
 @settings(max_examples=25, deadline=None)
 def test_slots_are_nonexpansive_and_sensitivity_holds(schema: Schema, seed: int, share: float) -> None:
-    drawn, width = np.random.default_rng(seed), 3
-    rows = drawn.standard_normal((5, width))
+    rng, width = np.random.default_rng(seed), 3
+    rows = rng.standard_normal((5, width))
     rows *= NORM / np.linalg.norm(rows, axis=1, keepdims=True)
     many = 3 if len(schema.classes) == 3 else 1
-    goal = np.where(np.arange(many)[:, None] == drawn.integers(0, max(many, 2), 5), 1.0, -1.0)
+    goal = np.where(np.arange(many)[:, None] == rng.integers(0, max(many, 2), 5), 1.0, -1.0)
     slope, bend = slope_bounds(schema)
     lr = share * 2 / (bend * NORM**2)
 
-    def visited(weights: np.ndarray, some: slice) -> np.ndarray:
-        return iteration_amplification._steps(weights, rows=rows[some], goal=goal[:, some], lr=lr, schema=schema)
+    def visited(weights: np.ndarray, part: slice) -> np.ndarray:
+        return iteration_amplification._steps(weights, rows=rows[part], goal=goal[:, part], lr=lr, schema=schema)
 
-    one, two = drawn.standard_normal((2, many, width)) * 10.0 ** drawn.uniform(-1, 1)
-    whole = slice(0, 5)
-    apart = np.linalg.norm(visited(one, whole) - visited(two, whole))
-    assert apart <= np.linalg.norm(one - two) * (1 + 1e-9)
-    moved = np.linalg.norm(visited(one, slice(0, 4)) - visited(one, whole))
-    assert moved <= lr * slope * NORM * (1 + 1e-9)
+    one, two = rng.standard_normal((2, many, width)) * 10.0 ** rng.uniform(-1, 1)
+    every = slice(0, 5)
+    between = np.linalg.norm(visited(one, every) - visited(two, every))
+    assert between <= np.linalg.norm(one - two) * (1 + 1e-9)
+    distance = np.linalg.norm(visited(one, slice(0, 4)) - visited(one, every))
+    assert distance <= lr * slope * NORM * (1 + 1e-9)
 
 
 def test_expansive_learning_rate_is_refused_and_caught(monkeypatch: Any) -> None:

@@ -35,8 +35,8 @@ def test_linear_without_noise_learns_a_linear_target() -> None:
 
 def test_full_batch_and_sampled_descent_agree_at_small_noise() -> None:
     data = separable()
-    whole, sampled = (Linear(lr=2.0, steps=200, rate=rate).run(data, QUIET, Rng(seed=0)) for rate in (1.0, 0.5))
-    assert np.mean(whole.predictions(data) == sampled.predictions(data)) > 0.95
+    full, sampled = (Linear(lr=2.0, steps=200, rate=rate).run(data, QUIET, Rng(seed=0)) for rate in (1.0, 0.5))
+    assert np.mean(full.predictions(data) == sampled.predictions(data)) > 0.95
 
 
 def test_linear_regression_equals_least_squares_at_small_noise() -> None:

@@ -58,9 +58,9 @@ def test_frozen_trains_exactly_the_last_layers(layers: int) -> None:
     deep = {"name": "fcn", "hidden": [8, 7, 6], "dropout": 0.0}
     learner = Frozen(architecture=deep, layers=layers, steps=3)
     model = learner.run(ring(), 1.0, Rng(seed=5))
-    first = models.build(architecture(deep, TABLE, (network_feature(TABLE),)), Rng(seed=5).initial).state_dict()
-    moved = {name.split(".")[0] for name in first if not np.array_equal(first[name], model.tensors[name])}
-    assert moved == set(["output", "dense3", "dense2"][:layers])
+    initial = models.build(architecture(deep, TABLE, (network_feature(TABLE),)), Rng(seed=5).initial).state_dict()
+    changed = {name.split(".")[0] for name in initial if not np.array_equal(initial[name], model.tensors[name])}
+    assert changed == set(["output", "dense3", "dense2"][:layers])
 
 
 def test_frozen_has_the_published_number_of_trained_parameters() -> None:
@@ -75,8 +75,8 @@ def test_cost_equals_the_recorded_calls(clip: str, batch: int) -> None:
     learner = DpSgd(steps=4, batch=batch, clip=clip)
     recorder = Recorder(seed=1)
     learner.run(ring(), 2.0, recorder)
-    found = accounting.epsilon(spent(recorder.calls), 1e-5)
-    assert found == pytest.approx(accounting.epsilon(learner.cost(TABLE, 2.0), 1e-5), rel=1e-6)
+    epsilon = accounting.epsilon(spent(recorder.calls), 1e-5)
+    assert epsilon == pytest.approx(accounting.epsilon(learner.cost(TABLE, 2.0), 1e-5), rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 3), (3, 5, 17), (2, 8, 8), (1, 28, 28)])
@@ -89,9 +89,9 @@ def test_default_network_exists_for_images_of_any_size(shape: tuple[int, int, in
 
 def test_shifted_copies_are_translations() -> None:
     images = torch.arange(32.0).view(1, 1, 4, 8).repeat(50, 1, 1, 1)
-    moved = shifted(images, torch.Generator().manual_seed(1))
-    assert set(moved.flatten().tolist()) <= set(images.flatten().tolist())
-    assert not torch.equal(moved[0], moved[1]) or not torch.equal(moved[0], moved[2])
+    copies = shifted(images, torch.Generator().manual_seed(1))
+    assert set(copies.flatten().tolist()) <= set(images.flatten().tolist())
+    assert not torch.equal(copies[0], copies[1]) or not torch.equal(copies[0], copies[2])
 
 
 def test_every_second_copy_is_mirrored() -> None:
@@ -139,18 +139,18 @@ def test_architecture_that_does_not_fit_is_refused_by_cost() -> None:
 
 
 def test_device_and_progress_are_no_part_of_the_plan() -> None:
-    heard: list[int] = []
-    runtime = {"device": "cpu", "progress": lambda step, steps, left: heard.append(step)}
+    reported: list[int] = []
+    runtime = {"device": "cpu", "progress": lambda step, steps, left: reported.append(step)}
     plan = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="dpsgd", settings={"steps": 3}, runtime=runtime)
     assert plan.settings == {"steps": 3}
     plan.mechanism.run(ring(), plan.noise, Rng(seed=0))
-    assert heard == [1, 2, 3]
+    assert reported == [1, 2, 3]
     training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear", runtime=runtime)
 
 
 def test_population_equals_networks_trained_one_by_one() -> None:
     fcn = {"name": "fcn", "dropout": 0.0}
-    many = [
+    recipes = [
         DpSgd(steps=20, lr=1.0, architecture={**fcn, "hidden": [6], "activation": "tanh"}),
         DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [6], "activation": "relu"}),
         DpSgd(steps=20, lr=2.0, architecture={**fcn, "hidden": [9], "activation": "relu"}),
@@ -158,16 +158,16 @@ def test_population_equals_networks_trained_one_by_one() -> None:
         DpSgd(steps=30, architecture={**fcn, "hidden": [6, 4]}, trainable=[False, True, True]),
     ]
     data = ring()
-    starts = [one.truncated(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(many)]
-    begun = [replace(one, initial=start, batch=400) for one, start in zip(many, starts, strict=True)]
-    together = DpSgd.run_population(begun, data, QUIET, Rng(seed=0))
-    for one, start, model in zip(begun, starts, together, strict=True):
+    initials = [one.truncated(TABLE, 0.1).run(data, QUIET, Rng(seed=at)) for at, one in enumerate(recipes)]
+    learners = [replace(one, initial=initial, batch=400) for one, initial in zip(recipes, initials, strict=True)]
+    together = DpSgd.run_population(learners, data, QUIET, Rng(seed=0))
+    for one, initial, model in zip(learners, initials, together, strict=True):
         alone = one.run(data, QUIET, Rng(seed=1))
         assert model.architecture == alone.architecture
         for name, value in alone.tensors.items():
             assert np.abs(model.tensors[name] - value).max() < 1e-3
-            kept = one.trainable is not None and name.startswith("dense1")
-            assert np.array_equal(start.tensors[name], value) == kept
+            frozen = one.trainable is not None and name.startswith("dense1")
+            assert np.array_equal(initial.tensors[name], value) == frozen
 
 
 def test_network_with_features_names_the_expected_shape() -> None:

@@ -40,7 +40,7 @@ def one(rows: np.ndarray, targets: np.ndarray, loss: str, ridge: float, norm: fl
 
 
 def loss_at(few: Problems, more: Problems, weights: np.ndarray, scale: float) -> float:
-    """ln p(weights | few) / p(weights | more) under the gamma law: implied lengths, and volumes."""
+    """ln p(weights | few) / p(weights | more) under the gamma distribution: implied lengths, and volumes."""
     (b, v), (c, u) = few.implied(weights[None]), more.implied(weights[None])
     return float((np.linalg.norm(c) - np.linalg.norm(b)) / scale + v[0] - u[0])
 
@@ -54,7 +54,7 @@ def test_pure_privacy_loss_is_at_most_epsilon(loss: str, seed: int, noise: float
     x = rng.standard_normal((4, 3))
     x *= norm * np.array([0.2, 0.5, 1.0, 1.0])[:, None] / np.linalg.norm(x, axis=1, keepdims=True)
     y = np.where(rng.random(4) < 0.5, 1.0, -1.0)
-    least = max(ridge, prices.FREE[loss] * norm**2 * noise)
+    least = max(ridge, prices.LEAST_RIDGE[loss] * norm**2 * noise)
     few, more = one(x[:3], y[:3], loss, least, norm), one(x, y, loss, least, norm)
     for reach in (0.0, 0.3, 3.0, 30.0):
         weights = rng.standard_normal(3) * reach + rng.choice([-1, 0, 1]) * x[3] / norm**2
@@ -62,7 +62,7 @@ def test_pure_privacy_loss_is_at_most_epsilon(loss: str, seed: int, noise: float
 
 
 def worst(noise: float, ridge: float, norm: float, loss: str = "logistic") -> float:
-    """The largest privacy loss found: one row among none, along every margin."""
+    """The largest privacy loss: one row among none, along every margin."""
     row, target = np.array([[norm * (1 - 1e-9), 0.0]]), np.array([1.0])
     few, more = one(row[:0], target[:0], loss, ridge, norm), one(row, target, loss, ridge, norm)
     margins = np.linspace(-12, 12, 97) / norm
@@ -74,8 +74,8 @@ def worst(noise: float, ridge: float, norm: float, loss: str = "logistic") -> fl
 @pytest.mark.parametrize(("noise", "bound"), [(1.0, 0.3), (1.0, 4.0), (0.2, 9.0), (20.0, 1.0), (3.0, 50.0)])
 def test_pure_epsilon_of_a_small_ridge_is_tight_within_a_third(noise: float, bound: float, loss: str) -> None:
     price = prices.pure_epsilon(noise, bound, loss)
-    found = worst(noise, 4.0 / bound, norm=2.0, loss=loss)
-    assert 0.7 * price <= found <= price * (1 + 1e-9)
+    attained = worst(noise, 4.0 / bound, norm=2.0, loss=loss)
+    assert 0.7 * price <= attained <= price * (1 + 1e-9)
 
 
 def test_unsquared_norm_underestimates_epsilon() -> None:
@@ -87,10 +87,10 @@ def test_unsquared_norm_underestimates_epsilon() -> None:
     assert worst(2 / left, used, norm) > 1.2 * epsilon / 2
 
 
-@pytest.mark.parametrize("law", ["gamma", "gaussian"])
+@pytest.mark.parametrize("distribution", ["gamma", "gaussian"])
 @pytest.mark.parametrize("noise", [0.4, 1.0, 3.0, 12.0])
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_exact_densities_in_one_dimension_lie_below_the_curve(law: str, noise: float, share: float) -> None:
+def test_exact_densities_in_one_dimension_lie_below_the_curve(distribution: str, noise: float, share: float) -> None:
     """Both densities by their formula, each integrating to one, and the true delta at every epsilon."""
     norm, x, y = 1.3, np.array([0.4, -1.3, 1.0, 1.3]), np.array([1.0, 1.0, -1.0, -1.0])
     ridge = norm**2 * noise / share
@@ -102,8 +102,8 @@ def test_exact_densities_in_one_dimension_lie_below_the_curve(law: str, noise: f
         margin = grid[:, None] * x[:rows]
         slope, bend = _convex_solver.LOSSES["logistic"].slopes(margin, y[:rows])
         b = -(slope @ x[:rows] + ridge * grid)
-        shape = np.exp(-np.abs(b) / scale) / 2 if law == "gamma" else np.exp(-0.5 * (b / scale) ** 2)
-        constant = 1.0 if law == "gamma" else 1 / math.sqrt(2 * math.pi)
+        shape = np.exp(-np.abs(b) / scale) / 2 if distribution == "gamma" else np.exp(-0.5 * (b / scale) ** 2)
+        constant = 1.0 if distribution == "gamma" else 1 / math.sqrt(2 * math.pi)
         return constant * shape / scale * (bend @ x[:rows] ** 2 + ridge)
 
     few, more = density(3), density(4)
@@ -111,7 +111,7 @@ def test_exact_densities_in_one_dimension_lie_below_the_curve(law: str, noise: f
     assert abs((few * step).sum() - 1) < 1e-4
     assert abs((more * step).sum() - 1) < 1e-4
     event = Pure(epsilon=1 / noise)
-    if law == "gaussian":
+    if distribution == "gaussian":
         event = Gaussian(noise=prices.equivalent(noise, norm**2 / ridge))
     for epsilon in np.array([0.0, 0.2, 0.5, 1.0, 2.0, 3.0]) / noise:
         allowed = accounting.delta(event, float(epsilon))
@@ -160,9 +160,9 @@ def test_equivalent_gaussian_dominates_the_whole_curve(noise: float, share: floa
 
 def test_cost_follows_the_noise_multiplier() -> None:
     three = replace(TABLE, classes=("a", "b", "c"))
-    assert ObjectivePerturbation(law="gamma").cost(TABLE, 4.0) == Pure(epsilon=0.25)
-    assert ObjectivePerturbation(law="gamma").cost(three, 4.0) == 3 * Pure(epsilon=1 / 12)
-    assert ObjectivePerturbation(law="gamma", analysis="chaudhuri").cost(TABLE, 4.0) == Pure(epsilon=0.25)
+    assert ObjectivePerturbation(distribution="gamma").cost(TABLE, 4.0) == Pure(epsilon=0.25)
+    assert ObjectivePerturbation(distribution="gamma").cost(three, 4.0) == 3 * Pure(epsilon=1 / 12)
+    assert ObjectivePerturbation(distribution="gamma", analysis="chaudhuri").cost(TABLE, 4.0) == Pure(epsilon=0.25)
     tight = ObjectivePerturbation(ridge=1e6).cost(TABLE, 4.0)
     assert isinstance(tight, Gaussian)
     assert tight.noise == pytest.approx(4.0, rel=1e-5)
@@ -183,8 +183,8 @@ def test_cost_follows_the_noise_multiplier() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"law": "laplace"},
-        {"law": "gamma", "analysis": "kifer"},
+        {"distribution": "laplace"},
+        {"distribution": "gamma", "analysis": "kifer"},
         {"ridge": 0.0},
         {"delta": 0.0},
         {"analysis": "redberg", "ridge": 0.25},
@@ -207,24 +207,26 @@ def test_ridge_below_the_curvature_of_one_row_is_refused() -> None:
 def test_halved_noise_is_caught(monkeypatch: Any) -> None:
     usual = objective_perturbation._released
     monkeypatch.setattr(
-        objective_perturbation, "_released", lambda p, law, noise, price, rng: usual(p, law, noise / 2, price, rng)
+        objective_perturbation,
+        "_released",
+        lambda p, distribution, noise, price, rng: usual(p, distribution, noise / 2, price, rng),
     )
-    for law in ("gamma", "gaussian"):
+    for distribution in ("gamma", "gaussian"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-            check_mechanism(ObjectivePerturbation(law=law), schema=TABLE, games=0)
+            check_mechanism(ObjectivePerturbation(distribution=distribution), schema=TABLE, games=0)
 
 
 def test_inexact_minimiser_is_caught(monkeypatch: Any) -> None:
     exact = _convex_solver.solve
     monkeypatch.setattr(_convex_solver, "solve", lambda problems, tilt: exact(problems, tilt).round(3))
     with pytest.raises(BrokenPromise, match="not the exact minimiser"):
-        check_mechanism(ObjectivePerturbation(law="gamma"), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(distribution="gamma"), schema=TABLE, games=0)
 
 
 def test_ridge_too_small_for_the_determinant_is_caught(monkeypatch: Any) -> None:
-    monkeypatch.setitem(prices.FREE, "logistic", 1e-3)
+    monkeypatch.setitem(prices.LEAST_RIDGE, "logistic", 1e-3)
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-        check_mechanism(ObjectivePerturbation(law="gamma", ridge=1e-3), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(distribution="gamma", ridge=1e-3), schema=TABLE, games=0)
 
 
 def test_unclipped_row_is_caught(monkeypatch: Any) -> None:
@@ -235,7 +237,7 @@ def test_unclipped_row_is_caught(monkeypatch: Any) -> None:
         objective_perturbation, "Problems", lambda **facts: _Unclipped(longer(**{**facts, "norm": 9 * facts["norm"]}))
     )
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-        check_mechanism(ObjectivePerturbation(law="gamma"), schema=TABLE, games=0)
+        check_mechanism(ObjectivePerturbation(distribution="gamma"), schema=TABLE, games=0)
 
 
 class _Unclipped:
@@ -253,8 +255,8 @@ def test_canary_game_alone_detects_missing_noise() -> None:
     schema = replace(TABLE, columns=COLUMNS[1:])
     few = rows_for(schema, 1).take(np.arange(0))
     canary = next(other for _, other in neighbours(few, "row"))
-    for law in ("gamma", "gaussian"):
-        learner = ObjectivePerturbation(law=law)
+    for distribution in ("gamma", "gaussian"):
+        learner = ObjectivePerturbation(distribution=distribution)
         noise = accounting.calibrate(lambda z, learner=learner: learner.cost(schema, z), 1.0, 1e-5)
         assert canary_game(learner, few, canary, noise / 16, delta=1e-5, games=300) > 1.0
         assert canary_game(learner, few, canary, noise, delta=1e-5, games=300) <= 1.0
@@ -319,7 +321,7 @@ def test_fit_many_keeps_the_contract() -> None:
     schema = replace(TABLE, columns=tuple(Column(name=c, low=-3, high=9) for c in "abc"))
     assert check_mechanism(Many(), schema=schema, games=100) <= 1.0
     rows = rows_for(schema, 8)
-    assert replay(Many(), rows, rows.take(np.arange(7)), 1.0).moved == {0}
+    assert replay(Many(), rows, rows.take(np.arange(7)), 1.0).changed_calls == {0}
 
 
 def test_fit_many_refuses_wrong_calls_and_zeroes_nonfinite_rows() -> None:
@@ -347,15 +349,15 @@ def test_breast_cancer_accuracy_grows_with_epsilon() -> None:
     assert right[2] == pytest.approx(plain, abs=0.011)
 
 
-@pytest.mark.parametrize(("law", "least"), [("gaussian", 0.81), ("gamma", 0.78)])
-def test_adult_at_epsilon_one_beats_the_constant(law: str, least: float) -> None:
+@pytest.mark.parametrize(("distribution", "least"), [("gaussian", 0.81), ("gamma", 0.78)])
+def test_adult_at_epsilon_one_beats_the_constant(distribution: str, least: float) -> None:
     try:
         adult = datasets.load("adult")
     except WrongInput:
         pytest.skip("the files of adult are not on this machine")
     train = adult.train.take(np.arange(6000))
     train = replace(train, schema=replace(train.schema, rows=6000))
-    learner = ObjectivePerturbation(law=law)
+    learner = ObjectivePerturbation(distribution=distribution)
     noise = accounting.calibrate(lambda z: learner.cost(train.schema, z), 1.0, 1e-5)
     scores = [
         (learner.run(train, noise, Rng(seed=seed)).predictions(adult.test) == adult.test.y).mean() for seed in range(2)

@@ -61,9 +61,11 @@ def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> Non
     monkeypatch.setattr(output_perturbation, "NORM", output_perturbation.NORM / 2)
     longer = output_perturbation.Problems
     monkeypatch.setattr(output_perturbation, "Problems", lambda **f: longer(**{**f, "norm": 2 * f["norm"]}))
-    for law in ("gaussian", "gamma"):
+    for distribution in ("gaussian", "gamma"):
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
-            check_mechanism(OutputPerturbation(law=law, ridge=1e3, reach=0.001), schema=NUMBER, games=0)
+            check_mechanism(
+                OutputPerturbation(distribution=distribution, ridge=1e3, reach=0.001), schema=NUMBER, games=0
+            )
     monkeypatch.undo()
     usual = OutputPerturbation._noise
     monkeypatch.setattr(
@@ -71,25 +73,25 @@ def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> Non
         "run",
         lambda self, data, noise, rng, run=OutputPerturbation.run: run(self, data, noise / 2, rng),
     )
-    for law in ("gaussian", "gamma"):
+    for distribution in ("gaussian", "gamma"):
         with pytest.raises(BrokenPromise, match="the price is too low"):
-            check_mechanism(OutputPerturbation(law=law), schema=TABLE, games=0)
+            check_mechanism(OutputPerturbation(distribution=distribution), schema=TABLE, games=0)
     assert usual is OutputPerturbation._noise
 
 
 def test_costs_and_refused_settings() -> None:
     assert OutputPerturbation().cost(TABLE, 3.0) == Gaussian(noise=3.0)
-    assert OutputPerturbation(law="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
+    assert OutputPerturbation(distribution="gamma").cost(TABLE, 3.0) == Pure(epsilon=1 / 3.0)
     assert classic_noise(0.1, 1e-5) == pytest.approx(48.45, rel=1e-3)
     with pytest.raises(WrongInput, match="below 1 only"):
         classic_noise(1.0, 1e-5)
-    for wrong in ({"law": "laplace"}, {"ridge": 0.0}, {"reach": -1.0}):
+    for wrong in ({"distribution": "laplace"}, {"ridge": 0.0}, {"reach": -1.0}):
         with pytest.raises(WrongInput, match="output_perturbation: expected"):
             OutputPerturbation(**wrong)
 
 
-@pytest.mark.parametrize("law", ["gaussian", "gamma"])
-def test_without_noise_it_equals_plain_regression(law: str) -> None:
+@pytest.mark.parametrize("distribution", ["gaussian", "gamma"])
+def test_without_noise_it_equals_plain_regression(distribution: str) -> None:
     data = rows_for(TABLE, 200)
-    model = OutputPerturbation(law=law, ridge=1.0).run(data, 1e-9, Rng(seed=1))
+    model = OutputPerturbation(distribution=distribution, ridge=1.0).run(data, 1e-9, Rng(seed=1))
     assert (model.predictions(data) == data.y).mean() > 0.85

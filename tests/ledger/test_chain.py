@@ -36,9 +36,9 @@ def edit(path: Path, change: Callable[[sqlite3.Connection], Any]) -> None:
 
 def rows(path: Path) -> list[tuple[int, str, str]]:
     db = sqlite3.connect(path)
-    found = db.execute("SELECT number, body, hash FROM entries ORDER BY number").fetchall()
+    entries = db.execute("SELECT number, body, hash FROM entries ORDER BY number").fetchall()
     db.close()
-    return found
+    return entries
 
 
 def digest(text: str) -> str:
@@ -175,8 +175,8 @@ def test_swapped_entries_are_noticed(path: Path) -> None:
 def test_entry_of_another_ledger_is_noticed(path: Path, tmp_path: Path) -> None:
     filled(path)
     other = filled(tmp_path / "other").path
-    _, body, own = rows(other)[4]
-    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=4", (body, own)))
+    _, body, hash_ = rows(other)[4]
+    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=4", (body, hash_)))
     assert any("does not follow" in problem for problem in Ledger.verify(path))
 
 
@@ -230,8 +230,8 @@ def test_forged_chain_past_its_limit_is_noticed(path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 5])
 def test_unreadable_entry_is_one_sentence(path: Path, body: Any, number: int) -> None:
     filled(path)
-    own = digest(body) if isinstance(body, str) else "0" * 64
-    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=?", (body, own, number)))
+    hash_ = digest(body) if isinstance(body, str) else "0" * 64
+    edit(path, lambda db: db.execute("UPDATE entries SET body=?, hash=? WHERE number=?", (body, hash_, number)))
     problems = Ledger.verify(path)
     assert len(problems) >= 1
     assert all("\n" not in problem for problem in problems)
@@ -324,13 +324,13 @@ def test_flipped_bytes_are_noticed_or_harmless(tmp_path: Path, data: st.DataObje
     sound = tmp_path / "sound"
     if not sound.exists():
         filled(sound)
-    whole = sound.read_bytes()
+    content = sound.read_bytes()
     entries = Ledger.open(sound).entries()
-    bent = bytearray(whole)
+    flipped = bytearray(content)
     for _ in range(data.draw(st.integers(1, 3))):
-        bent[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+        flipped[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path = tmp_path / os.urandom(8).hex()
-    path.write_bytes(bent)
+    path.write_bytes(flipped)
     problems = Ledger.verify(path)
     assert all("\n" not in problem for problem in problems)
     try:

@@ -77,8 +77,8 @@ for line in sys.stdin:
 
 
 def killed_spends(path: Path, kills: int, rng: random.Random) -> int:
-    """Kills that many spenders at random moments; returns how many spends they told of."""
-    told: dict[int, str] = {}
+    """Kills that many spenders at random moments; returns how many spends they reported."""
+    reported: dict[int, str] = {}
     with python(FOREMAN, path) as foreman:
         assert foreman.stdout is not None
         assert foreman.stdin is not None
@@ -86,16 +86,16 @@ def killed_spends(path: Path, kills: int, rng: random.Random) -> int:
             foreman.stdin.write(f"{turn} {rng.uniform(0, 0.3)}\n")
             foreman.stdin.flush()
             for line in iter(foreman.stdout.readline, "killed\n"):
-                number, own = line.split()
-                told[int(number)] = own
+                number, digest = line.split()
+                reported[int(number)] = digest
             if not path.exists():
-                assert not told
+                assert not reported
                 continue
             assert Ledger.verify(path) == []
-            kept = {entry.number: entry.hash for entry in Ledger.open(path).entries()}
-            assert told.items() <= kept.items()
-            assert len(kept) - 1 <= len(told) + turn + 1  # at most one not told of for each kill
-    return len(told)
+            stored = {entry.number: entry.hash for entry in Ledger.open(path).entries()}
+            assert reported.items() <= stored.items()
+            assert len(stored) - 1 <= len(reported) + turn + 1  # at most one unreported for each kill
+    return len(reported)
 
 
 def test_p33_killed_spends_are_never_lost(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_eight_processes_never_overspend(tmp_path: Path) -> None:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that other users can enter, which pytest's own is not."""
-    made = Path(tempfile.mkdtemp(prefix="ledger "))
-    made.chmod(0o755)
-    yield made
-    made.chmod(0o755)
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="ledger "))
+    path.chmod(0o755)
+    yield path
+    path.chmod(0o755)
+    shutil.rmtree(path)
 
 
 @pytest.fixture
@@ -227,9 +227,9 @@ def test_a_file_that_may_not_grow_stops_before_spending(tmp_path: Path) -> None:
         except WrongInput as no:
             print(no)
     """
-    said = answer(python(script, path)).splitlines()
-    assert len(said) == 2
-    assert all("room left" in line or "disk is full" in line for line in said)
+    messages = answer(python(script, path)).splitlines()
+    assert len(messages) == 2
+    assert all("room left" in line or "disk is full" in line for line in messages)
     assert len(Ledger.open(path).entries()) == 2
     assert Ledger.verify(path) == []
 
@@ -251,10 +251,10 @@ def test_a_read_only_ledger_stops_before_spending(folder: Path, locked: str) -> 
         except WrongInput as no:
             print(no)
     """
-    said = answer(python(script, path)).splitlines()
-    assert said[0] == "2 []"
-    assert len(said) == 3
-    assert all("make the file and its folder writable" in line for line in said[1:])
+    messages = answer(python(script, path)).splitlines()
+    assert messages[0] == "2 []"
+    assert len(messages) == 3
+    assert all("make the file and its folder writable" in line for line in messages[1:])
     assert os.listdir(folder) == [path.name]
     assert len(Ledger.open(path).entries()) == 2
 

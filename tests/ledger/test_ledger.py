@@ -287,18 +287,18 @@ def test_any_file_name_is_accepted(tmp_path: Path, name: str) -> None:
 
 def test_json_has_every_entry_and_fact(path: Path) -> None:
     ledger = filled(path)
-    told = json.loads(json.dumps(ledger.json()))
-    assert told["epsilon_spent"] == ledger.spent()
-    assert (told["limit"], told["delta"]) == (2.0, DELTA)
-    assert (told["unit"], told["relation"]) == ("row", "add_remove")
-    assert [event["number"] for event in told["events"]] == [1, 2, 4]
-    assert [event["who"] for event in told["events"]] == ["ann", "bob", "bob"]
-    assert [event["partition"] for event in told["events"]] == [None, "left", None]
-    assert told["events"][1]["epsilon"] == accounting.epsilon(pure(0.3), DELTA)
-    assert told["events"][2]["event"] == {"kind": "Gaussian", "noise": 40.0}
-    assert told["events"][2]["hash"] == ledger.entries()[4].hash
-    assert told["limits"][0]["limit"] == 2.0
-    assert told["finished"] == ["one"]
+    entries = json.loads(json.dumps(ledger.json()))
+    assert entries["epsilon_spent"] == ledger.spent()
+    assert (entries["limit"], entries["delta"]) == (2.0, DELTA)
+    assert (entries["unit"], entries["relation"]) == ("row", "add_remove")
+    assert [event["number"] for event in entries["events"]] == [1, 2, 4]
+    assert [event["who"] for event in entries["events"]] == ["ann", "bob", "bob"]
+    assert [event["partition"] for event in entries["events"]] == [None, "left", None]
+    assert entries["events"][1]["epsilon"] == accounting.epsilon(pure(0.3), DELTA)
+    assert entries["events"][2]["event"] == {"kind": "Gaussian", "noise": 40.0}
+    assert entries["events"][2]["hash"] == ledger.entries()[4].hash
+    assert entries["limits"][0]["limit"] == 2.0
+    assert entries["finished"] == ["one"]
 
 
 # Sharing

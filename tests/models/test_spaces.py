@@ -108,6 +108,6 @@ def test_covering_points_hold_every_reachable_value() -> None:
     for name in spaces():
         space = Space.load(name)
         covered = {(at, point_key({at: point[at]})) for point in space.covering_points() for at in point}
-        drawn = [space.draw(np.random.default_rng(seed)) for seed in range(200)]
-        assert {(at, point_key({at: point[at]})) for point in drawn for at in point} <= covered
+        samples = [space.draw(np.random.default_rng(seed)) for seed in range(200)]
+        assert {(at, point_key({at: point[at]})) for point in samples for at in point} <= covered
         assert all(space.canonical(point) == point for point in space.covering_points())

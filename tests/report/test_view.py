@@ -78,7 +78,7 @@ def test_large_epsilon_is_not_called_safe() -> None:
 def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> None:
     assert "not for release" not in plain
     entries = card_entries()
-    entries["guarantee"]["seed"] = 0  # certified is still claimed
+    entries["guarantee"]["seed"] = 0  # still says certified
     text = Reader(page(entries)).text
     assert "seeded, not for release" in text
     assert "certified no" in text

@@ -20,8 +20,8 @@ def test_genetic_search_finds_a_hidden_set_and_copying_alone_does_not() -> None:
     def fitness(masks: np.ndarray) -> np.ndarray:
         return -(masks ^ hidden).sum(axis=1).astype(float)
 
-    found = [search().search(12, fitness, np.random.default_rng(seed)) for seed in range(8)]
-    assert sum(bool((mask == hidden).all()) for mask in found) >= 6
+    best_masks = [search().search(12, fitness, np.random.default_rng(seed)) for seed in range(8)]
+    assert sum(bool((mask == hidden).all()) for mask in best_masks) >= 6
     best: list[float] = []
 
     def watched(masks: np.ndarray) -> np.ndarray:
@@ -35,14 +35,14 @@ def test_genetic_search_finds_a_hidden_set_and_copying_alone_does_not() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32))
 def test_candidate_sets_are_neither_empty_nor_too_large(width: int, most: int, seed: int) -> None:
-    seen = []
+    counts = []
 
     def fitness(masks: np.ndarray) -> np.ndarray:
-        seen.append(masks.sum(axis=1))
+        counts.append(masks.sum(axis=1))
         return np.zeros(len(masks))
 
     search(most=most, generations=4, mutation=0.3).search(width, fitness, np.random.default_rng(seed))
-    sizes = np.concatenate(seen)
+    sizes = np.concatenate(counts)
     assert sizes.min() >= 1
     assert sizes.max() <= min(most, width)
     assert len(sizes) == 120

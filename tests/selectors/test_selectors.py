@@ -47,7 +47,7 @@ SELECTORS: dict[str, tuple[Any, Schema]] = {
     "cfs_ga, two": (CfsGa(columns=2, **SMALL), MANY),
     "pafs": (Pafs(population=4, generations=2), TABLE),
     "pafs, few models": (Pafs(columns=2, population=4, generations=3, models=5), TABLE),
-    "pafs, drawn alike": (Pafs(models=6, adaptive=False), TABLE),
+    "pafs, not adaptive": (Pafs(models=6, adaptive=False), TABLE),
     "pafs, three classes": (Pafs(columns=2, population=3, generations=1), MANY),
     "pafs, numbers": (Pafs(columns=2, population=3, generations=1), NUMBER),
     "top": (Top(columns=3), MANY),
@@ -74,7 +74,7 @@ def test_every_selector_is_checked() -> None:
 
 
 class HalfSensitivity(CfsGreedy):
-    """Two rows could be told apart: the parts are scaled as if a row moved them by half as much."""
+    """Two rows could be distinguished: the parts are scaled as if a row moved them by half as much."""
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         doubled = replace(data, x=np.repeat(data.x, 2, axis=0), y=np.repeat(data.y, 2))
@@ -258,11 +258,11 @@ def test_merit_avoids_redundant_columns_and_top_does_not() -> None:
 
 def test_worth_keeps_fewer_columns_for_a_noisier_model() -> None:
     data = informative()
-    kept = [set(Worth(model_noise=level).run(data, 0.5, Rng(seed=3))) for level in (1e-6, 60.0, 1e6)]
-    assert kept[0] > kept[1] > kept[2]
-    assert "weak" in kept[1]
-    assert not kept[1] & {"n0", "n1", "n2", "n3", "n4"}
-    assert len(kept[2]) == 1
+    selected = [set(Worth(model_noise=noise).run(data, 0.5, Rng(seed=3))) for noise in (1e-6, 60.0, 1e6)]
+    assert selected[0] > selected[1] > selected[2]
+    assert "weak" in selected[1]
+    assert not selected[1] & {"n0", "n1", "n2", "n3", "n4"}
+    assert len(selected[2]) == 1
 
 
 def test_pafs_trains_no_more_models_than_it_pays_for() -> None:

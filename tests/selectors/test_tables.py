@@ -77,10 +77,10 @@ def test_sensitivity_bound_of_the_tables_is_tight() -> None:
 def test_noise_alone_shows_no_dependence() -> None:
     rng = np.random.default_rng(0)
     data = table(rng.integers(3, size=(500, 6)), rng.integers(2, size=500), (3,) * 6 + (2,))
-    found = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
+    noisy = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
     plain = [
         uncertainties(replace(tables, noise=0 * tables.noise))
         for tables in (release(data, 8, 5.0, Rng(seed=seed)) for seed in range(20))
     ]
     above = np.triu_indices(7, 1)
-    assert np.mean([shared[above] for shared in found]) < 0.5 * np.mean([shared[above] for shared in plain])
+    assert np.mean([shared[above] for shared in noisy]) < 0.5 * np.mean([shared[above] for shared in plain])

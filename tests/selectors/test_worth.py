@@ -14,10 +14,10 @@ def test_exact_condition_is_right_where_the_printed_bound_errs() -> None:
     theta, x, c, d = -2.0, 1.0, 1.0, 3.0
     printed = abs(theta) <= (np.sqrt(c**2 + d) - abs(c)) / abs(x)
     exact = abs(theta * x + c) <= np.sqrt(c**2 + d)
-    simpler, whole = (theta * x + c) ** 2, c**2 + d
+    simpler, full = (theta * x + c) ** 2, c**2 + d
     assert exact
     assert not printed
-    assert simpler < whole
+    assert simpler < full
 
 
 @settings(max_examples=40, deadline=None)
@@ -32,8 +32,8 @@ def test_column_is_dropped_exactly_when_squared_error_decreases(seed: int, sprea
     theta = np.linalg.solve(x.T @ x + penalty * np.eye(6), x.T @ y)
 
     def error(*kept: int) -> float:
-        left = x * np.repeat(kept, 3)
-        return float(((y - left @ theta) ** 2).sum() + spread**2 * (left**2).sum())
+        part = x * np.repeat(kept, 3)
+        return float(((y - part @ theta) ** 2).sum() + spread**2 * (part**2).sum())
 
     both, without = error(1, 1), [error(0, 1), error(1, 0)]
     owner = np.repeat([0, 1], 3)
@@ -48,9 +48,9 @@ def test_variance_explained_by_noise_is_subtracted() -> None:
     rng = np.random.default_rng(0)
     x = np.eye(3)[rng.integers(3, size=(60, 4))].reshape(60, 12) / 2
     owner, kept = np.repeat(np.arange(4), 3), np.ones(4, dtype=bool)
-    found = np.array(
+    corrected = np.array(
         [explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 2.0) for _ in range(4000)]
     )
     plain = explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 0.0)
     assert (plain > 0).all()
-    assert (np.abs(found.mean(axis=0)) < 5 * found.std(axis=0) / np.sqrt(4000)).all()
+    assert (np.abs(corrected.mean(axis=0)) < 5 * corrected.std(axis=0) / np.sqrt(4000)).all()

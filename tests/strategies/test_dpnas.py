@@ -85,8 +85,8 @@ def test_training_of_the_found_cell_is_in_the_cost() -> None:
     choices = {"edge_0_1": list(OPERATIONS)}
     space = Space.load({"choices": choices, "build": {"architecture": network}})
     search = Search(space=space, strategy=TINY, build=trained, held_out=0.4)
-    found = search.run(rows_for(IMAGE, 24), 1.0, Rng(seed=2))
-    assert found.model.architecture["cell"] == [found.point["edge_0_1"]]
+    result = search.run(rows_for(IMAGE, 24), 1.0, Rng(seed=2))
+    assert result.model.architecture["cell"] == [result.point["edge_0_1"]]
     once = accounting.epsilon(search.model_cost(IMAGE, 4.0), 1e-5)
     assert accounting.epsilon(search.cost(IMAGE, 4.0), 1e-5) > once
 
@@ -98,21 +98,21 @@ def test_resumed_search_releases_the_same_model(monkeypatch: pytest.MonkeyPatch,
     space = Space.load({"choices": choices, "build": {"architecture": network}})
     strategy, rows = replace(TINY, epochs=4), rows_for(IMAGE, 24)
     search = Search(space=space, strategy=strategy, build=trained, held_out=0.4)
-    whole = search.run(rows, 1.0, Rng(seed=6))
+    uninterrupted = search.run(rows, 1.0, Rng(seed=6))
 
-    def kill(now: Any) -> None:
-        if now.trained == 3:
+    def kill(progress: Any) -> None:
+        if progress.trained == 3:
             raise KeyboardInterrupt
 
-    kept = replace(search, journal=tmp_path / "journal")
+    journaled = replace(search, journal=tmp_path / "journal")
     with pytest.raises(KeyboardInterrupt):
-        replace(kept, progress=kill).run(rows, 1.0, Rng(seed=6))
-    heard: list[int] = []
-    again = replace(kept, progress=lambda now: heard.append(now.trained)).run(rows, 1.0, Rng(seed=7))
-    assert heard == [3, 4]
-    assert again.point == whole.point
-    for name, values in whole.model.tensors.items():
-        np.testing.assert_array_equal(again.model.tensors[name], values)
+        replace(journaled, progress=kill).run(rows, 1.0, Rng(seed=6))
+    epochs: list[int] = []
+    resumed = replace(journaled, progress=lambda progress: epochs.append(progress.trained)).run(rows, 1.0, Rng(seed=7))
+    assert epochs == [3, 4]
+    assert resumed.point == uninterrupted.point
+    for name, values in uninterrupted.model.tensors.items():
+        np.testing.assert_array_equal(resumed.model.tensors[name], values)
 
 
 def trained(settings: dict[str, Any]) -> DpSgd:
@@ -180,38 +180,38 @@ def test_step_changes_only_the_weights_of_its_cell() -> None:
     cell = ("tanh", "zero", "selu")
     before = {name: p.clone() for name, p in shared.supernet.named_parameters()}
     shared.step(cell)
-    for name, place in shared.supernet.parameter_edges().items():
-        moved = not torch.equal(before[name], dict(shared.supernet.named_parameters())[name])
-        assert moved == (place is None or cell[place[0]] == place[1]), name
+    for name, edge in shared.supernet.parameter_edges().items():
+        changed = not torch.equal(before[name], dict(shared.supernet.named_parameters())[name])
+        assert changed == (edge is None or cell[edge[0]] == edge[1]), name
     velocity = shared.training.state.update["velocity"][0]
     assert int((velocity != 0).sum()) <= int(shared.training.state.update["active"].sum())
 
 
 def test_search_learns_classes_that_differ_by_brightness() -> None:
-    """Shared weights learn (cells score above chance), and the cell that is found is good with them."""
+    """Shared weights learn (cells score above chance), and the best cell scores well with them."""
     schema = replace(IMAGE, classes=("dark", "bright"), rows=200)
     rng = np.random.default_rng(4)
     y = rng.integers(2, size=300)
     x = (0.25 + 0.5 * y[:, None, None, None] + 0.2 * rng.random((300, 1, 4, 4))).astype(np.float32)
     rows = Data(schema=schema, x=x, y=y)
-    train, held = rows.take(np.arange(200)), rows.take(np.arange(200, 300))
-    held = replace(held, schema=replace(schema, rows=100))
-    heard: list[float] = []
+    train, held_out = rows.take(np.arange(200)), rows.take(np.arange(200, 300))
+    held_out = replace(held_out, schema=replace(schema, rows=100))
+    accuracies: list[float] = []
 
     def watch(epoch: int, shared: Any, controller: Any) -> None:
         cells = uniform_cells(6, 2, np.random.default_rng(0))
-        heard.append(float(shared.count_correct(cells, *_dpnas_weights.tensors_of(held, "cpu")).mean() / 100))
+        accuracies.append(float(shared.count_correct(cells, *_dpnas_weights.tensors_of(held_out, "cpu")).mean() / 100))
 
     big = {"channels": [4], "squeeze": 4, "hidden": 8, "groups": 2}
     search = replace(TINY, nodes=2, epochs=12, warm_up=6, rate=0.25, lr=4.0, network=big)
-    found = search.search(train, held, 0.2, Rng(seed=5), public=True, runtime=Runtime(on_epoch=watch))
-    assert heard[-1] > 0.75
-    assert found.score > 0.8
-    assert found.score == max(found.scores)
-    many = found.proposals(40, np.random.default_rng(1))
-    assert many == found.proposals(40, np.random.default_rng(1))
-    assert len(set(many)) > 1
-    assert sum(operation_shares(many)["operations"].values()) == pytest.approx(1.0)
+    result = search.search(train, held_out, 0.2, Rng(seed=5), public=True, runtime=Runtime(on_epoch=watch))
+    assert accuracies[-1] > 0.75
+    assert result.score > 0.8
+    assert result.score == max(result.scores)
+    proposals = result.proposals(40, np.random.default_rng(1))
+    assert proposals == result.proposals(40, np.random.default_rng(1))
+    assert len(set(proposals)) > 1
+    assert sum(operation_shares(proposals)["operations"].values()) == pytest.approx(1.0)
 
 
 def test_interrupted_search_resumes_bit_for_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -223,14 +223,14 @@ def test_interrupted_search_resumes_bit_for_bit(monkeypatch: pytest.MonkeyPatch,
             raise KeyboardInterrupt
 
     file = tmp_path / "search.npz"
-    whole = search.search(rows, rows, 1.0, Rng(seed=3))
+    uninterrupted = search.search(rows, rows, 1.0, Rng(seed=3))
     with pytest.raises(KeyboardInterrupt):
         search.search(rows, rows, 1.0, Rng(seed=3), runtime=Runtime(checkpoint=file, on_epoch=crash))
-    heard: list[int] = []
-    resumed = Runtime(checkpoint=file, on_epoch=lambda epoch, *_: heard.append(epoch))
-    again = search.search(rows, rows, 1.0, Rng(seed=99), runtime=resumed)
-    assert heard == [4, 5, 6]
-    assert (again.cells, again.scores) == (whole.cells, whole.scores)
+    epochs: list[int] = []
+    runtime = Runtime(checkpoint=file, on_epoch=lambda epoch, *_: epochs.append(epoch))
+    resumed = search.search(rows, rows, 1.0, Rng(seed=99), runtime=runtime)
+    assert epochs == [4, 5, 6]
+    assert (resumed.cells, resumed.scores) == (uninterrupted.cells, uninterrupted.scores)
     with pytest.raises(WrongInput, match="settings"):
         replace(search, lr=9.0).search(rows, rows, 1.0, Rng(seed=3), runtime=Runtime(checkpoint=file))
 
@@ -244,10 +244,10 @@ def test_cells_are_points_of_the_space() -> None:
 
 def test_operation_shares_are_within_their_kind() -> None:
     cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
-    found = operation_shares(cells)
-    assert found["activations"]["selu"] == pytest.approx(2 / 3)
-    assert found["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
-    assert found["operations"]["zero"] == pytest.approx(1 / 3)
+    shares = operation_shares(cells)
+    assert shares["activations"]["selu"] == pytest.approx(2 / 3)
+    assert shares["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
+    assert shares["operations"]["zero"] == pytest.approx(1 / 3)
     assert operation_shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}
     assert "hconcat" in chart(cells).to_dict()
 

@@ -36,11 +36,11 @@ def test_cell_probabilities_sum_to_one_and_match_samples() -> None:
         controller.head.weight.mul_(20)
     every = torch.tensor(list(itertools.product(range(2), repeat=3)))
     with torch.no_grad():
-        law = controller(8, cells=every).log_probabilities.sum(1).exp()
-        drawn = controller(20_000, torch.Generator().manual_seed(1)).cells
-    assert float(law.sum()) == pytest.approx(1.0, abs=1e-5)
-    seen = torch.bincount(drawn @ torch.tensor([4, 2, 1]), minlength=8) / 20_000
-    torch.testing.assert_close(seen, law, atol=0.015, rtol=0)
+        probabilities = controller(8, cells=every).log_probabilities.sum(1).exp()
+        cells = controller(20_000, torch.Generator().manual_seed(1)).cells
+    assert float(probabilities.sum()) == pytest.approx(1.0, abs=1e-5)
+    frequencies = torch.bincount(cells @ torch.tensor([4, 2, 1]), minlength=8) / 20_000
+    torch.testing.assert_close(frequencies, probabilities, atol=0.015, rtol=0)
 
 
 def test_clamp_bounds_the_log_probabilities() -> None:
@@ -58,16 +58,16 @@ def test_reinforce_gradient_is_unbiased_for_any_baseline() -> None:
     rewards = torch.tensor([0.1, 0.9, 0.4, 0.2])
     controller = Controller(nodes=1, operations=4, hidden=6)
     parameters = list(controller.parameters())
-    law = controller(4, cells=arms).log_probabilities[:, 0].exp()
-    exact = torch.autograd.grad((law * rewards).sum(), parameters, materialize_grads=True)
+    probabilities = controller(4, cells=arms).log_probabilities[:, 0].exp()
+    exact = torch.autograd.grad((probabilities * rewards).sum(), parameters, materialize_grads=True)
     for baseline in (0.0, 0.7):
         learner = Reinforce(controller, entropy=0.0)
         learner.baseline = baseline
         total = [torch.zeros_like(p) for p in parameters]
-        for arm, reward, chance in zip(arms, rewards, law.detach(), strict=True):
+        for arm, reward, chance in zip(arms, rewards, probabilities.detach(), strict=True):
             loss = learner.loss(controller(1, cells=arm[None]), reward[None])
-            found = torch.autograd.grad(loss, parameters, materialize_grads=True)
-            for sum_, g in zip(total, found, strict=True):
+            gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            for sum_, g in zip(total, gradients, strict=True):
                 sum_ -= chance * g
         for sum_, g in zip(total, exact, strict=True):
             torch.testing.assert_close(sum_, g, atol=1e-6, rtol=1e-4)

@@ -56,18 +56,18 @@ def test_resumed_search_trains_and_scores_nothing_twice(strategy: Any, seed: int
     assert before
     Path(f"{log}.die").unlink()
     log.unlink()
-    found = search.run(data, 2.0, Rng(seed=seed))
-    again = len(log.read_text().splitlines())
+    resumed = search.run(data, 2.0, Rng(seed=seed))
+    retrained = len(log.read_text().splitlines())
     for name, content in before.items():
         assert (tmp_path / "journal" / name).read_bytes() == content
     journal = Journal(tmp_path / "journal")
-    kept = sum(len(journal.find(Path(name).stem, SCHEMA) or ()) for name in before)
-    assert trained - kept <= 2  # at most the job that was killed is done again
+    stored = sum(len(journal.find(Path(name).stem, SCHEMA) or ()) for name in before)
+    assert trained - stored <= 2  # at most the job that was killed is repeated
     if seed is not None:
         log.unlink()
-        whole = replace(search, journal=None).run(data, 2.0, Rng(seed=seed))
-        assert (whole.point, whole.score) == (found.point, found.score)
-        assert len(log.read_text().splitlines()) == again + kept
+        uninterrupted = replace(search, journal=None).run(data, 2.0, Rng(seed=seed))
+        assert (uninterrupted.point, uninterrupted.score) == (resumed.point, resumed.score)
+        assert len(log.read_text().splitlines()) == retrained + stored
 
 
 def _killed(search: Search, data: Any, log: Path) -> None:
@@ -90,12 +90,12 @@ def test_search_resumes_with_fewer_workers(tmp_path: Path) -> None:
     )
     data = rows_for(SCHEMA, 400)
     _killed(search, data, log)
-    found = replace(search, workers=Here()).run(data, 2.0, Rng(seed=5))
-    again = len(log.read_text().splitlines())
+    resumed = replace(search, workers=Here()).run(data, 2.0, Rng(seed=5))
+    retrained = len(log.read_text().splitlines())
     log.unlink()
-    whole = replace(search, journal=None).run(data, 2.0, Rng(seed=5))
-    assert (whole.point, whole.score) == (found.point, found.score)
-    assert len(log.read_text().splitlines()) == again + 2
+    uninterrupted = replace(search, journal=None).run(data, 2.0, Rng(seed=5))
+    assert (uninterrupted.point, uninterrupted.score) == (resumed.point, resumed.score)
+    assert len(log.read_text().splitlines()) == retrained + 2
 
 
 @pytest.mark.parametrize("changed", ["rows", "order of rows", "space"])
@@ -118,10 +118,10 @@ def test_journal_of_other_rows_or_candidates_is_discarded(changed: str, tmp_path
     else:
         rows = data.x[::-1] if changed == "order of rows" else data.x + 1
         data = replace(data, x=rows.copy())
-    found = search.run(data, 2.0, Rng(seed=6))
+    resumed = search.run(data, 2.0, Rng(seed=6))
     assert len(log.read_text().splitlines()) == 6
-    whole = replace(search, journal=None).run(data, 2.0, Rng(seed=6))
-    assert (whole.point, whole.score) == (found.point, found.score)
+    uninterrupted = replace(search, journal=None).run(data, 2.0, Rng(seed=6))
+    assert (uninterrupted.point, uninterrupted.score) == (resumed.point, resumed.score)
 
 
 def test_journal_is_readable_by_its_owner_only(tmp_path: Path) -> None:

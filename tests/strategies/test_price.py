@@ -77,8 +77,8 @@ def test_candidates_of_different_cost_are_balanced() -> None:
     for part in event.events:
         assert accounting.epsilon(part, 1e-5) == pytest.approx(2.0, rel=0.01)
     assert accounting.epsilon(event, 1e-5) >= max(accounting.epsilon(part, 1e-5) for part in event.events)
-    found = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
-    assert found.point in list(PRICED.points())
+    result = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
+    assert result.point in list(PRICED.points())
 
 
 def test_search_over_candidates_of_different_cost_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:

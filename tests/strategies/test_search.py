@@ -37,10 +37,10 @@ def test_search_finds_the_learning_rate_that_learns() -> None:
         held_out=0.2,
         build=lambda s: DpSgd(**s, steps=60, batch=256),
     )
-    found = search.run(loaded.train, 1.5, Rng(seed=1))
-    assert found.point["lr"] == 4.0
-    assert accuracy(loaded.test.y, found.model.predictions(loaded.test)) > 0.7
-    assert found.model.schema == loaded.train.schema
+    result = search.run(loaded.train, 1.5, Rng(seed=1))
+    assert result.point["lr"] == 4.0
+    assert accuracy(loaded.test.y, result.model.predictions(loaded.test)) > 0.7
+    assert result.model.schema == loaded.train.schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +61,15 @@ class Diverging:
 
 @pytest.mark.parametrize("strategy", [Grid(), Rs(trials=40)])
 def test_diverged_candidate_gets_a_finite_score_and_loses(strategy: Any) -> None:
-    """One row without a number would otherwise decide about the whole score, which is to move by at most 1."""
+    """One row without a number would otherwise decide the score, whose sensitivity is 1."""
     schema = example(rows=400, classes=0)
     space = Space.load({"choices": {"size": [math.inf, 0.01]}, "build": {"size": "$size"}})
     search = Search(space=space, strategy=strategy, held_out=0.5, build=lambda settings: Diverging(**settings))
     for seed in range(3):
-        found = search.run(rows_for(schema, 400), 2.0, Rng(seed=seed))
-        assert found.point == {"size": 0.01}
-        assert found.score is not None
-        assert math.isfinite(found.score)
+        result = search.run(rows_for(schema, 400), 2.0, Rng(seed=seed))
+        assert result.point == {"size": 0.01}
+        assert result.score is not None
+        assert math.isfinite(result.score)
 
 
 def test_racing_survives_diverged_candidates() -> None:
@@ -82,8 +82,8 @@ def test_racing_survives_diverged_candidates() -> None:
         held_out=0.3,
         build=lambda settings: DpSgd(**settings, steps=40, batch=100, architecture=deep),
     )
-    found = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
-    assert found.point == {"lr": 1e9}
+    result = search.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=0))
+    assert result.point == {"lr": 1e9}
 
 
 class Greedy(Rs):

@@ -50,9 +50,9 @@ def test_worker_processes_end_with_their_search(tmp_path: Path) -> None:
     assert _wait(lambda: not any(_alive(int(name)) for name in os.listdir(place)))
 
 
-def _wait(done) -> bool:  # type: ignore[no-untyped-def]
+def _wait(condition) -> bool:  # type: ignore[no-untyped-def]
     for _ in range(600):
-        if done():
+        if condition():
             return True
         time.sleep(0.1)
     return False
@@ -70,10 +70,10 @@ def _alive(process: int) -> bool:
 def test_worker_processes_train_candidates() -> None:
     search = Search(space=VOTES, strategy=Grid(), build=votes, held_out=0.3)
     data = rows_for(SCHEMA, 200)
-    found = replace(search, workers=Processes(2)).run(data, 2.0, Rng(seed=3))
-    assert point_key(found.point) in {point_key(point) for point in VOTES.points()}
-    assert found.model.architecture["name"] == "constant"
-    assert np.isfinite(found.score or np.nan)
+    result = replace(search, workers=Processes(2)).run(data, 2.0, Rng(seed=3))
+    assert point_key(result.point) in {point_key(point) for point in VOTES.points()}
+    assert result.model.architecture["name"] == "constant"
+    assert np.isfinite(result.score or np.nan)
 
 
 RAY = """
@@ -108,10 +108,10 @@ threading.Thread(target=kill, daemon=True).start()
 schema = example(rows=200)
 book = Ledger.create(Path(sys.argv[1]) / "run.ledger", limit=50.0, delta=1e-5)
 book.spend(search.cost(schema, 2.0), what="search", run="one")
-found = search.run(rows_for(schema, 200), 2.0, Rng())
+best = search.run(rows_for(schema, 200), 2.0, Rng())
 book.finish("one")
 kinds = [entry.kind for entry in book.entries()]
-result = {"point": found.point, "kinds": kinds, "spent": book.spent(),
+result = {"point": best.point, "kinds": kinds, "spent": book.spent(),
         "price": accounting.epsilon(search.cost(schema, 2.0), 1e-5)}
 (Path(sys.argv[1]) / "result.json").write_text(json.dumps(result))
 ray.shutdown()
@@ -142,10 +142,10 @@ def test_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -> 
     (tmp_path / "slow_votes.py").write_text(textwrap.dedent(SLOW))
     (tmp_path / "drive.py").write_text(textwrap.dedent(RAY))
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "drive.py", str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert process.returncode == 0, process.stderr[-2000:]
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["point"]["weight"] in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
     assert result["kinds"].count("spend") == 1

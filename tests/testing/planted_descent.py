@@ -94,9 +94,9 @@ class NoiseReused(Slope):
     """Drawn once, added in every step."""
 
     def release(self, gradients, noise, rng):
-        if not hasattr(rng, "drawn"):
-            rng.drawn = rng.gaussian(np.zeros(gradients.shape[1]), noise=noise, sensitivity=self.norm)
-        return self.clipped(gradients, self.norm).sum(axis=0) + rng.drawn
+        if not hasattr(rng, "first_noise"):
+            rng.first_noise = rng.gaussian(np.zeros(gradients.shape[1]), noise=noise, sensitivity=self.norm)
+        return self.clipped(gradients, self.norm).sum(axis=0) + rng.first_noise
 
 
 class NoiseIgnoresTheKnob(Slope):
@@ -147,7 +147,7 @@ class CrashWithoutRows(Slope):
 
 
 class NotFinite(Slope):
-    """One infinite value and the whole sum is lost."""
+    """One infinite value and the sum is not finite."""
 
     def run(self, data, noise, rng):
         with np.errstate(all="ignore"):
@@ -225,11 +225,11 @@ class EarlyStopping(Slope):
 
     def run(self, data, noise, rng):
         train, check = data.split(rng, (0.5, 0.5))
-        seen, labels = self.scaled(check), check.y * 2.0 - 1.0
-        one, weights, best = replace(self, steps=1), np.zeros(seen.shape[1]), np.inf
+        inputs, labels = self.scaled(check), check.y * 2.0 - 1.0
+        one, weights, best = replace(self, steps=1), np.zeros(inputs.shape[1]), np.inf
         for _ in range(self.steps):
             weights = weights + Slope.run(one, train, noise, rng)["weights"]
-            loss = float(((seen @ weights - labels) ** 2).sum())
+            loss = float(((inputs @ weights - labels) ** 2).sum())
             if loss > best:
                 break
             best = loss
@@ -277,8 +277,8 @@ class TorchStream(Slope):
     def release(self, gradients, noise, rng):
         import torch
 
-        drawn = torch.randn(gradients.shape[1], generator=rng.torch("noise"))
-        return self.clipped(gradients, self.norm).sum(axis=0) + noise * self.norm * drawn.numpy()
+        noise_vector = torch.randn(gradients.shape[1], generator=rng.torch("noise"))
+        return self.clipped(gradients, self.norm).sum(axis=0) + noise * self.norm * noise_vector.numpy()
 
 
 # Cost.

@@ -127,10 +127,10 @@ class Crowd:
         return sum((Gaussian(noise=noise * k).sampled(rate=0.5) for k in (2, 3)), Gaussian(noise=noise))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Any:
-        whole = rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0)
+        total = rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0)
         counts = [[rng.poisson(len(data), 0.5).sum() * s] * 2 for s in (1.0, 7.0)]
         levels, bounds = noise * np.array([[2.0], [3.0]]), np.array([[1.0], [7.0]]) * 2**0.5
-        return whole, rng.gaussian(np.array(counts), noise=levels, sensitivity=bounds)
+        return total, rng.gaussian(np.array(counts), noise=levels, sensitivity=bounds)
 
 
 class CrowdMixed(Crowd):

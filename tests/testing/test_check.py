@@ -104,7 +104,7 @@ def test_every_planted_bug_is_in_the_table() -> None:
 
 
 def test_p35_audit_catches_the_planted_p11_bug() -> None:
-    """The game alone, blind to calls and sensitivities, proves more than was claimed; honest noise it does not."""
+    """The game alone, blind to calls and sensitivities, proves more than the stated epsilon; correct noise does not."""
     mechanism = planted_descent.Slope(rate=1.0)
     noise = accounting.calibrate(lambda level: mechanism.cost(example(), level), 1.0, 1e-5)
     few = rows_for(example(), 8)

@@ -39,10 +39,10 @@ def test_samples_agree_on_common_rows_and_the_extra_row_is_in_all_or_none(seed: 
         masks = Masks()
         replay(masks, fewer, more, 1.0, seed=seed, inside=inside)
         replay(masks, more, fewer, 1.0, seed=seed, inside=inside)
-        first, grown, whole, shrunk = masks.seen
+        first, grown, full, shrunk = masks.seen
         assert np.array_equal(np.delete(grown, at), first)
-        assert np.array_equal(np.delete(whole, at), shrunk)
-        assert grown[at] == whole[at] == inside
+        assert np.array_equal(np.delete(full, at), shrunk)
+        assert grown[at] == full[at] == inside
 
 
 def test_row_in_one_part_does_not_change_the_sample_of_the_other() -> None:
@@ -52,12 +52,12 @@ def test_row_in_one_part_does_not_change_the_sample_of_the_other() -> None:
             return [rng.gaussian(count, noise=noise, sensitivity=1.0) for count in counts]
 
     rows = rows_for(example(), 20)
-    moved = [
-        frozenset(replay(Halves(), fewer, rows, 1.0, seed=seed).moved)
+    changed_calls = [
+        frozenset(replay(Halves(), fewer, rows, 1.0, seed=seed).changed_calls)
         for seed in range(20)
         for fewer in (rows.take(np.arange(19)), rows.take(np.arange(1, 20)))
     ]
-    assert set(moved) == {frozenset({3}), frozenset({4})}
+    assert set(changed_calls) == {frozenset({3}), frozenset({4})}
 
 
 @given(scale=st.floats(0.1, 100.0), dimensions=st.integers(1, 6), kind=st.sampled_from(["l1", "l2"]))
@@ -109,9 +109,9 @@ def test_replayed_tensors_are_copies() -> None:
             return noisy
 
     rows = rows_for(example(), 5)
-    seen = replay(InPlace(), rows, rows.take(np.arange(4)), 1.0)
-    assert seen.ratios[0] == pytest.approx(1.0, rel=1e-4)
-    assert torch.equal(seen.released, seen.calls[0].returned * 2)
+    result = replay(InPlace(), rows, rows.take(np.arange(4)), 1.0)
+    assert result.ratios[0] == pytest.approx(1.0, rel=1e-4)
+    assert torch.equal(result.released, result.calls[0].returned * 2)
 
 
 def test_recording_changes_no_random_number() -> None:
