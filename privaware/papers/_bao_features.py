@@ -46,12 +46,7 @@ from privaware.selectors.worth import Worth
 NONE = 1e9
 """The budget that the paper takes for no privacy at all."""
 TABLE10 = (0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 20, 25, 30, 35, 40)
-FIGURE4 = (0.5, 1, 2, 5, 10, 20, 50, 100)
 CROSSING = (10, 20, 22, 25, 27, 30, 40, 50, 60, 70, 80, 100, 150, 200, 400)
-FIGURE3 = (0.1, 0.5, 1, 2, 5, 10, 20)
-SIX = (6, 7, 8, 9, 12, 15)
-"""Further budgets, to see where all columns of Adult overtake the best six."""
-TABLE16 = (0.1, 0.05, 0.01, 0.001, 0.0001, 0.02, 0.03, 0.2, 0.5, 1, 2, 5, 10, 20)
 
 
 def facts(bench: Bench, settings: Settings) -> Result:

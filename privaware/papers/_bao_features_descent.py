@@ -13,6 +13,7 @@ from privaware.events import NOTHING, Gaussian
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
 from privaware.papers._bao_columns import adult, breast, first_columns, greedy_order, summary
+from privaware.papers._published import tables
 from privaware.papers._runner import Bench
 from privaware.papers._training import grey, plain, swept
 from privaware.studies import Rows, Setting
@@ -21,6 +22,12 @@ from privaware.studies._trials import Trial
 LRS = (0.05, 0.5, 5.0)
 SOFTMAX = {"breast": (1.0, 40), "adult": (250 / 22_750, 3640)}
 """Sampling rate and steps."""
+
+
+def published_softmax(data: str) -> dict[float | None, dict[int, float]]:
+    """Published accuracies by epsilon (None: without noise) and number of columns."""
+    sizes, *rows = tables("bao")["softmax"][data].items()
+    return {None if e == "none" else float(e): dict(zip(sizes[1], values, strict=True)) for e, values in rows}
 
 
 def softmax(bench: Bench, settings: Settings) -> Result:

@@ -21,14 +21,14 @@ from privaware.learners.dpsgd import DpSgd
 from privaware.metrics import accuracy
 from privaware.models.spaces import Space
 from privaware.noise import Rng
-from privaware.papers import Item, Result, Settings, grid
+from privaware.papers import Result, Settings
 from privaware.papers._runner import Bench
 from privaware.strategies._search import Search
 from privaware.strategies.mgrs import Mgrs
 from privaware.strategies.paas import Paas
 from privaware.strategies.rs import Rs
 
-__all__ = ["PRINTED", "SEARCHES"]
+__all__ = ["prices", "table8"]
 
 VALIDATION = 5_000
 SCHEDULES: dict[str, dict[str, Any]] = {
@@ -49,8 +49,6 @@ STRATEGIES: dict[str, tuple[str, str, Any]] = {
     "paas20": ("short", "fcn", Paas(population=8, trials=20)),
 }
 """Schedule, space and strategy."""
-PRINTED = {"paas": (94.94, 22.3), "paas_printed": (94.94, 22.3), "mgrs": (95.54, 8.53), "rs": (95.18, 3.51)}
-"""Accuracy and overall epsilon."""
 
 
 def build_search(settings: Settings, device: str, reference: float) -> Search:
@@ -113,7 +111,7 @@ def _renyi_noise(one_model: Callable[[float], Event]) -> float:
 
 
 def table8(bench: Bench, settings: Settings) -> Result:
-    """One search: test accuracy of the network that it result."""
+    """One search: test accuracy of the network that it found."""
     key = f"table 8: {settings['search']} {settings['budget']} {settings.get('schedule', '')}".rstrip()
     noise = bench.prices.look_up(f"{key} noise", lambda: prices(bench, settings)["noise"])
     reference = bench.prices.look_up(f"{key} reference", lambda: prices(bench, settings)["reference"])
@@ -127,47 +125,3 @@ def table8(bench: Bench, settings: Settings) -> Result:
     seconds = time.monotonic() - began
     score = accuracy(loaded.test.y, result.model.predictions(loaded.test))
     return {"accuracy": 100 * score, "score": result.score, "point": result.point, "search seconds": seconds}
-
-
-BUDGETS = ("paper", "below5")
-QUICK = {"search": "paas20", "budget": "paper", "schedule": "tiny", "features": "small", "strategy": {"trials": 4}}
-SEARCHES = [
-    Item(
-        id="bao/table8",
-        title="Table VIII: architecture searches on MNIST, one model at epsilon 2.11",
-        run=table8,
-        runs=[
-            {"search": search, "budget": budget, "features": "small", "seed": seed}
-            for budget in BUDGETS
-            for search in ("paas", "mgrs", "rs", "paas20")
-            for seed in ((1, 3, 4) if (search, budget) == ("rs", "below5") else (1, 2, 3))
-        ],
-        quick=[{**QUICK, "seed": 1}],
-        columns=("search", "budget"),
-        measured="accuracy",
-        published={f"{name} paper": value for name, (value, _) in PRINTED.items()},
-        page="search",
-    ),
-    Item(
-        id="bao/table8/prices",
-        title="Table VIII: overall epsilon of the searches",
-        run=prices,
-        runs=grid(search=tuple(STRATEGIES), budget=BUDGETS),
-        quick=grid(search="rs", budget="paper"),
-        columns=("search", "budget"),
-        measured="total",
-        published={f"{name} paper": value for name, (_, value) in PRINTED.items()},
-        page="search",
-        priced=False,
-    ),
-    Item(
-        id="bao/table8/refill_all",
-        title="Table VIII: PAAS as printed (Algorithm 2 refills the whole population, 60 trainings)",
-        run=table8,
-        runs=grid(search="paas_printed", budget=BUDGETS, features="small", seeds=(1, 2, 3)),
-        columns=("search", "budget"),
-        measured="accuracy",
-        published={"paas_printed paper": 94.94},
-        note="not run yet; its price is in bao/table8/prices",
-    ),
-]

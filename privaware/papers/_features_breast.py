@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from privaware.papers._bao_feature_items import METHODS, PUBLISHED10
+from privaware.papers import find
 from privaware.papers._crossing_plots import crossing, interval, last_win, plot_by_columns, plot_by_epsilon
 from privaware.papers._page import Page, markdown
 
 __all__ = ["NONE", "BreastView", "Score", "best_sizes", "shown", "spread"]
 
 NONE = 1e9
+METHODS = ("All", "PAFS", "CFS-Greedy", "CFS-GA", "Random")
+PUBLISHED10: dict[float, tuple[float, ...]] = {
+    json.loads(epsilon): tuple(row.values()) for epsilon, row in find("bao/table10").published.items()
+}
 Score = Sequence[float]
 """Mean and spread, in per cent."""
 

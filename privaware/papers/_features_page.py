@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from privaware.papers._bao_feature_items import PUBLISHED5, PUBLISHED16, SOFTMAX
+from privaware.papers._bao_features_descent import published_softmax
 from privaware.papers._crossing_plots import crossing, interval, plot_by_columns, plot_by_epsilon
 from privaware.papers._features_breast import NONE, BreastView, Score, best_sizes, shown, spread
 from privaware.papers._page import Page, markdown
+from privaware.papers._published import tables
 
 __all__ = ["functions"]
 
 ITEM5 = "bao/table5"
+PUBLISHED5 = tables("bao")["table5"]
+PUBLISHED16 = {float(epsilon): pairs for epsilon, pairs in tables("bao")["table16"].items()}
+SOFTMAX = {data: published_softmax(data) for data in ("breast", "adult")}
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:

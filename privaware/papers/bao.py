@@ -3,25 +3,39 @@ machine learning" (2022): simple models win under noise."""
 
 from __future__ import annotations
 
-from privaware.papers import Item
-from privaware.papers._bao_feature_items import FEATURES
-from privaware.papers._bao_items import STUDIES
-from privaware.papers._bao_search import SEARCHES
+from privaware.papers import Item, grid
+from privaware.papers import _bao_features as features
+from privaware.papers import _bao_features_descent as descent
+from privaware.papers import _bao_figures as figures
+from privaware.papers import _bao_search as search
+from privaware.papers import _bao_small as small
+from privaware.papers import _bao_tables as tables
+from privaware.papers._published import load_items
 
 __all__ = ["ITEMS"]
 
-OPEN = {
-    "table1/fcn/purchase100": "Table I: FCN on Purchase-100 (STW 66.74, PAW 74.78 at epsilon 1.54)",
-    "table17": "Table XVII: training time per epoch of SGD and DP-SGD (19 to 33 times slower)",
-}
-NOTES = {
-    "table1/fcn/purchase100": "the data set has no public download whose checksum is known",
-    "table17": "docs/results/descent.md compares steps with plain PyTorch and Opacus on other networks",
-}
+
+def softmax(id: str, number: str, data: str) -> Item:
+    """Tables II and XVIII; one epsilon of each is none, which TOML cannot write."""
+    published = descent.published_softmax(data)
+    return Item(
+        id=id,
+        title=f"Table {number} by DP-SGD (captions are swapped in the paper)",
+        run=descent.softmax,
+        runs=[
+            cell
+            for epsilon, row in published.items()
+            for cell in grid(data=data, epsilon=epsilon, columns=tuple(row), repeats=10)
+        ],
+        quick=grid(data=data, epsilon=0.236, columns=(2, 43), repeats=2) if data == "breast" else (),
+        columns=("epsilon", "columns"),
+        published={f"{e} {size}": value for e, row in published.items() for size, value in row.items()},
+        page="features",
+    )
+
 
 ITEMS = [
-    *STUDIES,
-    *FEATURES,
-    *SEARCHES,
-    *(Item(id=f"bao/{name}", title=title, note=NOTES[name]) for name, title in OPEN.items()),
+    *load_items("bao", features=features, descent=descent, figures=figures, search=search, small=small, tables=tables),
+    softmax("bao/table2", "II: columns of Breast Cancer", "breast"),
+    softmax("bao/table18", "XVIII: columns of Adult", "adult"),
 ]

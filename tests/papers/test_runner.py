@@ -13,11 +13,11 @@ import pytest
 from privaware import papers
 from privaware.errors import WrongInput
 from privaware.papers import Item, grid
-from privaware.papers._bao_items import STUDIES
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, rows
 from privaware.papers._runner import Bench, RunPlace, run, run_all
 from privaware.papers._training import NO_ROWS, swept
+from privaware.papers.bao import ITEMS
 from tests.studies.examples import trials
 
 CALLS: list[Any] = []
@@ -110,7 +110,7 @@ for name in ("opendp", "dp_accounting", "altair"):
     sys.modules[name] = None
 from privaware import papers
 from privaware.papers import _training
-from privaware.papers._bao_items import STUDIES
+from privaware.papers.bao import ITEMS
 from privaware.papers._runner import Bench
 real = _training.swept
 def noted(bench, trials, rows, **how):
@@ -118,8 +118,8 @@ def noted(bench, trials, rows, **how):
     return real(bench, trials, rows, **how)
 for module in ("_training", "_bao_figures"):
     sys.modules["privaware.papers." + module].swept = noted
-for item in STUDIES:
-    if item.id != "bao/lemma":
+for item in ITEMS:
+    if item.page == "studies" and item.id != "bao/lemma":
         bench = Bench("bao", device="cuda", dry=True)
         bench.asked = []
         bench.prices.look_up = lambda key, compute: bench.prices.known[key]
@@ -134,7 +134,7 @@ def test_every_study_has_its_prices_and_runs_without_accountants() -> None:
     process = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     seeds = dict(line.split() for line in process.stdout.splitlines())
-    assert set(seeds) == {item.id for item in STUDIES if item.id != "bao/lemma"}
+    assert set(seeds) == {item.id for item in ITEMS if item.page == "studies" and item.id != "bao/lemma"}
     five = [id for id in seeds if id.startswith(("bao/table1/", "bao/table4", "bao/table6", "bao/figure7"))]
     assert {seeds[id] for id in five} == {"5"}
 

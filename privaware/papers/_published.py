@@ -1,0 +1,67 @@
+"""Published numbers and lists of items as data: published/PAPER.toml.
+
+A file has tables of numbers, and items as `[[item]]`: the fields of `Item`, `run` as MODULE.FUNCTION, and its cells as
+
+    grid = {epsilon = [1.0, 3.0], data = "mnist", seeds = [0, 1]}  # every combination; a list is an axis
+    grids = [{...}, {...}]                                         # several grids, one after another
+    grid = {columns = "1..43", repeats = 30}                       # a range as an axis
+    cell = {epsilons = [1.0, 3.0], seeds = 5}                      # one cell; a list is a value
+    quick = {seeds = 1}                                            # what differs from `cell`, or a list of cells
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from privaware.papers import Item, Settings, grid
+
+__all__ = ["keyed", "load_items", "tables"]
+
+
+@cache
+def tables(paper: str) -> dict[str, Any]:
+    """What the file of a paper holds."""
+    return tomllib.loads(Path(__file__).with_name("published").joinpath(f"{paper}.toml").read_text(encoding="utf-8"))
+
+
+def keyed(rows: list[list[Any]], keys: int = 1) -> dict[Any, Any]:
+    """Rows by their first entry, or entries: the rest is a tuple, or one value.
+
+    >>> keyed([["mnist", "linear", 98.8, 0.2], ["mnist", "cnn", 98.8, 0.3]], keys=2)
+    {('mnist', 'linear'): (98.8, 0.2), ('mnist', 'cnn'): (98.8, 0.3)}
+    """
+    pairs = [(tuple(row[:keys]), tuple(row[keys:])) for row in rows]
+    return {key if keys > 1 else key[0]: rest if len(rest) > 1 else rest[0] for key, rest in pairs}
+
+
+def load_items(paper: str, **modules: ModuleType) -> list[Item]:
+    """The items of a paper's file; `modules` hold the functions that run them."""
+    return [_item(entry, modules) for entry in tables(paper)["item"]]
+
+
+def _ranges(axes: Settings) -> dict[str, Any]:
+    """Axes with "1..43" as the list of these numbers."""
+    spans = {name: re.fullmatch(r"(\d+)\.\.(\d+)", str(value)) for name, value in axes.items()}
+    return {name: list(range(int(m[1]), int(m[2]) + 1)) if (m := spans[name]) else v for name, v in axes.items()}
+
+
+def _item(entry: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> Item:
+    fields = {name: value for name, value in entry.items() if name not in ("cell", "grid", "grids", "quick")}
+    for way in ("run", "run_population"):
+        if way in fields:
+            module, _, function = fields[way].partition(".")
+            fields[way] = getattr(modules[module], function)
+    if fields.get("measured") == "":
+        fields["measured"] = None
+    axes = entry.get("grids", [entry["grid"]] if "grid" in entry else [])
+    runs: list[Settings] = (
+        [entry["cell"]] if "cell" in entry else [cell for each in axes for cell in grid(**_ranges(each))]
+    )
+    quick = entry.get("quick", [])
+    return Item(**fields, runs=runs, quick=[{**runs[0], **quick}] if isinstance(quick, dict) else quick)
