@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 
-__all__ = ["PrivateEstimator", "input_checks", "named_frame", "open_schema", "seed_of"]
+__all__ = ["PrivateEstimator", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
@@ -56,6 +57,31 @@ def input_checks(schema: Schema | None) -> dict[str, Any]:
     if plain:
         return {"dtype": np.float64}
     return {"dtype": None, "ensure_all_finite": False}
+
+
+def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **checks: Any) -> Any:
+    """X, or X and y, through `validate_data`; text among numbers, which NumPy would quote, is named by its place."""
+    try:
+        if not y_numeric:
+            return validate_data(estimator, *arrays, **checks)
+        X, y = validate_data(estimator, *arrays, y_numeric=True, **checks)
+        return X, y.astype(float)
+    except ValueError as problem:
+        if "could not convert" not in str(problem):
+            raise
+    named = zip(("X", "y"), arrays, strict=False)
+    place = next(filter(None, (_place_of_text(values, name) for name, values in named)), "X")
+    raise WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
+
+
+def _place_of_text(values: Any, name: str) -> str:
+    for index, value in np.ndenumerate(np.asarray(values, dtype=object)):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            words = (f"{what} {at + 1}" for what, at in zip(("row", "column"), index, strict=False))
+            return f"{', '.join(words)} of {name}"
+    return ""
 
 
 def schema_from_types(X: pd.DataFrame) -> Schema:

@@ -10,10 +10,17 @@ import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privaware.data import Data, read
-from privaware.estimators._declared import PrivateEstimator, input_checks, named_frame, open_schema, seed_of
+from privaware.estimators._declared import (
+    PrivateEstimator,
+    checked_input,
+    input_checks,
+    named_frame,
+    open_schema,
+    seed_of,
+)
 from privaware.estimators._labels import declared_labels, label_set, spelling
 from privaware.ledger import Ledger
 from privaware.model import Model
@@ -67,7 +74,7 @@ class PrivateModel(PrivateEstimator):
         """New rows against the released schema."""
         check_is_fitted(self, "model_")
         schema = self.model_.schema
-        checked = validate_data(self, X, reset=False, **input_checks(schema))
+        checked = checked_input(self, X, reset=False, **input_checks(schema))
         return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
 
 
@@ -91,7 +98,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     def fit(self, X: Any, y: Any) -> Self:
         """Releases a model of `y` given `X`; the labels that occur are taken as declared."""
         schema = self._declared(X, "classification")
-        checked, y = validate_data(self, X, y, **input_checks(schema))
+        checked, y = checked_input(self, X, y, **input_checks(schema))
         check_classification_targets(y)
         if self.schema is None:
             classes, names = label_set(y)
@@ -135,7 +142,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
     def fit(self, X: Any, y: Any) -> Self:
         """Releases a model of the numbers `y` given `X`."""
         schema = self._declared(X, "regression")
-        checked, y = validate_data(self, X, y, y_numeric=True, **input_checks(schema))
+        checked, y = checked_input(self, X, y, y_numeric=True, **input_checks(schema))
         if self.schema is None:
             schema = open_schema(self, schema, checked.shape)
         assert schema is not None

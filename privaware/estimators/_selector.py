@@ -10,10 +10,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privaware._validate import expect
-from privaware.estimators._declared import PrivateEstimator, input_checks, named_frame, open_schema, seed_of
+from privaware.estimators._declared import (
+    PrivateEstimator,
+    checked_input,
+    input_checks,
+    named_frame,
+    open_schema,
+    seed_of,
+)
 from privaware.estimators._labels import declared_labels, label_set, spelling
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -61,7 +68,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
         schema = self._declared(X, self.task)
         numbers = self.task == "regression"
-        checked, y = validate_data(self, X, y, y_numeric=numbers, **input_checks(schema))
+        checked, y = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
         schema, target = self._with_target(schema, checked, y)
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)

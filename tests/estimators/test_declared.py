@@ -1,0 +1,39 @@
+"""What an estimator refuses in X and y, it names by its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector
+from privaware.errors import WrongInput
+
+CANARY = "Qcanary"
+X = np.random.default_rng(0).normal(size=(60, 2)).astype(object)
+Y = np.arange(60) % 2
+
+
+def with_canary(values: np.ndarray, at: Any) -> list[Any]:
+    changed = values.astype(object).copy()
+    changed[at] = CANARY
+    return changed.tolist()
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier(), PrivateRegressor(), PrivateSelector(task="regression")])
+def test_p46_text_among_numbers_is_refused_by_its_place(estimator: Any) -> None:
+    with pytest.raises(WrongInput, match=r"^row 4, column 2 of X: expected a number") as caught:
+        estimator.fit(with_canary(X, (3, 1)), Y)
+    assert CANARY not in str(caught.value)
+    if not isinstance(estimator, PrivateClassifier):
+        with pytest.raises(WrongInput, match=r"^row 6 of y: expected a number") as caught:
+            estimator.fit(X.astype(float), with_canary(Y, 5))
+        assert CANARY not in str(caught.value)
+
+
+def test_p46_text_among_numbers_to_predict_is_refused_by_its_place() -> None:
+    model = PrivateClassifier(learner="majority", random_state=1).fit(X.astype(float), Y)
+    with pytest.raises(WrongInput, match=r"^row 1, column 1 of X: expected a number") as caught:
+        model.predict(with_canary(X, (0, 0)))
+    assert CANARY not in str(caught.value)
