@@ -19,7 +19,7 @@ from typing import Any
 from privaware import registry
 from privaware.errors import WrongInput
 
-__all__ = ["Item", "Result", "Settings", "find", "grid", "items", "matching", "open_items"]
+__all__ = ["Item", "Result", "Settings", "combinations", "find", "grid", "items", "matching", "open_items"]
 
 Settings = Mapping[str, Any]
 """What one cell is run with: plain JSON values."""
@@ -90,9 +90,12 @@ def grid(*, seeds: Iterable[int] = (), **axes: Any) -> tuple[Settings, ...]:
     >>> grid(data="mnist", epsilon=(1, 3), seeds=range(2))[1]
     {'data': 'mnist', 'epsilon': 1, 'seed': 1}
     """
+    return combinations({**axes, "seed": tuple(seeds)} if seeds else axes)
+
+
+def combinations(axes: Mapping[str, Any]) -> tuple[Settings, ...]:
+    """As `grid`, for axes of any name."""
     lists = {name: values if isinstance(values, (list, tuple)) else (values,) for name, values in axes.items()}
-    if seeds:
-        lists["seed"] = tuple(seeds)
     return tuple(dict(zip(lists, values)) for values in itertools.product(*lists.values()))
 
 

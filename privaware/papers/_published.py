@@ -2,7 +2,7 @@
 
 A file has tables of numbers, and items as `[[item]]`: the fields of `Item`, `run` as MODULE.FUNCTION, and its cells as
 
-    grid = {epsilon = [1.0, 3.0], data = "mnist", seeds = [0, 1]}  # every combination; a list is an axis
+    grid = {epsilon = [1.0, 3.0], data = "mnist", seed = [0, 1]}   # every combination; a list is an axis
     grids = [{...}, {...}]                                         # several grids, one after another
     grid = {columns = "1..43", repeats = 30}                       # a range as an axis
     cell = {epsilons = [1.0, 3.0], seeds = 5}                      # one cell; a list is a value
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from privaware.papers import Item, Settings, grid
+from privaware.papers import Item, Settings, combinations
 
 __all__ = ["keyed", "load_items", "tables"]
 
@@ -61,7 +61,7 @@ def _item(entry: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> Item:
         fields["measured"] = None
     axes = entry.get("grids", [entry["grid"]] if "grid" in entry else [])
     runs: list[Settings] = (
-        [entry["cell"]] if "cell" in entry else [cell for each in axes for cell in grid(**_ranges(each))]
+        [entry["cell"]] if "cell" in entry else [cell for each in axes for cell in combinations(_ranges(each))]
     )
     quick = entry.get("quick", [])
     return Item(**fields, runs=runs, quick=[{**runs[0], **quick}] if isinstance(quick, dict) else quick)

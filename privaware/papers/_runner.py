@@ -109,7 +109,7 @@ def _results(
     if place.ray and item.run is not None:
         from privaware.strategies._workers import Ray
 
-        for at, (result, seconds) in Ray(place.ray).each(_remote, (item.id, place.device), list(todo)):
+        for at, (result, seconds) in Ray(place.ray).run_jobs(_remote, (item.id, place.device), list(todo)):
             yield todo[at], result, seconds
         return
     if item.run_population is not None:

@@ -17,7 +17,7 @@ from privaware.data import Data
 from privaware.features.prior import Prior
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
-from privaware.papers import _ours_prior, ours
+from privaware.papers import _ours_accounting, _ours_convex, _ours_prior
 from privaware.papers._ours_accounting import CLAIMS
 from privaware.papers._prices import Prices
 from privaware.papers._results import Store, cell_key
@@ -120,14 +120,15 @@ def test_stored_epsilons_are_what_the_accountants_say() -> None:
     cells = Store(RESULTS / "accounting" / "cells.jsonl").of("ours/accounting/epsilons")
     assert len(cells) == sum(map(len, CLAIMS.values()))
     [stored] = [cell for cell in cells if cell.settings["entry"] == "Table VI, FCN"]
-    again = ours.recomputed(Bench("ours"), stored.settings)
+    again = _ours_accounting.recomputed(Bench("ours"), stored.settings)
     assert again["epsilon"] == pytest.approx(stored.result["epsilon"], rel=1e-6)
     assert again["theirs"] == pytest.approx(0.341, abs=5e-4)
 
 
 def test_wrong_constants_are_seen_by_a_game() -> None:
     right, wrong = (
-        ours.constants(Bench("ours"), {"constants": name, "games": 4_000}) for name in ("right", "half the noise")
+        _ours_convex.constants(Bench("ours"), {"constants": name, "games": 4_000})
+        for name in ("right", "half the noise")
     )
     assert right["exact"] == pytest.approx(1.0, abs=1e-3)
     assert right["played"] <= 1.0
@@ -138,5 +139,5 @@ def test_trying_lengths_leaves_the_constant_as_it_was() -> None:
     module = importlib.import_module("privaware.learners.output_perturbation")
     before = module.LENGTH
     cell = {"learner": "output_perturbation", "data": "breast_cancer", "epsilon": 1.0}
-    assert len(ours.lengths(Bench("ours"), cell)["scores"]) == 5
+    assert len(_ours_convex.lengths(Bench("ours"), cell)["scores"]) == 5
     assert before == module.LENGTH
