@@ -55,6 +55,13 @@ class DominatingPair:
         """The largest loss possible."""
         return math.inf
 
+    def largest_shift(self) -> float | None:
+        """How far apart in standard deviations two Gaussians of the mixtures P and Q can be; None without Gaussians.
+
+        Divergences are jointly quasi-convex, so two Gaussians this far apart dominate the pair.
+        """
+        return None
+
     def points(self, direction: str) -> tuple[Array, Array]:
         """Losses and their probabilities, many enough to stand for the pair."""
         raise AssertionError(type(self).__name__)
@@ -70,6 +77,9 @@ class GaussianPair(DominatingPair):
         return self.mu**2 / 2 * (z + z * z)
 
     def spread(self) -> float:
+        return self.mu
+
+    def largest_shift(self) -> float:
         return self.mu
 
     def points(self, direction: str) -> tuple[Array, Array]:
@@ -100,6 +110,9 @@ class SampledGaussian(DominatingPair):
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _quadrature(self, np.asarray(z), direction)
+
+    def largest_shift(self) -> float:
+        return self.group * (2 if self.replace else 1) / self.noise
 
     def weights(self) -> Array:
         """The probabilities that 0, 1, ... rows of the unit are in the sample."""
@@ -176,6 +189,9 @@ class CappedGaussian(DominatingPair):
         full = float(stats.binom.sf(self.cap, self.rows, self.rate))
         rate = min(1.0, full * self.cap / overflow / self.rows)
         return overflow, SampledGaussian(noise=self.noise / 2, rate=rate, replace=True), usual
+
+    def largest_shift(self) -> float:
+        return max(part.largest_shift() for part in self.parts()[1:])
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         overflow, pushed, usual = self.parts()

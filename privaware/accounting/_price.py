@@ -12,7 +12,7 @@ import numpy as np
 
 from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
-from privaware.accounting._pairs import Array
+from privaware.accounting._pairs import Array, GaussianPair
 from privaware.accounting._terms import (
     Leaves,
     Terms,
@@ -54,7 +54,7 @@ def quick(event: Event, delta: float) -> float:
         terms = None if any(contains(leaf, Selected) for leaf, _ in way) else _terms_or_none(way)
         if terms is None:
             worst = max(worst, float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]))
-        elif (mu := terms.gaussian()) is not None:
+        elif (mu := _negligible(terms, delta).gaussian()) is not None:
             worst = max(worst, _gaussian.epsilon(mu, delta))
         elif terms.rho or not _pld.reachable(terms):
             worst = max(worst, min(_rdp.epsilon(terms, delta), _pure(terms, delta)))
@@ -85,7 +85,7 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
     out: dict[str, Any] = dict.fromkeys(("pld", "cf", "rdp", "rdp_classic"))
     selected = any(contains(leaf, Selected) for leaf, _ in way)
     terms = _terms_or_none(way) if not _only_curves(way) else None
-    if terms is not None and _composable(terms):
+    if terms is not None and _composable(terms := _negligible(terms, delta)):
         try:
             out["pld"], out["cf"] = _distributions(way, terms, delta)
         except (OutOfReach, _cf.TooSlow):
@@ -134,6 +134,14 @@ def _distributions(way: Leaves, terms: Terms, delta: float) -> tuple[float, floa
 
 def _composable(terms: Terms) -> bool:
     return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
+
+
+def _negligible(terms: Terms, delta: float) -> Terms:
+    """Gaussian releases that cost next to nothing even without sampling are priced so: no grid resolves them."""
+    mu = terms.without_sampling()
+    if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
+        return terms
+    return Terms(pairs=((GaussianPair(mu=mu), 1),))
 
 
 def _pure(terms: Terms, delta: float) -> float:

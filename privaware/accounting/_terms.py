@@ -71,6 +71,13 @@ class Terms:
             return pair.mu if self.survive == 0 else None
         return None
 
+    def without_sampling(self) -> float | None:
+        """mu of Gaussians at least as costly as these: a sample costs no more than all rows. None with anything else."""
+        shifts = [pair.largest_shift() for pair, _ in self.pairs]
+        if self.rho or self.survive or not shifts or any(shift is None for shift in shifts):
+            return None
+        return math.sqrt(sum(n * shift**2 for (_, n), shift in zip(self.pairs, shifts) if shift))
+
     def pure(self) -> float:
         """An epsilon that holds with delta 0, but for failures."""
         return sum(n * pair.pure() for pair, n in self.pairs) if not self.rho else math.inf
