@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from privaware._validate import expect
@@ -155,7 +155,7 @@ class RandomisedResponse(Event):
         self._expect("classes", "as a whole number >= 2", isinstance(self.classes, int) and self.classes >= 2)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sampled(Event):
     """`event` on a Poisson sample of the rows.
 
@@ -165,9 +165,15 @@ class Sampled(Event):
 
     event: Event
     rate: float
-    relation: str = field(default="add_remove", repr=False)
-    rows: int | None = field(default=None, repr=False)
-    cap: int | None = field(default=None, repr=False)
+    relation: str = "add_remove"
+    rows: int | None = None
+    cap: int | None = None
+
+    def __repr__(self) -> str:
+        shown = [
+            (item.name, getattr(self, item.name)) for item in fields(self) if getattr(self, item.name) != item.default
+        ]
+        return f"Sampled({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)

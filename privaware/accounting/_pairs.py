@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privaware.events import Event
+
 __all__ = [
     "DIRECTIONS",
     "Array",
@@ -278,9 +280,13 @@ class ResponsePair(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class TabulatedPair(DominatingPair):
-    """A pair given by its finite losses and their probabilities under P, for each direction."""
+    """A pair given by its finite losses and their probabilities under P, for each direction.
 
-    name: str
+    It is the table of `event` on a sample at `rate`: two tables are one if both are equal, as values.
+    """
+
+    event: Event
+    rate: float = 1.0
     remove: tuple[Array, Array] = field(compare=False, repr=False)
     add: tuple[Array, Array] = field(compare=False, repr=False)
 

@@ -72,7 +72,7 @@ class Terms:
         return None
 
     def without_sampling(self) -> float | None:
-        """mu of Gaussians at least as costly as these: a sample costs no more than all rows. None with anything else."""
+        """mu of Gaussians at least as costly (a sample costs no more than all rows), None with anything else."""
         shifts = [pair.largest_shift() for pair, _ in self.pairs]
         if self.rho or self.survive or not shifts or any(shift is None for shift in shifts):
             return None
@@ -187,10 +187,10 @@ class _Total:
         self.fail(failure * rate, count)
         if rate == 1:
             table = (losses, probs)
-            self.compose(TabulatedPair(name=repr(leaf), remove=table, add=table), count)
+            self.compose(TabulatedPair(event=leaf, remove=table, add=table), count)
         else:
             remove, add = (sample(losses, probs, rate, d) for d in DIRECTIONS)
-            self.compose(TabulatedPair(name=f"{leaf!r} at rate {rate!r}", remove=remove, add=add), count)
+            self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
         """The pair ((1-rate) Q + rate P, Q) of the inner pair (P, Q), named where it has a name."""
