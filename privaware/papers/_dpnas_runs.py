@@ -20,6 +20,7 @@ from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
+from privaware.papers._published import tables
 from privaware.papers._results import Store
 from privaware.papers._runner import Bench
 from privaware.papers._tramer_boneh_train import CHANNELS, free_memory
@@ -34,12 +35,6 @@ RETRIED = 4
 """The best cells are tried with a doubled learning rate too."""
 GAIN = 0.005
 """What the doubled rate must gain."""
-CELLS = {
-    "cifar10": [5, 1, 5, 6, 1, 0, 5, 0, 0, 3, 5, 5, 6, 1, 6],
-    "mnist": [5, 6, 3, 0, 5, 4, 0, 6, 0, 3, 1, 0, 1, 1, 4],
-    "fashion_mnist": [3, 0, 5, 4, 5, 3, 0, 0, 6, 3, 5, 6, 1, 4, 1],
-}
-"""Figure 4: the cells that the authors found, as numbers of operations."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +230,7 @@ def _network(bench: Bench, data: str, settings: Settings) -> tuple[dict[str, Any
         more = {"pooling": "average"} if settings.get("pooling") else {"activation": settings.get("activation", "tanh")}
         return {**case.cnn, **more}, case.cnn_lr
     if name == "paper":
-        cell: list[Any] = CELLS[data]
+        cell: list[Any] = list(tables("dpnas")["cells"][data])
     elif name == "random":
         cell = list(uniform_cells(20, 5, np.random.default_rng(7))[settings["cell"]])
     elif name in ("sgd", "dp"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -26,11 +26,18 @@ __all__ = ["keyed", "load_items", "tables"]
 
 @cache
 def tables(paper: str) -> dict[str, Any]:
-    """What the file of a paper holds."""
-    return tomllib.loads(Path(__file__).with_name("published").joinpath(f"{paper}.toml").read_text(encoding="utf-8"))
+    """What the file of a paper holds, lists as tuples."""
+    text = Path(__file__).with_name("published").joinpath(f"{paper}.toml").read_text(encoding="utf-8")
+    return {name: _frozen(value) for name, value in tomllib.loads(text).items()}
 
 
-def keyed(rows: list[list[Any]], keys: int = 1) -> dict[Any, Any]:
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _frozen(one) for name, one in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def keyed(rows: Sequence[Sequence[Any]], keys: int = 1) -> dict[Any, Any]:
     """Rows by their first entry, or entries: the rest is a tuple, or one value.
 
     >>> keyed([["mnist", "linear", 98.8, 0.2], ["mnist", "cnn", 98.8, 0.3]], keys=2)

@@ -9,54 +9,19 @@ from typing import Any
 
 from privaware.papers import Result, Settings, grid
 from privaware.papers import _tramer_boneh_prices as prices
+from privaware.papers._published import keyed, tables
 from privaware.papers._runner import Bench
 from privaware.papers._tramer_boneh_train import Setting, train
 
-__all__ = [
-    "BATCHES",
-    "EPOCHS",
-    "KINDS",
-    "RATES",
-    "SEEDS",
-    "TABLE13",
-    "TABLE16",
-    "curve",
-    "figure4",
-    "figure9",
-    "figure10",
-    "iteration_grid",
-    "points",
-    "table1",
-    "table2",
-    "transfer",
-]
-
 SEEDS = range(5)
 ROWS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000}
-BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
-RATES = {"mnist": (0.25, 0.5, 1, 2), "fashion_mnist": (0.25, 0.5, 1, 2), "cifar10": (0.125, 0.25, 0.5, 1)}
-EPOCHS = {"mnist": (15, 25, 40), "fashion_mnist": (15, 25, 40), "cifar10": (30, 60, 120)}
-KINDS = ("groups 9", "groups 27", "groups 81", "private 6", "private 8")
-"""Table 12."""
-TABLE13: dict[tuple[str, str], dict[str, Any]] = {
-    ("mnist", "linear"): {"batch": 4096, "base_lr": 1, "epochs": 40, "kind": "private 8"},
-    ("fashion_mnist", "linear"): {"batch": 8192, "base_lr": 1, "epochs": 40, "kind": "groups 27"},
-    ("cifar10", "linear"): {"batch": 8192, "base_lr": 0.25, "epochs": 60, "kind": "private 8"},
-    ("mnist", "cnn"): {"batch": 1024, "base_lr": 0.5, "epochs": 25, "kind": "private 8"},
-    ("fashion_mnist", "cnn"): {"batch": 2048, "base_lr": 1, "epochs": 40, "kind": "groups 27"},
-    ("cifar10", "cnn"): {"batch": 8192, "base_lr": 0.25, "epochs": 60, "kind": "private 8"},
-    ("mnist", "pixels"): {"batch": 512, "base_lr": 0.5, "epochs": 40},
-    ("fashion_mnist", "pixels"): {"batch": 2048, "base_lr": 1.0, "epochs": 40},
-    ("cifar10", "pixels"): {"batch": 1024, "base_lr": 0.5, "epochs": 30},
-    # Not printed: the best point that we tried of Table 12.
-    ("cifar10", "small pixels"): {"batch": 2048, "base_lr": 1.0, "epochs": 30},
-}
+SETTINGS = tables("tramer_boneh")["settings"]
+BATCHES, KINDS, RATES, EPOCHS = (SETTINGS["table12"][name] for name in ("batches", "kinds", "rates", "epochs"))
+TABLE13: dict[tuple[str, str], dict[str, Any]] = keyed(SETTINGS["table13"], 2)
 TABLE16: dict[str, dict[int, tuple[int, float]]] = {
-    "linear": {10_000: (30, 0.125), 25_000: (30, 0.25), 50_000: (60, 0.25)},
-    "cnn": {10_000: (60, 0.125), 25_000: (60, 0.125)},
-    "pixels": {10_000: (30, 0.125), 25_000: (60, 0.125)},
+    head: {rows: (epochs, lr) for name, rows, epochs, lr in SETTINGS["table16"] if name == head}
+    for head in ("linear", "cnn", "pixels")
 }
-"""Epochs (of 50,000 rows) and base learning rate; the CNNs on all 50,000 rows are those of Table 13."""
 
 
 def noise_of(bench: Bench, data: str, setting: Settings) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from privaware import datasets
 from privaware.papers import Item, Result, Settings, open_items
+from privaware.papers._published import tables
 from privaware.papers._runner import Bench
 from privaware.papers._training import NO_ROWS, network, plain, swept
 from privaware.studies import Rows, Setting
@@ -22,37 +23,7 @@ __all__ = ["ITEMS"]
 
 EPSILONS = (0.2, 1.0, 4.0, 100.0, 1000.0)
 NETWORKS = ("simple_cnn", "resnet", "vgg")
-TABLE3: dict[str, dict[str, str]] = {
-    "mnist": {
-        "Hand-DP": "89.19 18.98 8.46 4.19 3.73 | 24.38 11.58 5.73 2.88 2.01 | 88.63 88.89 90.46 7.98 3.80",
-        "PrivSet": "77.26 47.54 30.86 19.72 17.58 | 89.70 82.24 57.01 20.83 17.86 | 81.36 58.61 51.32 52.40 66.52",
-        "DPGEN": "60.99 88.26 14.95 2.48 2.70 | 70.75 84.07 73.73 3.64 3.79 | 90.08 90.08 58.28 1.76 2.20",
-        "TanhAct": "85.19 18.30 3.13 1.74 1.74 | 38.16 18.61 7.05 3.89 3.12 | 90.21 89.59 90.15 6.14 1.91",
-        "FocalLoss": "87.99 29.11 7.44 3.32 2.40 | 43.09 10.99 6.32 2.72 1.78 | 82.10 88.16 88.91 11.46 3.66",
-        "DP-SGD": "89.61 21.98 7.50 3.58 3.04 | 28.17 11.33 5.38 2.88 2.24 | 88.79 88.74 90.56 13.23 3.55",
-        "RGP": "36.65 13.23 10.17 6.72 6.37 | 31.87 21.24 33.03 34.06 37.66 | 90.30 6.59 3.86 6.33 4.78",
-        "GEP": "90.30 90.25 14.37 2.67 1.52 | 86.22 17.61 4.36 1.00 0.46 | - - - - -",
-        "AdpAlloc": "89.23 18.79 6.57 3.59 3.14 | 24.26 10.04 4.91 3.25 2.48 | 90.24 89.00 89.85 6.44 3.12",
-        "AdpClip": "88.17 75.55 7.79 8.00 8.10 | 59.66 7.46 4.85 4.17 4.21 | 88.92 88.13 89.06 14.00 4.78",
-        "PATE": "82.83 71.81 33.36 11.89 10.98 | 90.86 85.89 30.74 7.12 10.38 | 84.94 76.17 44.08 32.15 32.66",
-        "Priv-kNN": "61.22 34.97 33.13 34.77 33.80 | 25.03 9.70 8.43 9.30 9.91 | 49.05 17.80 17.16 16.29 14.74",
-    },
-    "cifar10": {
-        "Hand-DP": "90.06 86.88 48.67 43.28 44.14 | 84.29 58.34 50.74 41.95 39.29 | 90.03 89.67 89.86 79.74 37.58",
-        "PrivSet": "88.85 87.78 86.78 88.83 89.43 | 89.56 89.28 89.45 87.91 85.43 | 89.77 88.14 89.07 90.04 87.64",
-        "DPGEN": "90.16 89.86 89.66 69.98 76.98 | 90.00 90.00 90.59 79.51 83.38 | 90.52 89.72 89.47 87.24 88.86",
-        "TanhAct": "89.74 69.95 45.39 32.93 32.21 | 82.55 62.11 55.52 48.95 49.28 | 90.22 90.07 90.13 64.46 34.26",
-        "FocalLoss": "89.88 88.17 52.42 38.55 38.47 | 84.36 62.12 52.06 40.65 39.00 | 90.17 89.75 89.85 66.36 36.60",
-        "DP-SGD": "89.80 89.13 48.79 40.03 40.48 | 81.92 58.32 49.57 41.17 38.66 | 90.20 89.38 89.73 89.81 35.15",
-        "RGP": "90.15 61.91 58.52 54.28 54.41 | 74.48 65.24 67.27 66.38 66.56 | 90.16 81.87 53.66 53.49 54.37",
-        "GEP": "90.16 90.16 90.16 35.11 31.90 | 88.68 85.19 46.72 30.45 26.64 | - - - - -",
-        "AdpAlloc": "90.04 89.89 47.97 38.49 39.16 | 80.04 57.88 48.86 43.83 42.22 | 90.06 89.57 89.99 51.42 35.46",
-        "AdpClip": "89.71 89.79 64.50 35.64 34.12 | 86.57 64.08 48.05 37.17 33.55 | 89.70 89.86 90.21 89.69 44.47",
-        "PATE": "90.19 91.70 89.25 83.30 83.06 | 88.34 87.60 85.99 82.05 83.50 | 90.05 91.60 91.06 89.92 90.02",
-        "Priv-kNN": "89.52 89.38 88.94 90.19 90.29 | 87.77 81.35 77.38 74.96 74.43 | 89.85 87.26 85.42 84.81 84.41",
-    },
-}
-"""Mean utility loss of each algorithm at the epsilons above, for SimpleCNN | ResNet | VGG."""
+TABLE3 = tables("dpmlbench")["table3"]
 
 
 def published(data: str, algorithm: str) -> dict[str, float]:
@@ -125,26 +96,5 @@ ITEMS = [
         for algorithm in rows
         if algorithm != "DP-SGD"
     ),
-    *open_items(
-        "dpmlbench",
-        {
-            "table2": "Table 2: accuracy and attack AUC of the models without privacy",
-            "table4": "Table 4: tailored AUC of black-box membership inference on CIFAR-10",
-            "table5": "Table 5: per-example clipping alone, its accuracy and AUC on CIFAR-10",
-            "table7": "Table 7: Hand-DP with five networks on CIFAR-10",
-            "table8": "Table 8: RGP without privacy against SGD",
-            "table9": "Table 9: utility loss on Fashion-MNIST and SVHN",
-            "table10": "Table 10: tailored AUC of black-box membership inference on Fashion-MNIST and SVHN",
-            "table11": "Table 11: tailored AUC of white-box membership inference",
-            "figure3": "Figure 3: accuracy of the algorithms by category",
-            "figure4": "Figure 4: SimpleCNN with and without group normalisation, ReLU and tanh",
-            "figure5": "Figure 5: privacy leakage of the algorithms by category",
-            "figure6": "Figure 6: utility loss and privacy leakage by network",
-            "figure7": "Figure 7: utility loss and privacy leakage by data set",
-            "figure8": "Figure 8: label-private algorithms against DP-SGD",
-            "figure9": "Figure 9: ResNets of several sizes by DP-SGD",
-            "figure10": "Figure 10: accuracy on Fashion-MNIST and SVHN",
-        },
-        MISSING,
-    ),
+    *open_items("dpmlbench", tables("dpmlbench")["missing"], MISSING),
 ]

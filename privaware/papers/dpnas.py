@@ -9,42 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from privaware.papers import Item, grid, open_items
 from privaware.papers._dpnas_runs import CASES, derive, train
 from privaware.papers._dpnas_search import charged, search
+from privaware.papers._published import keyed, tables
 
 __all__ = ["ITEMS"]
 
 DATA = ("mnist", "fashion_mnist", "cifar10")
-TABLE1 = {
-    "mnist": {"cnn": (89.08, 97.24, 98.10), "small": (92.87, 97.74, 98.35), "found": (97.22, 98.18, 98.57)},
-    "fashion_mnist": {"cnn": (73.86, 82.03, 86.25), "small": (78.66, 84.83, 86.73), "found": (82.08, 86.17, 88.09)},
-    "cifar10": {"cnn": (38.74, 52.74, 59.07), "found": (52.95, 65.03, 68.33)},
-}
-"""CNN-Tanh, DPNASNet-S and DPNASNet at epsilon 1, 2 and 3."""
-TABLE2 = {
-    "NASNet": (26.29, 33.44, 40.77),
-    "NASNet-S": (24.51, 36.56, 41.72),
-    "AmoebaNet": (39.21, 46.36, 51.46),
-    "AmoebaNet-S": (38.47, 49.01, 53.84),
-    "DARTS": (36.08, 43.50, 48.79),
-    "DARTS-S": (37.48, 47.91, 51.99),
-    "EfficientNet": (40.17, 48.93, 54.20),
-    "EfficientNet-S": (41.99, 49.76, 54.63),
-}
-TABLE3 = {"mnist": (98.57, 87.92, 67.95), "fashion_mnist": (98.58, 88.09, 68.06), "cifar10": (98.66, 87.94, 68.33)}
-"""Searched on, then trained on each of the three data sets."""
-TABLE4 = {
-    "relu": 51.02,
-    "relu6": 53.03,
-    "elu": 57.35,
-    "selu": 60.16,
-    "tanh": 59.21,
-    "hardtanh": 58.46,
-    "leaky_relu": 59.32,
-}
+NUMBERS = tables("dpnas")
+TABLE1, TABLE2, TABLE3 = (keyed(NUMBERS[name]) for name in ("table1", "table2", "table3"))
+TABLE4 = NUMBERS["table4"]
 PAGE = "dpnas"
 
 
@@ -145,20 +121,17 @@ def digits() -> Iterator[Item]:
     )
 
 
-def missing() -> dict[str, Any]:
-    open_: dict[str, Any] = {
-        "figure1": "Figure 1: hand-made and searched networks by SGD and by DP-SGD",
-        "figure3a": "Figure 3 (a): the same search over the spaces of DARTS and NASNet",
-        "table1/7.53": "Text: DPNASNet on cifar10 at epsilon 7.53, 72.57",
-    }
-    for name, accuracies in TABLE2.items():
-        open_[f"table2/{name}"] = f"Table 2: {name} on cifar10 at epsilon 1, 2, 3: {', '.join(map(str, accuracies))}"
-    return open_
-
-
 ITEMS: list[Item] = [
     *searches(),
     *trainings(),
     *digits(),
-    *open_items("dpnas", missing(), "these networks and spaces are not in the package"),
+    *open_items(
+        "dpnas",
+        NUMBERS["missing"]
+        | {
+            f"table2/{name}": f"Table 2: {name} on cifar10 at epsilon 1, 2, 3: {', '.join(map(str, accuracies))}"
+            for name, accuracies in TABLE2.items()
+        },
+        "these networks and spaces are not in the package",
+    ),
 ]

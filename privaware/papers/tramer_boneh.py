@@ -15,63 +15,19 @@ from functools import partial
 
 from privaware.papers import Item, Settings, grid, open_items
 from privaware.papers import _tramer_boneh_runs as runs
+from privaware.papers._published import keyed, tables
 from privaware.papers._tramer_boneh_studies import studies
 
 __all__ = ["ITEMS"]
 
 Accuracy = tuple[float, float]
+NUMBERS = tables("tramer_boneh")
 TABLE1: dict[tuple[str, str], dict[float, Accuracy]] = {
-    ("mnist", "linear"): {1.2: (98.1, 0.1), 2.0: (98.5, 0.0), 2.32: (98.6, 0.0), 2.5: (98.7, 0.0), 2.93: (98.7, 0.0)},
-    ("fashion_mnist", "linear"): {2.7: (89.5, 0.0), 3.0: (89.7, 0.0)},
-    ("cifar10", "linear"): {3.0: (67.0, 0.1)},
-    ("mnist", "cnn"): {1.2: (97.8, 0.1), 2.0: (98.4, 0.1), 2.32: (98.5, 0.0), 2.5: (98.6, 0.0), 2.93: (98.7, 0.1)},
-    ("fashion_mnist", "cnn"): {2.7: (88.7, 0.1), 3.0: (89.0, 0.1)},
-    ("cifar10", "cnn"): {3.0: (69.3, 0.2)},
+    key: {float(epsilon): accuracy for epsilon, accuracy in by.items()}
+    for key, by in keyed(NUMBERS["table1"], 2).items()
 }
-"""By data and head; the end-to-end CNNs of Table 1 are other papers'."""
-TABLE2 = {
-    "mnist": {"none": (95.9, 0.0), "groups 27": (99.1, 0.0), "exact": (99.1, 0.0), "maximal": (99.3, 0.0)},
-    "fashion_mnist": {"none": (82.6, 0.1), "groups 81": (90.9, 0.1), "exact": (91.0, 0.2), "maximal": (91.5, 0.0)},
-    "cifar10": {"none": (58.0, 0.1), "groups 27": (67.8, 0.2), "exact": (70.7, 0.1), "maximal": (71.1, 0.0)},
-}
-"""The number of groups is the best of 9, 27 and 81, as Table 10 names it."""
-TABLE3 = {
-    ("mnist", "linear"): (96.8, 98.8, 98.4, 0.2),
-    ("fashion_mnist", "linear"): (85.3, 89.8, 88.7, 0.5),
-    ("cifar10", "linear"): (59.5, 67.0, 65.4, 0.9),
-    ("mnist", "cnn"): (95.6, 98.8, 98.1, 0.3),
-    ("fashion_mnist", "cnn"): (77.8, 89.1, 87.2, 1.0),
-    ("cifar10", "cnn"): (57.3, 69.5, 66.9, 1.6),
-    ("mnist", "pixels"): (86.1, 98.2, 97.4, 0.5),
-    ("fashion_mnist", "pixels"): (20.2, 86.2, 83.6, 1.8),
-    ("cifar10", "pixels"): (39.4, 59.2, 52.5, 5.4),
-}
-"""Minimum, maximum, median and median absolute deviation over the grid of Table 12."""
-TABLE11 = {
-    "linear": {"mnist": (99.3, 0.0), "fashion_mnist": (91.5, 0.0), "cifar10": (71.1, 0.0)},
-    "cnn": {"mnist": (99.2, 0.0), "fashion_mnist": (91.5, 0.2), "cifar10": (73.8, 0.3)},
-    "pixels": {"mnist": (99.2, 0.0), "fashion_mnist": (90.1, 0.2), "cifar10": (80.0, 0.1)},
-}
-TABLE19 = {
-    ("mnist", "linear"): {"Poisson": (98.6, 0.1), "shuffled": (98.7, 0.0)},
-    ("fashion_mnist", "linear"): {"Poisson": (89.6, 0.1), "shuffled": (89.7, 0.0)},
-    ("cifar10", "linear"): {"Poisson": (66.8, 0.2), "shuffled": (67.0, 0.0)},
-    ("mnist", "pixels"): {"Poisson": (98.0, 0.1), "shuffled": (98.1, 0.0)},
-    ("fashion_mnist", "pixels"): {"Poisson": (86.1, 0.2), "shuffled": (86.0, 0.1)},
-    ("cifar10", "pixels"): {"Poisson": (59.0, 0.4), "shuffled": (59.2, 0.1)},
-}
-TABLE20 = {"550570": (59.2, 0.1), "167642": (60.7, 0.3)}
-FIGURE5 = {"ResNeXt-29 of CIFAR-100": 80.0, "SimCLRv2 of ImageNet": 92.7}
-"""Transfer at epsilon 2."""
-SHUFFLING = {
-    ("mnist", "linear"): 2.38,
-    ("fashion_mnist", "linear"): 2.29,
-    ("cifar10", "linear"): 1.92,
-    ("mnist", "pixels"): 8.21,
-    ("fashion_mnist", "pixels"): 3.20,
-    ("cifar10", "pixels"): 5.29,
-}
-"""Our lower bounds on the epsilon of shuffled batches at delta 1e-5, from an earlier computation."""
+TABLE2, TABLE11, TABLE20, FIGURE5 = (keyed(NUMBERS[name]) for name in ("table2", "table11", "table20", "figure5"))
+TABLE3, TABLE19, SHUFFLING = (keyed(NUMBERS[name], 2) for name in ("table3", "table19", "shuffling"))
 
 SCATTER, CNN = "tramer_boneh_scatter", "tramer_boneh_cnn"
 SEEDS = runs.SEEDS
