@@ -1,24 +1,29 @@
-"""Functions of the template of docs/results/features.md: tables, plots and the numbers inside its sentences."""
+"""What the template of docs/results/features.md computes: curves, crossings and the numbers inside its sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from privaware.papers import find
 from privaware.papers._bao_features_descent import published_softmax
-from privaware.papers._crossing_plots import crossing, interval, plot_by_columns, plot_by_epsilon
-from privaware.papers._features_breast import NONE, BreastView, Score, best_sizes, shown, spread
-from privaware.papers._page import Page, markdown
+from privaware.papers._crossing_plots import Curves, crossing, interval, last_win, plot_by_columns, plot_by_epsilon
+from privaware.papers._page import Page
 from privaware.papers._published import tables
 
 __all__ = ["functions"]
 
-ITEM5 = "bao/table5"
-PUBLISHED5 = tables("bao")["table5"]
-PUBLISHED16 = {float(epsilon): pairs for epsilon, pairs in tables("bao")["table16"].items()}
-SOFTMAX = {data: published_softmax(data) for data in ("breast", "adult")}
+NONE = 1e9
+"""The epsilon that stands for no privacy."""
+METHODS = ("All", "PAFS", "CFS-Greedy", "CFS-GA", "Random")
+PUBLISHED10: dict[float, tuple[float, ...]] = {
+    json.loads(epsilon): tuple(row.values()) for epsilon, row in find("bao/table10").published.items()
+}
+Score = Sequence[float]
+"""Mean and spread, in per cent."""
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
@@ -26,48 +31,141 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     return {name: getattr(view, name) for name in dir(view) if not name.startswith("_")}
 
 
-class View(BreastView):
-    """The rest of the page: Adult, noisy descent, components, transfer and seconds."""
+def listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+class View:
+    """The cells of the page as its template takes them."""
+
+    NONE, methods, published10 = NONE, METHODS, PUBLISHED10
+    published5 = tables("bao")["table5"]
+    published16 = {float(epsilon): pairs for epsilon, pairs in tables("bao")["table16"].items()}
+    published_softmax = {data: published_softmax(data) for data in ("breast", "adult")}
 
     def __init__(self, page: Page) -> None:
-        super().__init__(page)
-        self.adult = page.cell("bao/columns", data="adult").result
-        self.few16 = self._adult_pair("bao/table16")[0]
+        self._page = page
+        self.breast, self.adult = (page.cell("bao/columns", data=data).result for data in ("breast_cancer", "adult"))
+        self.table10 = {c.settings["epsilon"]: c.result for c in page.cells("bao/table10")}
+        self.curves10 = {name: {e: self.table10[e][name] for e in PUBLISHED10} for name in METHODS}
+        self.splits = [c.result for c in page.cells("bao/table10/splits")]
+        self.table16, self.six = self._few_and_all("bao/table16"), self._few_and_all("bao/figure3/six")
+        self.figure3, self.figure4, crossing4 = map(
+            self._by_columns, ("bao/figure3", "bao/figure4", "bao/figure4/crossing")
+        )
+        self.crossing4 = {float(e): crossing4[e] for e in sorted(crossing4, key=float)}
         self.prices5 = page.cells("bao/table5/prices")[0].result
 
-    def runs(self) -> str:
-        """Where and when each item was measured."""
-        rows = []
-        for id in self._page.items():
-            cell = self._page.cells(id)[0]
-            repeats = cell.settings.get("repeats", "")
-            machine = "one H200" if "H200" in cell.run["machine"] else "processor"
-            rows.append([f"`privaware reproduce {id}`", cell.run["commit"], repeats, machine, cell.run["date"]])
-        return markdown(["command", "commit", "repeats", "machine", "date"], rows)
+    @staticmethod
+    def shown(score: Score) -> str:
+        return f"{score[0]:.2f} ± {score[1]:.2f}"
 
-    def _adult_pair(self, item: str) -> tuple[dict[float, Score], dict[float, Score]]:
+    @staticmethod
+    def spread(values: Sequence[float], ddof: int = 0) -> str:
+        return f"{np.mean(values):.2f} ± {np.std(values, ddof=ddof):.2f}"
+
+    @staticmethod
+    def rising(by: Mapping[str, Any]) -> list[str]:
+        return sorted(by, key=float)
+
+    @staticmethod
+    def only(pairs: Mapping[float, Mapping[int, Score]], size: int) -> dict[float, Score]:
+        """The curve of one number of columns."""
+        return {epsilon: line[size] for epsilon, line in pairs.items()}
+
+    @staticmethod
+    def best_size(line: Mapping[int, Score]) -> int:
+        return max(sorted(line), key=lambda size: line[size][0])
+
+    def _by_columns(self, item: str) -> dict[str, dict[int, Score]]:
+        by: dict[str, dict[int, Score]] = {}
+        for cell in self._page.cells(item):
+            for epsilon, score in cell.result.items():
+                by.setdefault(epsilon, {})[cell.settings["columns"]] = score
+        return by
+
+    def _few_and_all(self, item: str) -> list[dict[float, Score]]:
         result = self._page.cells(item)[0].result
-        few, many = ({float(e): score for e, score in result[name].items()} for name in ("few", "all"))
-        return few, many
+        return [{float(e): score for e, score in result[name].items()} for name in ("few", "all")]
 
-    def table16(self) -> str:
-        few, many = self._adult_pair("bao/table16")
-        rows = []
-        for epsilon in sorted(few):
-            values = []
-            for at, line in enumerate((few, many)):
-                mean, deviation = PUBLISHED16[epsilon][at] if epsilon in PUBLISHED16 else (None, 0)
-                brackets = "" if mean is None else f" ({mean:.2f} ± {deviation:.2f})" if deviation else f" ({mean:.2f})"
-                values.append(shown(line[epsilon]) + brackets)
-            rows.append(["none" if epsilon == NONE else f"{epsilon:g}", *values])
-        chart = plot_by_epsilon({"six, no one-hot": few, "108, one-hot": many}, 100 * self.adult["constant"])
-        plot = self._page.plot("table16", "One-hot or drop", chart)
-        return markdown(["epsilon", "six columns, no one-hot", "108 columns, one-hot"], rows) + f"\n\n{plot}"
+    def plot(self, name: str, title: str, curves: Curves, constant: float) -> str:
+        """Accuracy against epsilon, one line a set of columns."""
+        return self._page.plot(name, title, plot_by_epsilon(curves, 100 * constant))
+
+    def plot_sizes(self, name: str, by: Mapping[str, Mapping[int, Score]], constant: float, first: list[int]) -> str:
+        """Accuracy against the number of columns; `first` are drawn before the others."""
+        sizes = sorted(by["1"], key=lambda size: (size not in first, size))
+        order = [(size, e) for e in by for size in sizes] if first else [(size, e) for size in sizes for e in by]
+        chart = plot_by_columns([(size, e, by[e][size]) for size, e in order], 100 * constant)
+        return self._page.plot(name, "Accuracy against number of columns", chart)
+
+    def over_splits(self, name: str, epsilon: float) -> list[float]:
+        """Accuracies over other splits of the rows."""
+        if name == "PAFS":
+            cells = self._page.cells("bao/table10/splits_pafs")
+            return [c.result["score"] for c in cells if c.settings["epsilon"] == epsilon]
+        return [row[name][f"{epsilon:g}"] for row in self.splits]
+
+    def claims10(self) -> dict[str, Any]:
+        """The numbers behind what the paper claims of Table X."""
+        rows = {epsilon: self.table10[epsilon] for epsilon in PUBLISHED10}
+        best = {epsilon: max(METHODS, key=lambda name: row[name][0]) for epsilon, row in rows.items()}
+        gaps = {epsilon: row["PAFS"][0] - row["All"][0] for epsilon, row in rows.items()}
+        widest = max(gaps, key=lambda epsilon: gaps[epsilon])
+        constant, everyone = 100 * self.breast["constant"], 100 * 201 / 286
+        means = {
+            e: {n: float(np.mean(self.over_splits(n, e))) for n in ("All", "PAFS", "CFS-Greedy", "Random")}
+            for e in rows
+        }
+        most = max(rows, key=lambda e: means[e]["PAFS"] - means[e]["All"])
+        return {
+            "fails": ", ".join(f"{e:g} ({best[e]})" for e in rows if e >= 2 and best[e] != "PAFS"),
+            "wins": listed([e for e in rows if best[e] == "PAFS"]),
+            "gap": gaps[widest],
+            "gap_at": widest,
+            "everyone": everyone,
+            "theirs": sum(value < everyone for values in PUBLISHED10.values() for value in values),
+            "ours": sum(row[name][0] < constant for row in rows.values() for name in METHODS),
+            "cells": len(METHODS) * len(rows),
+            "constant": constant,
+            "random": listed([epsilon for epsilon, row in rows.items() if row["Random"][0] > row["All"][0]]),
+            "split_wins": listed([e for e in rows if max(means[e], key=lambda n: means[e][n]) == "PAFS"]),
+            "split_gap": means[most]["PAFS"] - means[most]["All"],
+            "split_gap_at": most,
+        }
+
+    def crossing4_at(self) -> str:
+        repeats = self._page.cells("bao/figure4/crossing")[0].settings["repeats"]
+        gaps = {
+            e: (pair[1][0] - pair[43][0], float(np.hypot(pair[1][1], pair[43][1])) / repeats**0.5)
+            for e, pair in self.crossing4.items()
+        }
+        place = crossing(gaps)
+        return f"{place[0]:.3g} (99.9 % interval for the repeats alone: {interval(place)})"
+
+    def crossing_over_splits(self) -> dict[str, Any]:
+        """Where all columns overtake the best one in each of the other splits."""
+        rows = self.splits
+        epsilons = [e for e in rows[0]["All"] if float(e) >= 0.5]
+        gaps = np.array([[row["one"][e] - row["All"][e] for e in epsilons] for row in rows])
+        log_epsilons = np.log([float(e) for e in epsilons])
+        each = [last_win(log_epsilons, line) for line in gaps]
+        error = gaps.std(axis=0) / len(rows) ** 0.5
+        mean = crossing({float(e): (gap, err) for e, gap, err in zip(epsilons, gaps.mean(axis=0), error)}, 0.95)
+        low, middle, high = np.quantile(each, [0.1, 0.5, 0.9], method="nearest")
+        return {
+            "count": len(rows),
+            "mean": f"{mean[0]:.3g} (95 % interval {interval(mean)})",
+            "median": f"{middle:.3g}",
+            "tenth": f"{low:.3g}",
+            "ninth": "more than 400" if np.isinf(high) else f"{high:.3g} or more",
+            "always": sum(map(np.isinf, each)),
+            "within": sum(60 <= place <= 70 for place in each),
+        }
 
     def adult_crossing(self, item: str) -> str:
         """Where all columns overtake the few, by the repeats alone and with the sampling of the test rows."""
-        [cell] = self._page.cells(item)
-        few, many = self._adult_pair(item)
+        [cell], (few, many) = self._page.cells(item), self._few_and_all(item)
 
         def gaps(test_rows: float) -> dict[float, tuple[float, float]]:
             errors = {}
@@ -78,97 +176,37 @@ class View(BreastView):
             return errors
 
         alone, both = crossing(gaps(0.0), 0.999), crossing(gaps(1.0), 0.95)
-        alone_words, both_words = interval(alone), interval(both)
         return (
-            f"{alone[0]:.3g} (99.9 % interval for the repeats alone: {alone_words}; 95 % with the sampling of the "
-            f"test rows: {both_words})"
+            f"{alone[0]:.3g} (99.9 % interval for the repeats alone: {interval(alone)}; 95 % with the sampling of the "
+            f"test rows: {interval(both)})"
         )
 
-    def figure3(self) -> str:
-        by = self._by_columns("bao/figure3")
-        first = [6, 108, *(n for n in range(1, 109) if n not in (6, 108))]
-        points = [(size, e, line[size]) for e, line in by.items() for size in first]
-        chart = plot_by_columns(points, 100 * self.adult["constant"])
-        plot = self._page.plot("figure3", "Accuracy against number of columns", chart)
-        head = ["epsilon", "best size", "accuracy there", "one column", "five columns", "all columns"]
-        return f"{plot}\n\n{markdown(head, best_sizes(by, (1, 5, 108)))}"
-
-    def at3(self, epsilon: str, columns: int | None = None) -> str:
-        """Accuracy of Adult at an epsilon, with the best number of columns where none is named."""
-        line = self._by_columns("bao/figure3")[epsilon]
-        best = max(line, key=lambda size: line[size][0])
-        return f"{best} with {line[best][0]:.2f}" if columns is None else f"{line[columns][0]:.2f}"
-
-    def six(self) -> str:
-        six, every = self._adult_pair("bao/figure3/six")
-        chart = plot_by_epsilon({"best six": six, "all 108": every}, 100 * self.adult["constant"])
-        plot = self._page.plot("crossing3", "Six columns and all of them", chart)
-        rows = [[f"{e:g}", shown(six[e]), shown(every[e])] for e in sorted(six) if e < NONE]
-        return f"{plot}\n\n{markdown(['epsilon', 'six columns', 'all columns'], rows)}"
-
-    def _softmax(self, data: str, epsilon: float | None) -> dict[int, Mapping[str, Any]]:
+    def softmax(self, data: str, epsilon: float | None) -> dict[int, Mapping[str, Any]]:
         cells = self._page.cells("bao/table2" if data == "breast" else "bao/table18")
         return {c.settings["columns"]: c.result for c in cells if c.settings["epsilon"] == epsilon}
 
-    def softmax(self) -> str:
-        parts = []
-        for data, budgets in SOFTMAX.items():
-            for epsilon, published in budgets.items():
-                known = self._softmax(data, epsilon)
-                rows = []
-                for size, value in published.items():
-                    row = known[size]
-                    rows.append([size, f"{shown(row['score'])} ({value:.2f})", f"{row['lr']:g}", f"{row['noise']:.3g}"])
-                head = ["columns", "accuracy (published)", "lr", "noise"]
-                parts.append(f"{data}, epsilon {epsilon or 'none'}:\n\n{markdown(head, rows)}")
-        return "\n\n".join(parts)
+    def softmax_best(self, data: str, epsilon: float | None) -> str:
+        """The best number of columns, and how far above all of them."""
+        scores = {size: row["score"] for size, row in self.softmax(data, epsilon).items()}
+        best, every = self.best_size(scores), max(scores)
+        error = float(np.hypot(scores[best][1], scores[every][1])) / 10**0.5
+        return f"{best} columns, {scores[best][0] - scores[every][0]:.2f} ± {error:.2f} above all"
 
-    def softmax_best(self) -> str:
-        parts = []
-        for data, budgets in SOFTMAX.items():
-            for epsilon in budgets:
-                scores = {size: row["score"] for size, row in self._softmax(data, epsilon).items()}
-                best, every = max(sorted(scores), key=lambda size: scores[size][0]), max(scores)
-                error = float(np.hypot(scores[best][1], scores[every][1])) / 10**0.5
-                above = scores[best][0] - scores[every][0]
-                parts.append(f"{data} at {epsilon or 'no noise'}: {best} columns, {above:.2f} ± {error:.2f} above all")
-        return "; ".join(parts)
+    def result5(self, inputs: str, network: str, training: str) -> Mapping[str, Any] | None:
+        wanted = {"inputs": inputs, "network": network, "training": training}
+        return next((c.result for c in self._page.cells("bao/table5") if wanted.items() <= c.settings.items()), None)
 
-    def _cell5(self, inputs: str, network: str, training: str) -> Mapping[str, Any] | None:
-        for c in self._page.cells(ITEM5):
-            if (c.settings["inputs"], c.settings["network"], c.settings["training"]) == (inputs, network, training):
-                return c.result
-        return None
-
-    def table5(self) -> str:
-        rows = []
-        for inputs, price in self.prices5.items():
-            for network, published in PUBLISHED5["no PCA" if inputs == "no PCA" else "PCA"].items():
-                private, plain = (self._cell5(inputs, network, way) for way in ("private", "plain"))
-                assert private is not None
-                paid = "" if price["pca"] is None else f"{price['pca epsilon']:.3f} (noise {price['pca']:g})"
-                rows.append(
-                    [
-                        inputs,
-                        "none: not private" if inputs == "PCA, not private" else paid,
-                        network,
-                        f"{private['parameters']:,}",
-                        spread(private["scores"], 1),
-                        f"{max(private['held']):.2f}",
-                        f"{private['lr']:g}",
-                        "" if plain is None else spread(plain["scores"], 1),
-                        f"{published[0]:.2f}, {published[1]:.2f}",
-                    ]
-                )
-        head = ["inputs", "price of the components", "network", "parameters", "private", "validation rows", "lr"]
-        return markdown([*head, "plain SGD", "published, private and plain"], rows)
+    def networks5(self, inputs: str) -> Mapping[str, Any]:
+        """Published accuracies of the networks for one kind of inputs."""
+        return dict(self.published5["no PCA" if inputs == "no PCA" else "PCA"])
 
     def gains5(self) -> dict[str, str]:
         """What components gain, not charged and charged, for the standard and the privacy-aware network."""
 
         def means(inputs: str) -> list[float]:
-            networks = PUBLISHED5["no PCA" if inputs == "no PCA" else "PCA"]
-            return [float(np.mean((self._cell5(inputs, n, "private") or {})["scores"])) for n in networks]
+            return [
+                float(np.mean((self.result5(inputs, n, "private") or {})["scores"])) for n in self.networks5(inputs)
+            ]
 
         without, exact = means("no PCA"), means("PCA, not private")
         paid = [max(pair) for pair in zip(means("PCA, noise 8"), means("PCA, noise 4"))]
@@ -176,25 +214,3 @@ class View(BreastView):
             "uncharged": " and ".join(f"{a - b:+.2f}" for a, b in zip(exact, without)),
             "charged": " and ".join(f"{a - b:+.2f}" for a, b in zip(paid, without)),
         }
-
-    def transfer(self) -> str:
-        rows = []
-        for epsilon in (1.0, 2.0, 3.0):
-            cells = [
-                c for c in self._page.cells("tramer_boneh/figure5/efficientnet") if c.settings["epsilon"] == epsilon
-            ]
-            first = cells[0].result
-            score = spread([c.result["score"] for c in cells], 1)
-            rows.append([f"{epsilon:g}", score, f"{first['noise']:.2f}", f"{first['lr']:.3g}"])
-        return markdown(["epsilon", "accuracy", "noise", "lr"], rows)
-
-    def seconds(self) -> str:
-        asked = {"cfs_greedy": "0.1", "cfs_ga, 5,000 x 10": "1", "pafs, 600 x 10": "10"}
-        asked["1,000 repeats x 13 epsilons"] = "seconds"
-        rows = []
-        for cell in self._page.cells("bao/selector_seconds"):
-            work, result = cell.settings["work"], cell.result
-            rows.append(
-                [work, f"{result['wall']:.3f}", f"{result['processor']:.3f}", asked.get(work, ""), result["load"]]
-            )
-        return markdown(["work", "wall seconds", "processor seconds", "asked", "load"], rows)
