@@ -96,4 +96,4 @@ def _lock_folder(place: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # its last holder removed the folder in between: make it anew
+        os.close(handle)  # its last holder removed the folder in between: create it again

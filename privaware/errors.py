@@ -31,4 +31,4 @@ class CheckFailed(PrivawareError):
 
 
 class Refused(PrivawareError):
-    """The guarantee would not hold, so the thing asked for is not done."""
+    """The guarantee would not hold, so the request is refused."""

@@ -90,8 +90,8 @@ class Model:
     def rows(self, data: Any) -> Data:
         """Rows to predict, read against the schema; the target may be missing."""
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
-            ours, theirs = self.schema, datasets.schema(data)
-            if (ours.form, ours.shape, ours.columns) != (theirs.form, theirs.shape, theirs.columns):
+            expected, built_in = self.schema, datasets.schema(data)
+            if (expected.form, expected.shape, expected.columns) != (built_in.form, built_in.shape, built_in.columns):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test
         return Data.of(read(data), self.schema, labelled=False)

@@ -57,7 +57,7 @@ def test_content_is_on_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
-def test_mode_and_links(tmp_path: Path) -> None:
+def test_atomic_write_sets_the_mode_and_replaces_links(tmp_path: Path) -> None:
     secret, link = tmp_path / "secret", tmp_path / "link"
     atomic_write(secret, b"state", mode=0o600)
     assert secret.stat().st_mode & 0o777 == 0o600

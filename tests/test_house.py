@@ -53,14 +53,14 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """Every module that can reach itself, with the way it takes."""
 
     def way_back(start: str) -> list[str]:
-        todo, seen = [[start]], {start}
+        todo, visited = [[start]], {start}
         while todo:
             way = todo.pop()
             for target in sorted(graph.get(way[-1], ())):
                 if target == start:
                     return [*way, start]
-                if target not in seen:
-                    seen.add(target)
+                if target not in visited:
+                    visited.add(target)
                     todo.append([*way, target])
         return []
 
@@ -87,19 +87,19 @@ def test_imports_point_down(module: str) -> None:
     assert {target: why for target in GRAPH[module] if (why := why_refused(module, target))} == {}
 
 
-def test_no_circle_of_imports() -> None:
+def test_no_import_cycles() -> None:
     graph = {name: targets - {"privaware"} for name, targets in GRAPH.items() if name != "privaware"}
     assert circles(graph) == []
 
 
-def test_a_circle_is_seen() -> None:
+def test_import_cycle_is_detected() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) != []
     lazy = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privaware.ledger import Ledger\n"
     assert imported(lazy) == {"privaware.ledger"}
     assert imported("def f():\n    from privaware import events") == {"privaware.events"}
 
 
-def test_an_import_that_points_up_is_seen() -> None:
+def test_upward_import_is_detected() -> None:
     assert why_refused("privaware.events", "privaware.workflow.fit") == "an import points up"
     neighbours = why_refused("privaware.learners.linear", "privaware.learners.pate")
     assert neighbours == "a file of one folder imports its neighbour"
@@ -133,5 +133,5 @@ def test_functions_are_short_and_take_few_arguments() -> None:
     assert wrong == []
 
 
-def test_the_root_is_small() -> None:
+def test_root_has_few_modules() -> None:
     assert len([path for path in ROOT.glob("*.py") if path.name != "__init__.py"]) <= 14

@@ -55,8 +55,8 @@ def test_private_choice_has_the_promised_probabilities(seed: int | None) -> None
 
 def test_p20_the_key_is_256_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     bits_read: list[int] = []
-    honest = noise.secrets.randbits
-    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: bits_read.append(bits) or honest(bits))
+    real = noise.secrets.randbits
+    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: bits_read.append(bits) or real(bits))
     Rng()
     assert bits_read == [256, 256, 256]
     Rng(seed=1)
@@ -87,7 +87,7 @@ def test_p26_streams_are_separate_and_runs_differ() -> None:
     assert not np.array_equal(Rng().poisson(64, 0.5), Rng().poisson(64, 0.5))
 
 
-def test_a_restored_generator_goes_on_where_it_was() -> None:
+def test_restored_generator_continues_its_streams() -> None:
     rng = Rng(seed=9)
     rng.torch("noise")
     copy = Rng.restore(json.loads(json.dumps(rng.state())))

@@ -67,7 +67,7 @@ def test_every_number_check_refuses_what_is_no_finite_number(bad: object) -> Non
         expect_between("x", 0, 1e300, lr=bad)
 
 
-def test_bounds_of_numbers() -> None:
+def test_limits_of_numbers_are_inclusive_except_zero_for_positive() -> None:
     expect_positive("x", lr=5e-324, norm=np.float32(0.5))
     expect_nonnegative("x", decay=0)
     expect_fraction("x", keep=0, rate=1)
@@ -88,7 +88,7 @@ def test_bounds_of_numbers() -> None:
         ("(0, 1)", [0.5], [0, 1]),
     ],
 )
-def test_interval_ends(interval: str, good: list[float], bad: list[float]) -> None:
+def test_open_and_closed_interval_ends(interval: str, good: list[float], bad: list[float]) -> None:
     for value in good:
         expect_in("x", interval, beta=value)
     for value in bad:
@@ -96,7 +96,7 @@ def test_interval_ends(interval: str, good: list[float], bad: list[float]) -> No
             expect_in("x", interval, beta=value)
 
 
-def test_one_of() -> None:
+def test_value_outside_the_choices_is_refused() -> None:
     expect_one_of("x", ["sgd", "adam"], update="sgd")
     with pytest.raises(WrongInput, match="x: expected update among sgd, adam, got 'lion'"):
         expect_one_of("x", ["sgd", "adam"], update="lion")

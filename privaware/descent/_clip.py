@@ -55,8 +55,8 @@ def _slack(values: Tensor) -> float:
 
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
     """min(1, norm / root of squares), rounded down; 0 where the square is not finite."""
-    each = isinstance(norm, float) or norm.shape == squares.shape
-    if each and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
+    aligned = isinstance(norm, float) or norm.shape == squares.shape
+    if aligned and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
         return elementwise.clip_factors(squares, norm, _slack(squares))
     sizes = squares.sqrt().mul_(_slack(squares))
     return (norm / sizes).clamp_max_(1).nan_to_num_(0.0)

@@ -1,4 +1,4 @@
-"""Clipped gradient sums for a training loop of one's own; what was set up for a module is kept between calls."""
+"""Clipped gradient sums for a user's own training loop; what was set up for a module is cached between calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def clipped_sum(
 
     `loss(outputs, targets)` gives one value an example. The module is not changed. A first call probes the module and
     keeps a copy with its layer rules, so that later calls only compute; whatever changes in the module but the values
-    of its trainable parameters makes the next call probe it anew.
+    of its trainable parameters makes the next call probe it again.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.zeros_(net.weight)

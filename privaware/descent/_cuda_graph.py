@@ -112,8 +112,8 @@ class CapturedStep:
             draws = torch.rand(shape, generator=generator, device=stack.device, dtype=torch.float64)
             index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
             valid = inside.to(stack.dtype)
-        each = min(training.microbatch, self.width)
-        parts = zip(index.split(each, 1), valid.split(each, 1), strict=True)
+        size = min(training.microbatch, self.width)
+        parts = zip(index.split(size, 1), valid.split(size, 1), strict=True)
         return [Selection(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
@@ -157,7 +157,7 @@ class CapturedStep:
         self.training.state.step += 1
 
     def _with_host_samples(self) -> None:
-        """Draws on the host and replays a microbatch's graph until all examples are in: nothing is lost."""
+        """Draws on the host and replays a microbatch's graph until all examples are in: none is dropped."""
         index, valid = self._samples()
         start, longest = 0, index.shape[1]
         while start < longest:

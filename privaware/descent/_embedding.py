@@ -35,10 +35,10 @@ def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
 
         def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
             assert name is not None
-            each = gradient.reshape(examples, -1, width).to(stack.dtype)
+            by_position = gradient.reshape(examples, -1, width).to(stack.dtype)
             if padding is not None:
-                each = each.masked_fill((recorded == padding)[:, :, None], 0)
-            return [(name, EmbeddingGradient(recorded, each, (entries, width)))]
+                by_position = by_position.masked_fill((recorded == padding)[:, :, None], 0)
+            return [(name, EmbeddingGradient(recorded, by_position, (entries, width)))]
 
         return output if name is None else stack.record(output, build)
 

@@ -73,7 +73,7 @@ def loss_fingerprint(loss: Any) -> Any:
 
 
 class _Walk:
-    """One pass; objects that are met twice are told apart from equal ones."""
+    """One pass; an object that is met twice is not taken for an equal one."""
 
     def __init__(self, root: Any) -> None:
         self.numbers: dict[int, int] = {}
@@ -96,8 +96,8 @@ class _Walk:
     def _class(self, kind: type[nn.Module]) -> Any:
         """The class and the attributes of its own that its `forward` may read; torch's classes do not change."""
         if kind not in self.classes:
-            theirs = [base for base in kind.__mro__ if base is not object and not base.__module__.startswith("torch.")]
-            attributes = [item for base in theirs for item in vars(base).items() if not item[0].startswith("_")]
+            bases = [base for base in kind.__mro__ if base is not object and not base.__module__.startswith("torch.")]
+            attributes = [item for base in bases for item in vars(base).items() if not item[0].startswith("_")]
             self.classes[kind] = (kind, kind.forward, tuple((name, self._attribute(v)) for name, v in attributes))
         return self.classes[kind]
 
@@ -140,13 +140,13 @@ class _Walk:
     def loss(self, loss: Any) -> Any:
         if isinstance(loss, types.FunctionType):
             cells = [cell.cell_contents for cell in loss.__closure__ or ()]
-            held = [*cells, *(loss.__defaults__ or ()), *(loss.__kwdefaults__ or {}).values()]
-            return loss.__code__, tuple(map(self._held_by_loss, held)), self.value(vars(loss))
+            values = [*cells, *(loss.__defaults__ or ()), *(loss.__kwdefaults__ or {}).values()]
+            return loss.__code__, tuple(map(self._held_by_loss, values)), self.value(vars(loss))
         if isinstance(loss, FUNCTIONS):
             return loss
         if type(loss) is functools.partial:
-            held = [*loss.args, *loss.keywords.values()]
-            return self.loss(loss.func), tuple(loss.keywords), tuple(map(self._held_by_loss, held))
+            values = [*loss.args, *loss.keywords.values()]
+            return self.loss(loss.func), tuple(loss.keywords), tuple(map(self._held_by_loss, values))
         if isinstance(loss, nn.Module):
             tensors = (*loss.parameters(), *loss.buffers())
             return module_fingerprint(loss), tuple(map(self._version, tensors))
@@ -169,9 +169,9 @@ class _Same:
     """Equal only to one that holds the same object; it keeps the object, so that its id names no other."""
 
     def __init__(self, value: Any) -> None:
-        self.held = value
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
+        return isinstance(other, _Same) and self.value is other.value
 
     __hash__: Callable[..., int] | None = None  # type: ignore[assignment]

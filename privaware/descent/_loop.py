@@ -26,7 +26,7 @@ Observer = Callable[[Training], None]
 class Callbacks:
     """What happens beside the steps: a file to resume from, progress for a person, observers of the state.
 
-    Observers see exact parameters: with private examples nothing that they read may leave the owner's hands unpriced.
+    Observers see exact parameters: with private examples, what they read must not be published without a charge.
     """
 
     checkpoint: Checkpoint | None = None
@@ -72,8 +72,8 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
         for observer in callbacks.on_step:
             observer(training)
         if callbacks.progress is not None:
-            each = (time.monotonic() - began) / (state.step - first)
-            callbacks.progress(state.step, steps, each * (steps - state.step))
+            seconds_per_step = (time.monotonic() - began) / (state.step - first)
+            callbacks.progress(state.step, steps, seconds_per_step * (steps - state.step))
     return training.released()
 
 

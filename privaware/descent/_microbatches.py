@@ -63,11 +63,11 @@ def microbatches(samples: Sequence[np.ndarray], size: int, stack: Stack) -> Iter
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
     """The examples a model may have in one microbatch, from the free memory of the device."""
-    each = _example_bytes(stack, inputs) * OVERHEAD * copies * stack.models
+    example_bytes = _example_bytes(stack, inputs) * OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
     if stack.device.type == "cpu":
         limit = min(limit, CPU_LIMIT)
-    return max(1, int(limit / max(each, 1)))
+    return max(1, int(limit / max(example_bytes, 1)))
 
 
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:

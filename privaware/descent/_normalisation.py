@@ -40,8 +40,8 @@ def channel_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
         return values.view(*values.shape, *[1] * (inputs.ndim - 2))
 
     def reduce(values: Tensor, examples: int) -> Tensor:
-        each = values.flatten(2).sum(2) if values.ndim > 2 else values
-        return each if len(each) == examples else each.view(examples, -1, each.shape[1]).sum(1)
+        by_channel = values.flatten(2).sum(2) if values.ndim > 2 else values
+        return by_channel if len(by_channel) == examples else by_channel.view(examples, -1, by_channel.shape[1]).sum(1)
 
     return _scale_and_shift(stack, layer, _Norm(normalise, broadcast, reduce))
 
@@ -84,8 +84,8 @@ def _scale_and_shift(stack: Stack, layer: Any, norm: _Norm) -> Callable[[Tensor]
         def build(gradient: Tensor) -> list[tuple[str, PerExampleGradient]]:
             gradients: list[tuple[str, PerExampleGradient]] = []
             if weight_name is not None:
-                each = norm.reduce((gradient * recorded).to(stack.dtype), examples)
-                gradients.append((weight_name, Materialised(each)))
+                per_example = norm.reduce((gradient * recorded).to(stack.dtype), examples)
+                gradients.append((weight_name, Materialised(per_example)))
             if bias_name is not None:
                 gradients.append((bias_name, Materialised(norm.reduce(gradient.to(stack.dtype), examples))))
             return gradients

@@ -104,14 +104,14 @@ class OuterProduct:
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
         if ghost:
             return self._ghost_norms()
-        each = max(1, materialised_limit(self.inputs.device) // (width * height))
-        pairs = zip(self.inputs.split(each), self.gradients.split(each), strict=True)
+        size = max(1, materialised_limit(self.inputs.device) // (width * height))
+        pairs = zip(self.inputs.split(size), self.gradients.split(size), strict=True)
         return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
 
     def _ghost_norms(self) -> Tensor:
         out = []
-        each = max(1, materialised_limit(self.inputs.device) // self.inputs.shape[1] ** 2)
-        for a, g in zip(self.inputs.split(each), self.gradients.split(each), strict=True):
+        size = max(1, materialised_limit(self.inputs.device) // self.inputs.shape[1] ** 2)
+        for a, g in zip(self.inputs.split(size), self.gradients.split(size), strict=True):
             left, right = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
             out.append(ghost_norms(left, right, a.shape[2] + g.shape[2]))
         return torch.cat(out)
@@ -207,8 +207,8 @@ class EmbeddingGradient:
 
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
         models, entries, width = out.shape
-        each = len(self.codes) // models
-        model = torch.arange(len(self.codes), device=out.device) // max(each, 1)
+        per_model = len(self.codes) // models
+        model = torch.arange(len(self.codes), device=out.device) // max(per_model, 1)
         entry = self.codes + entries * model[:, None]
         scaled = (self.gradients * factors[:, None, None]).reshape(-1, width)
         flat = out.new_zeros(models * entries, width).index_add_(0, entry.flatten(), scaled)

@@ -185,8 +185,8 @@ def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, m
     for slot in stack.slots:
         pairs = zip(expected, norms, strict=True)
         parts = [one[slot.name] * (norm / size).clamp(max=1) for one, size in pairs]
-        want, ours = torch.stack(parts).sum(0), stack.view(total, slot)
-        distance += (ours - want).flatten(1).square().sum(1)
+        want, computed = torch.stack(parts).sum(0), stack.view(total, slot)
+        distance += (computed - want).flatten(1).square().sum(1)
         if not tf32:
-            near = near and torch.allclose(ours, want.expand_as(ours), rtol=tolerance, atol=tolerance * norm)
+            near = near and torch.allclose(computed, want.expand_as(computed), rtol=tolerance, atol=tolerance * norm)
     return near and bool((distance.sqrt() <= TF32_ROTATION * EXAMPLES * norm).all())

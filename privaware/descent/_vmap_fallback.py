@@ -73,8 +73,8 @@ def _record(stack: Stack, leaves: dict[str, Tensor], names: dict[str, str | None
             continue
 
         def build(gradient: Tensor, name: str = name) -> list[tuple[str, PerExampleGradient]]:
-            each = gradient.reshape(examples, -1, *gradient.shape[2:]).sum(1)
-            return [(name, Materialised(each))]
+            per_example = gradient.reshape(examples, -1, *gradient.shape[2:]).sum(1)
+            return [(name, Materialised(per_example))]
 
         record_leaf(stack, leaf, build)
 

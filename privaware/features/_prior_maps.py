@@ -34,8 +34,8 @@ def backbone(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.
 
 def channels_at(depth: int, width: int) -> tuple[int, ...]:
     """The number of channels behind each block."""
-    each = (depth - 4) // 6
-    return tuple(16 * width * 2 ** (block // each) for block in range(3 * each))
+    per_stage = (depth - 4) // 6
+    return tuple(16 * width * 2 ** (block // per_stage) for block in range(3 * per_stage))
 
 
 def feature_maps(network: nn.Module, images: Tensor, depths: Sequence[int], normed: bool) -> list[Tensor]:

@@ -73,8 +73,8 @@ class Statistics:
         centre = by_mode([mean[None] for mean in means])
         raw = [s / count - m[0, :, None] * m[0] for s, m in zip(squares, centre, strict=True)]
         scales = _scales(raw, [m.shape for m in means])
-        each = by_mode([s[None, :, None].expand(1, *m.shape) for s, m in zip(scales, means, strict=True)])
-        scaled = [c / (s[0, :, None] * s[0]) for c, s in zip(raw, each, strict=True)]
+        scales_by_mode = by_mode([s[None, :, None].expand(1, *m.shape) for s, m in zip(scales, means, strict=True)])
+        scaled = [c / (s[0, :, None] * s[0]) for c, s in zip(raw, scales_by_mode, strict=True)]
         return cls(
             depths=tuple(depths),
             pools=tuple(pools),
@@ -120,8 +120,8 @@ class Statistics:
             means.append(self.means[at][:, : pool * pool] * (pool / self.pools[at]))
             scales.append(self.scales[at] * (pool / self.pools[at]))
         for mode in range(max(pools) ** 2):
-            kept = [at for at, pool in zip(chosen, pools, strict=True) if pool * pool > mode]
-            columns = torch.cat([self._columns(at, mode) for at in kept])
+            remaining = [at for at, pool in zip(chosen, pools, strict=True) if pool * pool > mode]
+            columns = torch.cat([self._columns(at, mode) for at in remaining])
             blocks.append(self.covariances[mode][columns][:, columns])
         return Whitening(means=means, scales=scales, matrices=powers(blocks, power, ridge))
 

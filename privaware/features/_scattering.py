@@ -152,13 +152,13 @@ class _MatrixLayer:
     ) -> None:
         _, height, width = filters.shape
         out_width = width // stride
-        kept = np.arange(out_width // 2 + 1)
-        frequencies = kept[:, None] + out_width * np.arange(stride)
+        out_frequencies = np.arange(out_width // 2 + 1)
+        frequencies = out_frequencies[:, None] + out_width * np.arange(stride)
         pad_height, pad_width = paddings or (np.eye(height), np.eye(width))
         cosine, sine = _waves(frequencies, width)
         self.forward = to_tensor(np.stack([cosine, -sine], axis=2).reshape(-1, width) @ pad_width)
-        weight = np.where((kept == 0) | (2 * kept == out_width), 1.0, 2.0)[:, None] / out_width
-        cosine, sine = (weight * wave for wave in _waves(kept, out_width))
+        weight = np.where((out_frequencies == 0) | (2 * out_frequencies == out_width), 1.0, 2.0)[:, None] / out_width
+        cosine, sine = (weight * wave for wave in _waves(out_frequencies, out_width))
         self.inverse_real = to_tensor(np.stack([cosine, -sine], axis=1).reshape(-1, out_width).T)
         self.inverse_imaginary = to_tensor(-np.stack([sine, cosine], axis=1).reshape(-1, out_width).T)
         self.stride, self.out_height = stride, height // stride
@@ -186,16 +186,16 @@ class _MatrixLayer:
         import torch
 
         width, angles, height, rows = x.shape
-        kept, depth, columns = len(self.real) // 2, self.stride * height, angles * rows
-        waves = workspace.take("waves", kept, self.stride, 2, angles, height, rows)
+        count, depth, columns = len(self.real) // 2, self.stride * height, angles * rows
+        waves = workspace.take("waves", count, self.stride, 2, angles, height, rows)
         torch.mm(self.forward, x.reshape(width, -1), out=waves.view(len(self.forward), -1))
-        by_frequency = workspace.take("by frequency", kept, 2, self.stride, height, angles, rows)
+        by_frequency = workspace.take("by frequency", count, 2, self.stride, height, angles, rows)
         by_frequency.copy_(waves.permute(0, 2, 1, 4, 3, 5))
         convolved = {}
         for kind in ("real", "imaginary"):
             matrix, inverse = getattr(self, kind), getattr(self, f"inverse_{kind}")
-            product = workspace.take("product", 2 * kept, matrix.shape[1], columns)
-            torch.bmm(matrix, by_frequency.view(2 * kept, depth, columns), out=product)
+            product = workspace.take("product", 2 * count, matrix.shape[1], columns)
+            torch.bmm(matrix, by_frequency.view(2 * count, depth, columns), out=product)
             convolved[kind] = workspace.take(kind, len(inverse), matrix.shape[1], columns)
             torch.mm(inverse, product.flatten(1), out=convolved[kind].flatten(1))
         size = (self.out_height, columns)

@@ -36,8 +36,8 @@ class MaxPool:
         if x.ndim < 3 or min(x.shape[-2:]) < self.size:
             raise WrongInput(f"max_pool: expected images of at least {self.size} pixels a side, got shape {x.shape}")
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
-        kept = x[..., : height * self.size, : width * self.size]
-        windows = kept.reshape(*x.shape[:-2], height, self.size, width, self.size)
+        cropped = x[..., : height * self.size, : width * self.size]
+        windows = cropped.reshape(*x.shape[:-2], height, self.size, width, self.size)
         return np.asarray(windows.max(axis=(-3, -1)))
 
     def width(self, schema: Schema) -> int:

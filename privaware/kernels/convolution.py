@@ -29,7 +29,7 @@ except ImportError:
 __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 
 MOST_POSITIONS = 2**20
-"""Positions are told apart by a division in float32, exact up to here."""
+"""Up to here a division in float32 gives the position exactly."""
 
 LARGEST = 2**30
 """The numbers of an example that an offset of 32 bits reaches."""

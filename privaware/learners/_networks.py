@@ -224,8 +224,8 @@ def _is_list_of(kind: type, value: Any) -> bool:
 def network_feature(schema: Schema) -> Any:
     """The feature of a network's inputs: entries of size about 1."""
     if schema.form == "image":
-        each = schema.shape[0]
-        return Standardise(mean=(0.5,) * each, deviation=(0.25,) * each)
+        channels = schema.shape[0]
+        return Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)
     plain = feature_for(schema)
     if isinstance(plain, Hashed):
         return Hashed(slots=plain.slots, words=plain.words, letters=plain.letters, norm=8.0)

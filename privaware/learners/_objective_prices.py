@@ -79,12 +79,12 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: s
     if loss == "logistic":
         p = 2 * (a + bound) / bound / (2 - a + math.sqrt((a - 2) ** 2 + 4 * a * (a + bound) / bound))
         p = min(p, 1.0)
-        once = p * a + math.log1p(p * (1 - p) * bound)
+        epsilon = p * a + math.log1p(p * (1 - p) * bound)
     else:
         ratio = a * (1 + bound) / bound
         p = min(ratio / (1 + math.sqrt(1 + a * ratio)), 1.0)
-        once = p * a + math.log1p((1 - p * p) * bound)
-    return once if relation == "add_remove" else once + a
+        epsilon = p * a + math.log1p((1 - p * p) * bound)
+    return epsilon if relation == "add_remove" else epsilon + a
 
 
 def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
@@ -210,11 +210,11 @@ def _nodes() -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=4096)
 def equivalent(noise: float, bound: float) -> float:
-    """The noise of a plain Gaussian mechanism whose whole curve lies above ours (logistic loss).
+    """The noise of a plain Gaussian mechanism whose curve dominates ours (logistic loss).
 
     Both curves are convex in e^epsilon. Below k + s^2 / 2, where they differ, ours lies below the
     chords between grid points and the Gaussian's above its tangents; chord below tangent at both
-    ends of every piece is what is searched for. Above it, more noise than `noise` is never claimed.
+    ends of every piece is what is searched for. The result never exceeds `noise`.
 
     >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
     (1.5, 3.99, 3.58)
@@ -225,17 +225,17 @@ def equivalent(noise: float, bound: float) -> float:
     if noise > 1e5:  # the curves scale with s there
         return noise * equivalent(1e5, bound * noise / 1e5) / 1e5 * (1 - 1e-3)
     grid = np.linspace(0.0, bound + s * s / 2, PIECES + 1)
-    ours = np.array([tilted_delta(float(epsilon), noise, bound) for epsilon in grid])
+    curve = np.array([tilted_delta(float(epsilon), noise, bound) for epsilon in grid])
     low, high = 1.0, 1 + bound / s  # the loss is at most bound more than s N + s^2 / 2
-    while not _covers(high * s, grid, ours):
+    while not _covers(high * s, grid, curve):
         high *= 2
     while high - low > 1e-5:
         middle = (low + high) / 2
-        low, high = (low, middle) if _covers(middle * s, grid, ours) else (middle, high)
+        low, high = (low, middle) if _covers(middle * s, grid, curve) else (middle, high)
     return noise / high
 
 
-def _covers(mu: float, grid: np.ndarray, ours: np.ndarray) -> bool:
+def _covers(mu: float, grid: np.ndarray, curve: np.ndarray) -> bool:
     from scipy.special import log_ndtr, ndtr
 
     middle = (grid[:-1] + grid[1:]) / 2
@@ -243,4 +243,4 @@ def _covers(mu: float, grid: np.ndarray, ours: np.ndarray) -> bool:
     value = ndtr(-middle / mu + mu / 2) - below
     left = value - below * np.expm1(grid[:-1] - middle)
     right = value - below * np.expm1(grid[1:] - middle)
-    return bool((ours[:-1] <= left).all() and (ours[1:] <= right).all())
+    return bool((curve[:-1] <= left).all() and (curve[1:] <= right).all())

@@ -69,14 +69,14 @@ class Newton(Learner):
         return (self.steps + 1) * Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, many = data.schema, outputs(data.schema)
+        schema, count = data.schema, outputs(data.schema)
         feature = feature_for(schema)
         rows, goal = with_constant(rows_of(data, feature)), targets(data, self.reach)
         slope, curvature = slope_bounds(schema)
         values, vectors = np.linalg.eigh(noisy_moments(rows, noise, rng))
         edge = noise * NORM**2 * math.sqrt(rows.shape[1])
         curves = curvature * np.maximum(values, edge) + self.ridge
-        weights = np.zeros((many, rows.shape[1]))
+        weights = np.zeros((count, rows.shape[1]))
         for _ in range(self.steps):
             exact_gradient = slopes(schema, rows @ weights.T, goal) @ rows
             noisy = rng.gaussian(exact_gradient, noise=noise, sensitivity=slope * NORM)

@@ -84,24 +84,24 @@ class ObjectivePerturbation(Learner):
         return outputs(schema) * self._terms(schema, noise)[2]
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, many = data.schema, outputs(data.schema)
+        schema, count = data.schema, outputs(data.schema)
         feature = feature_for(schema)
         noise, ridge, event = self._terms(schema, noise)
         problems = _problems(
             with_constant(rows_of(data, feature)),
             targets(data, self.reach),
             _loss(schema),
-            noise=np.full(many, noise),
-            ridge=np.full(many, ridge),
-            norm=np.full(many, NORM),
+            noise=np.full(count, noise),
+            ridge=np.full(count, ridge),
+            norm=np.full(count, NORM),
         )
-        weights = _released(problems, self.distribution, np.full(many, noise), (event,) * many, rng)
+        weights = _released(problems, self.distribution, np.full(count, noise), (event,) * count, rng)
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
         """For one problem: its noise multiplier, its ridge and its event."""
-        many, loss = outputs(schema), _loss(schema)
-        multiplier = noise * (many if self.distribution == "gamma" else math.sqrt(many))
+        count, loss = outputs(schema), _loss(schema)
+        multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
         curvature = LOSSES[loss].curvature * NORM**2
         ridge = self.ridge
         if ridge is None:
@@ -166,13 +166,13 @@ def fit_many(
     """
     analysis = analysis or PureAnalysis()
     epsilons = np.atleast_1d(np.asarray(epsilons, dtype=float))
-    many = len(epsilons) if masks is None else max(len(masks), len(epsilons))
+    count = len(epsilons) if masks is None else max(len(masks), len(epsilons))
     epsilons, limits, ridges = (
-        np.broadcast_to(np.asarray(value, dtype=float), many).copy() for value in (epsilons, norm, ridge)
+        np.broadcast_to(np.asarray(value, dtype=float), count).copy() for value in (epsilons, norm, ridge)
     )
     if not (np.isfinite(epsilons) & (epsilons > 0)).all():
         raise WrongInput("expected every epsilon as a finite number above 0")
-    shape = (many, rows.shape[1])
+    shape = (count, rows.shape[1])
     masks = np.ones(shape, bool) if masks is None else np.broadcast_to(masks.astype(bool), shape)
     clean = np.nan_to_num(np.asarray(rows, dtype=float), posinf=0.0, neginf=0.0)
     one = epsilons if analysis.relation == "add_remove" else epsilons / 2

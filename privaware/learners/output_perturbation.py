@@ -66,7 +66,7 @@ class OutputPerturbation(Learner):
         return outputs(schema) * event
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, many = data.schema, outputs(data.schema)
+        schema, count = data.schema, outputs(data.schema)
         feature = feature_for(schema)
         rows, noise = with_constant(rows_of(data, feature)), self._noise(schema, noise)
         ridge = self.ridge or default_ridge(noise, rows.shape[1], self.distribution)
@@ -74,12 +74,12 @@ class OutputPerturbation(Learner):
             rows=rows,
             targets=targets(data, self.reach),
             loss="logistic" if schema.classes else "logcosh",
-            ridge=np.full(many, ridge),
-            masks=np.ones((many, rows.shape[1]), bool),
-            norm=np.full(many, NORM),
-            tolerance=np.full(many, TOLERANCE),
+            ridge=np.full(count, ridge),
+            masks=np.ones((count, rows.shape[1]), bool),
+            norm=np.full(count, NORM),
+            tolerance=np.full(count, TOLERANCE),
         )
-        exact_weights = problems.solve(np.zeros((many, rows.shape[1])))
+        exact_weights = problems.solve(np.zeros((count, rows.shape[1])))
         sensitivity = (NORM + 2 * TOLERANCE) / ridge
         if self.distribution == "gaussian":
             noisy = [rng.gaussian(w, noise=noise, sensitivity=sensitivity) for w in exact_weights]
@@ -87,17 +87,17 @@ class OutputPerturbation(Learner):
         weights = rng.perturb(
             _AddedNoise(exact=exact_weights),
             distribution="gamma",
-            noise=np.full(many, noise * (1 + 1 / SMEAR)),
-            sensitivity=np.full(many, sensitivity),
-            volume=np.full(many, 1e-9),
-            price=(Pure(epsilon=1 / noise),) * many,
+            noise=np.full(count, noise * (1 + 1 / SMEAR)),
+            sensitivity=np.full(count, sensitivity),
+            volume=np.full(count, 1e-9),
+            price=(Pure(epsilon=1 / noise),) * count,
         )
         return affine_model(schema, feature, weights, self.reach)
 
     def _noise(self, schema: Schema, noise: float) -> float:
         """The noise multiplier of each problem, such that all of them cost what one costs at `noise`."""
-        many = outputs(schema)
-        return noise * (many if self.distribution == "gamma" else math.sqrt(many))
+        count = outputs(schema)
+        return noise * (count if self.distribution == "gamma" else math.sqrt(count))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,9 +1,8 @@
 """Entries that each carry the hash of the one before, in one append-only SQLite file.
 
-The file format of the ledger, without budgets: how an entry reaches the disk, and what
-is wrong with a file that somebody changed. Hashes show an edit, not its author: whoever rewrites every
-hash, or puts back an older copy, is noticed only with a hash kept elsewhere, which is why a released
-model names the hash of its entry.
+The file format of the ledger, without budgets: how an entry reaches the disk, and what is wrong with a file that was
+edited. Hashes show an edit, not its author: rewriting every hash, or restoring an older copy, is detected only by a
+hash kept elsewhere, which is why a released model names the hash of its entry.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: tells a ledger from other databases
 VERSION = 1
 PATIENCE = 120.0  # seconds to wait for another process
-TABLES = (  # AUTOINCREMENT remembers the highest number ever given, so a lost last entry is noticed
+TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost last entry is noticed
     "CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE scratch (slot INTEGER PRIMARY KEY, filler BLOB NOT NULL)",
     "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
@@ -183,7 +182,7 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
 
 
 def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
-    """Every row as it is stored, and the highest number ever given."""
+    """Every row as it is stored, and the highest number ever used."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise WrongInput(f"{shown_path(place)} is not a ledger: expected a file that privaware made")
     version = db.execute("PRAGMA user_version").fetchone()[0]

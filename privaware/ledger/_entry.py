@@ -127,9 +127,9 @@ def misplaced(entries: list[Entry]) -> Iterator[str]:
     closed: set[str | None] = set()
     for entry in entries[1:]:
         spend = entry.kind == "spend"
-        again = spend and entry.run is not None and entry.run in charged
+        recharged = spend and entry.run is not None and entry.run in charged
         stray = entry.kind == "finished" and (entry.run not in charged or entry.run in closed)
-        if entry.kind == "created" or again or stray:
+        if entry.kind == "created" or recharged or stray:
             yield f"entry {entry.number} ({entry.kind}) is out of place"
         if entry.partition is not None and entry.partition not in facts.partitions:
             yield f"entry {entry.number} names the unknown partition {entry.partition!r:.120}"

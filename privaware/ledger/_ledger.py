@@ -24,7 +24,7 @@ Paths = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Ledger:
-    """The budget of one data set. Every call opens the file anew, so threads and forks are safe."""
+    """The budget of one data set. Every call opens the file again, so threads and forks are safe."""
 
     path: Path
     facts: Facts
@@ -84,9 +84,9 @@ class Ledger:
         `new_limit`, the delta 1e-5 and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
-        asked = {"limit": limit, "delta": delta} | facts
+        requested = {"limit": limit, "delta": delta} | facts
         if partitions is not None:
-            asked["partitions"] = facts["partitions"] = tuple(partitions)
+            requested["partitions"] = facts["partitions"] = tuple(partitions)
         place = chain.absolute(path)
         if not os.path.lexists(place):
             first = new_limit if limit is None else limit
@@ -98,7 +98,7 @@ class Ledger:
                 if not os.path.lexists(place):  # otherwise another process was first: take its own
                     raise
         ledger = cls.open(place)
-        ledger._expect_facts({name: value for name, value in asked.items() if value is not None})
+        ledger._expect_facts({name: value for name, value in requested.items() if value is not None})
         return ledger
 
     @property
@@ -192,7 +192,7 @@ class Ledger:
         return self._epsilon(self.entries())
 
     def remaining(self) -> float:
-        """Limit less spent; composition is kinder than addition, so a little more may still fit."""
+        """Limit less spent; composition costs less than addition, so slightly more may still fit."""
         entries = self.entries()
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
@@ -274,8 +274,8 @@ class Ledger:
             f" raise the limit of {chain.shown_path(self.path)} with --set-limit"
         )
 
-    def _expect_facts(self, asked: Mapping[str, Any]) -> None:
-        for name, value in asked.items():
+    def _expect_facts(self, requested: Mapping[str, Any]) -> None:
+        for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
                 way = "change it with --set-limit" if name == "limit" else "use another ledger"

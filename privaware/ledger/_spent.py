@@ -30,11 +30,11 @@ def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
-    """Equal events counted together; a row is in one part only, so of the parts the dearest counts.
+    """Equal events counted together; a row is in one part only, so of the parts the most expensive counts.
 
-    Each run splits the rows anew, so in two equal runs a row may be in one part here and in the other there. Where
+    Each run splits the rows again, so in two equal runs a row may be in one part here and in the other there. Where
     different splits have too many choices of parts to compare them all, each counts as the worst of its parts at
-    every point, which is a little dearer.
+    every point, which costs slightly more.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -44,16 +44,16 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
             counted[leaf] += times
         counts.setdefault(partition, Counter()).update(counted)
         splits.update({leaf: 1 for leaf in counted if isinstance(leaf, Disjoint)})
-    many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > CHOICES
-    anew = {leaf for leaf, runs in splits.items() if many or runs > 1}
-    everywhere = _composed(counts.pop(None), anew)
-    parts = tuple(_composed(count, anew) for count in counts.values())
+    too_many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > CHOICES
+    as_worst_part = {leaf for leaf, runs in splits.items() if too_many or runs > 1}
+    everywhere = _composed(counts.pop(None), as_worst_part)
+    parts = tuple(_composed(count, as_worst_part) for count in counts.values())
     return everywhere + Disjoint(events=parts) if parts else everywhere
 
 
-def _composed(counts: Mapping[Event, int], anew: Set[Event]) -> Event:
+def _composed(counts: Mapping[Event, int], as_worst_part: Set[Event]) -> Event:
     events = tuple(
-        count * (AnyOf(events=event.events) if isinstance(event, Disjoint) and event in anew else event)
+        count * (AnyOf(events=event.events) if isinstance(event, Disjoint) and event in as_worst_part else event)
         for event, count in counts.items()
     )
     return events[0] if len(events) == 1 else Composed(events=events)

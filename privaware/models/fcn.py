@@ -45,11 +45,11 @@ class Fcn(Activated):
         if isinstance(self.activation, str):
             self._check_choice("activation", ACTIVATIONS)
         else:
-            each = self._activations()
-            if len(each) != len(self.hidden) or not each or any(name not in ACTIVATIONS for name in each):
+            names = self._activations()
+            if len(names) != len(self.hidden) or not names or any(name not in ACTIVATIONS for name in names):
                 expected = f"one name, or one for each of the {len(self.hidden)} hidden layers, of"
                 raise self._error("activation", f"{expected} {', '.join(ACTIVATIONS)}")
-            self._set("activation", each)
+            self._set("activation", names)
         self._check_tempered()
 
     def _activations(self) -> tuple[str, ...]:

@@ -51,11 +51,11 @@ class Evolution:
         one = rng.integers(len(parents), size=count)
         two = (one + rng.integers(1, max(len(parents), 2), size=count)) % len(parents)
         first, second = parents[one], parents[two]
-        how = rng.random((count, 1))
+        draws = rng.random((count, 1))
         mixed = np.where(rng.random((count, width)) < 0.5, first, second)
         flipped = first ^ (rng.random((count, width)) < 1 / width)
-        children = np.where(how < self.crossover, mixed, first)
-        mutated = (how >= self.crossover) & (how < self.crossover + self.mutation)
+        children = np.where(draws < self.crossover, mixed, first)
+        mutated = (draws >= self.crossover) & (draws < self.crossover + self.mutation)
         return self._within_limits(np.where(mutated, flipped, children), rng)
 
     def _within_limits(self, masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -152,10 +152,10 @@ def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
         chosen["pair"] = upper & ~with_target
     bounds = {name: float((np.outer(squares, squares)[of]).sum()) for name, of in chosen.items()}
     bounds["single"] = float(squares.sum())
-    kept = [name for name, bound in bounds.items() if bound > 0 or name == "single"]
-    total = sum(SHARES[name] for name in kept)
+    names = [name for name, bound in bounds.items() if bound > 0 or name == "single"]
+    total = sum(SHARES[name] for name in names)
     families = {}
-    for name in kept:
+    for name in names:
         mask = np.repeat(np.repeat(chosen[name], sizes, axis=0), sizes, axis=1)
         unit = math.sqrt(max(bounds[name], 1e-12) * total / SHARES[name])
         families[name] = _Family(pairs=chosen[name], mask=mask, unit=unit)

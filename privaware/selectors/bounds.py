@@ -82,17 +82,17 @@ class Bounds(Transformation):
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
         """The schema, from rows as `Data.uncoded` holds them."""
         schema, columns = data.schema, []
-        places = {column.name: at for at, column in enumerate(schema.used)}
+        positions = {column.name: at for at, column in enumerate(schema.used)}
         changed = 2 if schema.relation == "replace_one" else 1
         delta = self.delta / max(len(_open(schema, "category")), 1)
         for column in schema.columns:
             if column.bounded:
                 columns.append(column)
             elif column.kind == "number":
-                values = data.x[:, places[column.name]].astype(float)
+                values = data.x[:, positions[column.name]].astype(float)
                 columns.append(_filled(column, _range(values, schema.rows, noise, rng), ()))
             else:
-                words = data.x[:, places[column.name]]
+                words = data.x[:, positions[column.name]]
                 common = _common(words, noise, delta, rng, changed=changed)
                 columns.append(_filled(column, (0.0, 1.0), common))
         limits = (schema.low, schema.high)
@@ -164,10 +164,10 @@ def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
     """
     grid, _ = candidates()
     known = np.sort(values[np.isfinite(values)])
-    wanted = share * len(known)
+    rank = share * len(known)
     below = np.searchsorted(known, grid, side="left")
     upto = np.searchsorted(known, grid, side="right")
-    return -np.maximum(np.maximum(below - wanted, wanted - upto), 0.0)
+    return -np.maximum(np.maximum(below - rank, rank - upto), 0.0)
 
 
 @lru_cache(maxsize=1)

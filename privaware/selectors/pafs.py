@@ -86,8 +86,8 @@ class Pafs(Selector):
         """How many sets are paid for."""
         expect_table(schema)
         width, most = len(schema.used), limit(self.columns, schema)
-        asked = self.models or self.population * self.generations
-        return min(asked, sum(math.comb(width, size) for size in range(1, most + 1)))
+        requested = self.models or self.population * self.generations
+        return min(requested, sum(math.comb(width, size) for size in range(1, most + 1)))
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         models = self.trial_count(data.schema)

@@ -44,5 +44,5 @@ class Random(Selector):
         size = limit(self.columns, data.schema)
         if self.columns is None:
             size = int(rng.initial.integers(1, width + 1))
-        kept = rng.initial.permutation(width)[:size]
-        return chosen(data.schema, np.isin(np.arange(width), kept))
+        selected = rng.initial.permutation(width)[:size]
+        return chosen(data.schema, np.isin(np.arange(width), selected))

@@ -5,7 +5,7 @@ two-layer LSTM over those before. The log-probability of a cell grows with its r
 entropy bonus keeps it exploring.
 
 Papers: Pham et al. 2018, Efficient Neural Architecture Search, arXiv:1802.03268; Williams 1992. The topology is fixed,
-so predecessors are not attended to: after the edges of a node the LSTM takes one step more and starts anew.
+so predecessors are not attended to: after the edges of a node the LSTM takes one more step and is reset.
 Privacy: it sees rewards only. Where these are noised and paid for, controller and proposals are post-processing.
 """
 

@@ -89,8 +89,8 @@ class SharedWeights:
         for name, parameter in supernet.named_parameters():
             parameter.requires_grad_(False)
             parameter.data = stack.tensors[name][0]  # live: what a step changes is seen here
-        places = supernet.parameter_edges()
-        number = {slot.name: _number(places[slot.name]) for slot in stack.slots}
+        edges = supernet.parameter_edges()
+        number = {slot.name: _number(edges[slot.name]) for slot in stack.slots}
         sizes = [slot.stop - slot.start for slot in stack.slots]
         owners = np.repeat(list(number.values()), sizes)
         self.owners = torch.from_numpy(owners).to(stack.device)

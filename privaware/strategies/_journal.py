@@ -37,7 +37,7 @@ class Journal:
         """The generator and the job sizes of this search: as they were when it first began.
 
         A search with another `fingerprint`, of other rows or candidates, cannot continue from it. Nothing of the
-        first one was ever released, so it begins anew.
+        first one was ever released, so it starts over.
         """
         path = self.folder / "state.json"
         if path.exists():
@@ -69,7 +69,7 @@ class Journal:
         return results
 
     def keep(self, name: str, results: Sequence[Result]) -> None:
-        """Writes the whole job, or nothing."""
+        """Writes the job atomically."""
         from safetensors.numpy import save
 
         facts = [

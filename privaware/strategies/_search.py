@@ -48,8 +48,8 @@ class Search:
     `device`, `workers`, `journal` and `progress` change nothing that is released.
 
     Privacy: (epsilon, delta) for one row added or removed. A row is in one of the two parts, so the part that costs
-    more counts. Rounds whose trials are all told compose; a round with a secret number of trials, of which only the
-    best is told, is private selection. What is asked next depends on rows only through what was told. The models of
+    more counts. Rounds whose trials are all reported compose; a round with a secret number of trials, of which only the
+    best is reported, is private selection. Later candidates depend on rows only through those scores. The models of
     trials that were paid for are kept, so the winner is released without another training.
     """
 
@@ -90,12 +90,12 @@ class Search:
             return Disjoint(events=(train + training, validation))
         score = self.price.score(part, noise)
         train, scores, total = NOTHING, 0, NOTHING
-        for each in self.rounds(schema):
-            if each.distribution is not None:
-                total = total + each.distribution.selected(Disjoint(events=(training, score)))
+        for round_ in self.rounds(schema):
+            if round_.distribution is not None:
+                total = total + round_.distribution.selected(Disjoint(events=(training, score)))
             else:
-                count = each.count or 0
-                train = train + count * self.price.training(part, noise, each.share)
+                count = round_.count or 0
+                train = train + count * self.price.training(part, noise, round_.share)
                 scores += count
         if scores:
             total = total + Disjoint(events=(train, scores * score))
@@ -118,7 +118,7 @@ class Search:
         """The expected number of trials."""
         if isinstance(self.strategy, SearchProcedure):
             return 1.0
-        return sum(each.expected for each in self.rounds(schema))
+        return sum(round_.expected for round_ in self.rounds(schema))
 
     def train_schema(self, schema: Schema) -> Schema:
         """Of the rows that train: their declared number is the expected one."""
@@ -140,14 +140,14 @@ class Search:
         journal = None if self.journal is None else Journal(self.journal)
         schema = data.schema
         procedure = isinstance(self.strategy, SearchProcedure)
-        job_sizes = self.population_size, 1 if procedure else self.workers.many
+        job_sizes = self.population_size, 1 if procedure else self.workers.capacity
         if journal is not None:
             rng, job_sizes = journal.begin(rng, self._fingerprint(data, noise), job_sizes)
         rounds = self.rounds(schema)
         # Secret numbers of trials are sampled before anything is computed from rows.
         counts = [
-            round(each.expected) if public or each.distribution is None else each.distribution.sample(rng)
-            for each in rounds
+            round(round_.expected) if public or round_.distribution is None else round_.distribution.sample(rng)
+            for round_ in rounds
         ]
         train, validation = data.split(rng, (1 - self.held_out, self.held_out))
         train = replace(train, schema=self.train_schema(schema))
@@ -183,13 +183,13 @@ class Search:
         self, strategy: RoundStrategy, trials: Trials, rounds: Sequence[Round], counts: Sequence[int]
     ) -> SearchResult:
         searcher = strategy.start(self.space, trials.rng.initial)
-        for at, (each, count) in enumerate(zip(rounds, counts, strict=True)):
+        for at, (round_, count) in enumerate(zip(rounds, counts, strict=True)):
             asks = searcher.ask(count)
             if len(asks) > count:
                 raise CheckFailed(  # without numbers, which may be secret
                     f"{type(strategy).__name__} asks for more trials than round {at + 1} has"
                 )
-            finished = trials.run_round(at, each, asks)
+            finished = trials.run_round(at, round_, asks)
             searcher.tell([trial for trial in finished if trial.number in trials.models])
         best = searcher.best()
         return SearchResult(point=best.point, model=trials.models[best.number], score=best.score)

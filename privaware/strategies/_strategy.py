@@ -1,4 +1,4 @@
-"""What a strategy is: rounds of trials, and a searcher that asks for candidates and is told their scores.
+"""What a strategy is: rounds of trials, and a searcher that asks for candidates and gets their scores.
 
 A strategy is a frozen dataclass of public settings. A `RoundStrategy` says, from public facts, how many trials each
 round has; `Search` prices the rounds, so a strategy cannot cost less than what it does. A `SearchProcedure` finds a
@@ -46,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a strategy is told of a candidate: the trial's number and its noisy score, a fraction of 1."""
+    """What is reported to a strategy about a candidate: the trial's number and its noisy score, a fraction of 1."""
 
     number: int
     point: Point
@@ -110,7 +110,7 @@ def _generating_function(x: float, eta: float, gamma: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """`count` trials, all told to the strategy; or a secret number by `distribution`, of which the best is told.
+    """`count` trials, all reported to the strategy; or a secret number by `distribution`, of which only the best is.
 
     Each gets a `share` of the steps of a full training.
     """
@@ -130,7 +130,7 @@ class Round:
 
 
 class Searcher(Protocol):
-    """One search in progress: asked for at most so many candidates, told their scores, asked for the best."""
+    """One search in progress: asked for at most so many candidates, given their scores, asked for the best."""
 
     def ask(self, count: int) -> list[Ask]: ...
 
@@ -157,7 +157,7 @@ class RoundStrategy(Protocol):
 class Runtime:
     """How a search procedure runs: nothing here changes what is released.
 
-    `progress` is called with (epochs done, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
+    `progress` is called with (epoch, epochs, seconds left), `on_epoch` with (epoch, shared weights, controller).
     """
 
     device: str = "cpu"
@@ -185,7 +185,7 @@ class SearchProcedure(Protocol):
 
 @dataclass(kw_only=True)
 class TrialHistory:
-    """A searcher's memory of all trials it was told; the best has the highest score."""
+    """A searcher's memory of all trials reported to it; the best has the highest score."""
 
     space: Space
     rng: np.random.Generator

@@ -25,7 +25,7 @@ __all__ = ["Trials"]
 
 @dataclass(kw_only=True, eq=False)
 class Trials:
-    """Trains and scores what a strategy asks for; models stay here until the strategy is told of them."""
+    """Trains and scores what a strategy asks for; models stay here until they are reported to the strategy."""
 
     price: TrialPrice
     train: Data
@@ -45,28 +45,28 @@ class Trials:
         self.scales = {self._key(point): scale for point, scale in self.price.noise_scales(self.train.schema)}
         self.declared: dict[float, set[Event]] = {}  # costs of a training, or of a share of one
 
-    def run_round(self, at: int, each: Round, asks: Sequence[Ask]) -> list[Trial]:
+    def run_round(self, at: int, round_: Round, asks: Sequence[Ask]) -> list[Trial]:
         """One round: jobs that the journal holds are read from it, the others are trained and scored."""
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
         numbers = [next(self.numbers) for _ in asks]
-        jobs = self._jobs(points, [ask.after for ask in asks], each.share)
-        names = [f"round-{at:03d}-job-{place:04d}" for place in range(len(jobs))]
+        jobs = self._jobs(points, [ask.after for ask in asks], round_.share)
+        names = [f"round-{at:03d}-job-{position:04d}" for position in range(len(jobs))]
         scores: dict[int, float] = {}
         missing = []
-        for place, (job, name) in enumerate(zip(jobs, names, strict=True)):
+        for position, (job, name) in enumerate(zip(jobs, names, strict=True)):
             known = self.journal.find(name, self.train.schema) if self.journal else None
             if known is None:
-                missing.append(place)
+                missing.append(position)
             else:
-                self._keep(each, [numbers[at] for at in job.places], known, scores)
+                self._keep(round_, [numbers[at] for at in job.positions], known, scores)
         shared = (self.price.build, self.train)
-        for turn, models in self.workers.each(_train, shared, [jobs[place] for place in missing]):
-            place = missing[turn]
-            results = list(zip(models, self.scorer.scores(models, jobs[place].score_rng), strict=True))
+        for turn, models in self.workers.run_jobs(_train, shared, [jobs[position] for position in missing]):
+            position = missing[turn]
+            results = list(zip(models, self.scorer.scores(models, jobs[position].score_rng), strict=True))
             if self.journal:
-                self.journal.keep(names[place], results)
-            self._keep(each, [numbers[at] for at in jobs[place].places], results, scores)
+                self.journal.keep(names[position], results)
+            self._keep(round_, [numbers[at] for at in jobs[position].positions], results, scores)
             self.meter.update(at, len(scores), self.best_score, added=len(results))
         return [
             Trial(number=number, point=point, score=scores[number])
@@ -74,13 +74,13 @@ class Trials:
         ]
 
     def _keep(
-        self, each: Round, numbers: Sequence[int], results: Sequence[tuple[Model, float]], scores: dict[int, float]
+        self, round_: Round, numbers: Sequence[int], results: Sequence[tuple[Model, float]], scores: dict[int, float]
     ) -> None:
-        """Keeps every model that the strategy will be told of: all, or the best where their number is secret."""
+        """Keeps every model that will be reported to the strategy: all, or the best where their number is secret."""
         for number, (model, score) in zip(numbers, results, strict=True):
             scores[number] = score
             self.best_score = score if self.best_score is None else max(self.best_score, score)
-            if each.distribution is not None and self.leader is not None:
+            if round_.distribution is not None and self.leader is not None:
                 if score <= scores[self.leader]:
                     continue
                 del self.models[self.leader]
@@ -99,12 +99,12 @@ class Trials:
         for scale, group in itertools.groupby(order, key=lambda at: scales[at]):
             same_scale = list(group)
             for first in range(0, len(same_scale), size):
-                places = same_scale[first : first + size]
+                positions = same_scale[first : first + size]
                 jobs.append(
                     _Job(
-                        places=places,
-                        settings=[settings[at] for at in places],
-                        initial=[self._weights_of(after[at]) for at in places],
+                        positions=positions,
+                        settings=[settings[at] for at in positions],
+                        initial=[self._weights_of(after[at]) for at in positions],
                         share=share,
                         noise=self.noise * scale,
                         rng=self.rng.spawn(),
@@ -139,12 +139,12 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """Candidates trained together; `places` say which of the round they are.
+    """Candidates trained together; `positions` are theirs within the round.
 
     Each job has generators of its own, so that a search that continues after a kill uses no noise a second time.
     """
 
-    places: list[int]
+    positions: list[int]
     settings: list[dict[str, Any]]
     initial: list[Model | None]
     share: float

@@ -22,40 +22,40 @@ Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its r
 
 
 class Workers(Protocol):
-    """`each` yields (index of the job, its result) in the order of completion; `many` jobs run at a time."""
+    """`run_jobs` yields (index of the job, its result) in the order of completion; `capacity` jobs run at a time."""
 
     @property
-    def many(self) -> int: ...
+    def capacity(self) -> int: ...
 
-    def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]: ...
+    def run_jobs(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]: ...
 
 
 @dataclass(frozen=True)
 class Here:
     """One job after another in this process."""
 
-    many: int = 1
+    capacity: int = 1
 
-    def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run_jobs(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         for at, job in enumerate(jobs):
             yield at, work(shared, job)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """`many` processes on this machine, each with its share of the threads."""
+    """`capacity` processes on this machine, each with its share of the threads."""
 
-    many: int
+    capacity: int
 
-    def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run_jobs(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor, as_completed
         from concurrent.futures.process import BrokenProcessPool
 
-        threads = max(1, (os.cpu_count() or 1) // self.many)
+        threads = max(1, (os.cpu_count() or 1) // self.capacity)
         fresh = multiprocessing.get_context("spawn")  # a forked torch may hang
         with ProcessPoolExecutor(
-            self.many, mp_context=fresh, initializer=_start_worker, initargs=(threads, work, shared)
+            self.capacity, mp_context=fresh, initializer=_start_worker, initargs=(threads, work, shared)
         ) as pool:
             pending = {pool.submit(_run, job): at for at, job in enumerate(jobs)}
             try:
@@ -102,10 +102,10 @@ class Ray:
     retries: int = 3
 
     @property
-    def many(self) -> int:
+    def capacity(self) -> int:
         return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
 
-    def each(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def run_jobs(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         ray = self._connected()
         remote = ray.remote(num_cpus=1, max_retries=self.retries)(work)
         stored = ray.put(shared)

@@ -1,4 +1,4 @@
-"""Any sampler of Optuna, told the noisy scores, at its real cost.
+"""Any sampler of Optuna, with noisy scores, at its real cost.
 
 Paper: Akiba et al. 2019, Optuna, arXiv:1907.10902. Needs `pip install privaware[optuna]`.
 Privacy: (epsilon, delta) for one row added or removed. A sampler may learn from every score, so every trial is paid

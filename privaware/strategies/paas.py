@@ -5,7 +5,7 @@ rest are parents; children take each choice from one of two parents and are muta
 
 Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1, with Evolve, their Algorithm 2), 6 generations of 10;
 keep, spare and mutation are not stated there (0.4, 0.1 and 0.2 are those of the code they credit). Algorithm 2 refills
-the whole population with children: `refill="all"`, where a child that was trained before keeps its score, as with
+the entire population with children: `refill="all"`, where a child that was trained before keeps its score, as with
 their memoisation. The default, `refill="rest"`, is ours: parents stay in the population with their scores and children
 fill the remaining places, so a generation trains fewer candidates and never loses its best one; and a child is bred
 again, up to 50 times, until it is one that was not tried yet. Of 6 generations of 10, "all" pays for 60 trainings and

@@ -158,14 +158,14 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     began, device = time.monotonic(), scoring.device
     first, work = trials[0].setting, sum(map(_work, trials))
     descent = descent_for(first, rows, device)
-    each = {name: [getattr(t.setting, name) for t in trials] for name in ("noise", "lr", "norm")}
+    settings = {name: [getattr(t.setting, name) for t in trials] for name in ("noise", "lr", "norm")}
     inputs, targets, x_test, y_test = (
         on_device(values, device) for values in (rows.x, rows.y, rows.x_test, rows.y_test)
     )
     recorder = ScoreRecorder(scoring.every or first.steps, scorer(x_test, y_test), scoring.reach)
     with contextlib.suppress(AllReached):
         descent.run_population(
-            members([module(trial) for trial in trials], **each),
+            members([module(trial) for trial in trials], **settings),
             inputs,
             targets,
             rows=len(rows.x),

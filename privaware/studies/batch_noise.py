@@ -70,7 +70,7 @@ def batch_noise(rows: int, batches: Sequence[int], *, epochs: float, epsilon: fl
 
 
 def curves_by_batch(
-    rows: Rows, setting: Setting, noises: Mapping[int, float], *, epochs: int, repeats: int = 5, **how: Any
+    rows: Rows, setting: Setting, noises: Mapping[int, float], *, epochs: int, repeats: int = 5, **options: Any
 ) -> BatchCurves:
     """The setting with each batch of `noises`, its learning rate in proportion to the batch, epoch by epoch."""
     curve_points: list[Point] = []
@@ -79,7 +79,7 @@ def curves_by_batch(
         every = len(rows.x) // batch
         scaled = replace(setting, batch=batch, noise=noise, lr=setting.lr * batch / setting.batch, steps=epochs * every)
         batch_trials = [Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=scaled) for seed in range(repeats)]
-        outcomes = sweep(batch_trials, rows, every=every, **how)
+        outcomes = sweep(batch_trials, rows, every=every, **options)
         trials += batch_trials
         for epoch in range(epochs):
             scores = [outcome.scores[epoch] for outcome in outcomes]

@@ -41,7 +41,9 @@ class Clipping(Curves):
         return lines(self.points, x="learning rate")
 
 
-def clipping_only(rows: Rows, setting: Setting, rates: Sequence[float], *, repeats: int = 5, **how: Any) -> Clipping:
+def clipping_only(
+    rows: Rows, setting: Setting, rates: Sequence[float], *, repeats: int = 5, **options: Any
+) -> Clipping:
     """The setting with its noise, with its clipping only, and with neither, at each of `rates`."""
     trainings = {"SGD": replace(setting, noise=0.0, norm=math.inf)}
     trainings["SGD with clipping"] = replace(setting, noise=0.0)
@@ -53,6 +55,6 @@ def clipping_only(rows: Rows, setting: Setting, rates: Sequence[float], *, repea
         for rate in rates
         for seed in range(repeats)
     ]
-    measured = points(sweep(trials, rows, **how))
+    measured = points(sweep(trials, rows, **options))
     best = {name: max(point.mean for point in measured if point.curve == name) for name in trainings}
     return Clipping(points=measured, note=note(rows, trials), best=best)

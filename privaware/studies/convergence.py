@@ -43,7 +43,13 @@ class Convergence(Curves):
 
 
 def convergence(
-    rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, epochs: int, repeats: int = 5, **how: Any
+    rows: Rows,
+    settings: Mapping[str, Setting],
+    rates: Sequence[float],
+    *,
+    epochs: int,
+    repeats: int = 5,
+    **options: Any,
 ) -> Convergence:
     """Each named setting (its noise is that of the noisy run) at each of `rates`, scored after every epoch."""
     every = {setting.steps // epochs for setting in settings.values()}
@@ -56,7 +62,7 @@ def convergence(
         for noise in (setting.noise, 0.0)
         for seed in range(repeats)
     ]
-    outcomes = sweep(trials, rows, every=min(every), **how)
+    outcomes = sweep(trials, rows, every=min(every), **options)
     measured = by_epoch(outcomes)
     last = {p.curve: p.mean for p in measured if p.x == max(q.x for q in measured)}
     lost = {

@@ -54,16 +54,16 @@ def cost_of_privacy(
     name: str = "cost of privacy",
 ) -> Cost:
     """From scores (repeats x epsilons) of private models and scores of plain ones; intervals by Welch's t."""
-    noisy, free = np.asarray(private, dtype=float), np.asarray(plain, dtype=float)
-    if noisy.ndim != 2 or noisy.shape[1] != len(epsilons) or free.ndim != 1 or not free.size:
+    noisy, reference = np.asarray(private, dtype=float), np.asarray(plain, dtype=float)
+    if noisy.ndim != 2 or noisy.shape[1] != len(epsilons) or reference.ndim != 1 or not reference.size:
         raise WrongInput(
             f"expected scores of shape (repeats, {len(epsilons)}) and at least one plain score, "
-            f"got {noisy.shape} and {free.shape}"
+            f"got {noisy.shape} and {reference.shape}"
         )
     costs = []
     for at, epsilon in enumerate(epsilons):
-        cost = free.mean() - noisy[:, at]
-        reach = _reach(noisy[:, at], free, confidence)
+        cost = reference.mean() - noisy[:, at]
+        reach = _reach(noisy[:, at], reference, confidence)
         mean = float(cost.mean())
         spread = float(cost.std(ddof=1)) if len(cost) > 1 else 0.0
         scores = tuple(cost.tolist())

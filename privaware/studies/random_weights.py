@@ -47,7 +47,7 @@ def random_weights(
     last: int = 2,
     frozen_lr: float | None = None,
     repeats: int = 5,
-    **how: Any,
+    **options: Any,
 ) -> RandomWeights:
     """`noises` maps each epsilon to its noise multiplier; `frozen_lr` is the rate where only `last` layers train."""
     sizes = layers(setting.architecture)
@@ -62,7 +62,7 @@ def random_weights(
         for epsilon, noise in sorted(noises.items())
         for seed in range(repeats)
     ]
-    curves = Curves(points=points(sweep(trials, rows, **how)), note=note(rows, trials))
+    curves = Curves(points=points(sweep(trials, rows, **options)), note=note(rows, trials))
     epsilons, full = curves.table(complete)
     return RandomWeights(
         points=curves.points,

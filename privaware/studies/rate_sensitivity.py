@@ -6,7 +6,7 @@ at the best ones.
 Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small, 0.1 too large, each its own is
 right).
 Privacy: each model is released, see `privaware.studies`; the best rate is chosen by scores, so it is an evaluation, or
-charged as the whole sweep.
+charged as the entire sweep.
 Use when: you compare architectures under noise, before believing the comparison.
 
 >>> from privaware.studies._trials import Setting, synthetic_examples
@@ -44,7 +44,7 @@ class Rates(Curves):
 
 
 def rate_sensitivity(
-    rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, repeats: int = 5, **how: Any
+    rows: Rows, settings: Mapping[str, Setting], rates: Sequence[float], *, repeats: int = 5, **options: Any
 ) -> Rates:
     """Each named setting at each of `rates`; its own rate is not used."""
     trials = [
@@ -53,7 +53,7 @@ def rate_sensitivity(
         for rate in rates
         for seed in range(repeats)
     ]
-    measured = points(sweep(trials, rows, **how))
+    measured = points(sweep(trials, rows, **options))
     means = {(point.curve, point.x): point.mean for point in measured}
     best = {name: max(rates, key=lambda rate: means[name, rate]) for name in settings}
     return Rates(

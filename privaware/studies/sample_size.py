@@ -124,7 +124,14 @@ def _fit(rows: np.ndarray, epsilons: np.ndarray) -> tuple[float, float]:
 
 
 def steps_to(
-    rows: Rows, setting: Setting, sizes: Sequence[int], *, accuracy: float, every: int, repeats: int = 10, **how: Any
+    rows: Rows,
+    setting: Setting,
+    sizes: Sequence[int],
+    *,
+    accuracy: float,
+    every: int,
+    repeats: int = 10,
+    **options: Any,
 ) -> dict[int, list[int | None]]:
     """For each size, how many steps each repeat took to score `accuracy` (None: not within the setting's steps).
 
@@ -133,7 +140,7 @@ def steps_to(
     steps: dict[int, list[int | None]] = {}
     for size in sizes:
         trials = [Trial(curve=f"{size} rows", x=size, seed=seed, setting=setting) for seed in range(repeats)]
-        outcomes = sweep(trials, rows.resampled(size, 0), every=every, reach=accuracy, **how)
+        outcomes = sweep(trials, rows.resampled(size, 0), every=every, reach=accuracy, **options)
         steps[size] = [first_step(outcome, accuracy) for outcome in outcomes]
     return steps
 

@@ -50,7 +50,7 @@ def width_depth(
     units: int = 128,
     plain_lr: float | None = None,
     repeats: int = 5,
-    **how: Any,
+    **options: Any,
 ) -> WidthDepth:
     """`setting` is that of training with noise; with `plain_lr` each network is also trained without, at that rate.
 
@@ -71,4 +71,4 @@ def width_depth(
             for name, training in trainings.items()
             for seed in range(repeats)
         ]
-    return WidthDepth(points=points(sweep(trials, rows, **how)), note=note(rows, trials))
+    return WidthDepth(points=points(sweep(trials, rows, **options)), note=note(rows, trials))

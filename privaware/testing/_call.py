@@ -54,19 +54,19 @@ def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
 
 def moved_ratio(before: Call, now: Call) -> float:
     """How far the exact value moved, over what was declared; rounding errors are forgiven."""
-    apart = now.exact.astype(float) - before.exact.astype(float)
+    change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":
-        return float((apart.reshape(len(apart), -1) != 0).any(axis=1).sum()) if apart.size else 0.0
+        return float((change.reshape(len(change), -1) != 0).any(axis=1).sum()) if change.size else 0.0
     size = float(np.sqrt((before.exact.astype(float) ** 2).sum()))
     if before.kind == "choose":
-        distance, limit = (np.abs(apart).max(initial=0.0), np.asarray(before.public["sensitivity"], float))
+        distance, limit = (np.abs(change).max(initial=0.0), np.asarray(before.public["sensitivity"], float))
     else:
         limit = noises(before)[1]
-        shared = tuple(axis for axis in range(apart.ndim) if limit.shape[axis] == 1)
+        shared = tuple(axis for axis in range(change.ndim) if limit.shape[axis] == 1)
         if before.kind == "gaussian":
-            distance = np.sqrt((apart**2).sum(axis=shared, keepdims=True))
+            distance = np.sqrt((change**2).sum(axis=shared, keepdims=True))
         else:
-            distance = np.abs(apart).sum(axis=shared, keepdims=True)
+            distance = np.abs(change).sum(axis=shared, keepdims=True)
     rounding = 32 * before.step * (size + limit)
     beyond = np.maximum(distance - rounding, 0.0)
     return float(np.max(np.where(beyond > 0, beyond / np.maximum(limit, 1e-300), 0.0), initial=0.0))

@@ -159,9 +159,9 @@ class _Check:
             yield "as passed", rows, neighbour(rows) if callable(neighbour) else neighbour
         for size in (*(size for size in SIZES if size < len(rows)), len(rows)):
             few = rows.take(np.arange(size))
-            thin = 1 if size == SIZES[-1] or len(rows) <= SIZES[-1] else 3
+            stride = 1 if size == SIZES[-1] or len(rows) <= SIZES[-1] else 3
             for at, (words, other) in enumerate(neighbours(few, unit(self.mechanism))):
-                if at % thin == 0:
+                if at % stride == 0:
                     yield words, few, other
 
     def both_ways(self, few: Data, other: Data, noise: float, seed: int) -> Iterator[float]:

@@ -43,8 +43,8 @@ def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> 
 
 def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
     """The difference of the means, each number measured in its own spread."""
-    apart = within.mean(axis=0) - without.mean(axis=0)
+    difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)
-    floor = 1e-12 * apart**2 + 1e-300
-    direction = apart / np.maximum(spread, floor)
+    floor = 1e-12 * difference**2 + 1e-300
+    direction = difference / np.maximum(spread, floor)
     return np.asarray(direction / max(float(np.abs(direction).max(initial=0.0)), 1e-300))

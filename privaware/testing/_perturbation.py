@@ -21,8 +21,8 @@ class Certified:
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         solutions = self.problem.solve(vectors)
-        apart = np.linalg.norm(self.implied(solutions)[0] - vectors, axis=1)
-        self.worst = float(np.max(apart / self.tolerance, initial=0.0))
+        distance = np.linalg.norm(self.implied(solutions)[0] - vectors, axis=1)
+        self.worst = float(np.max(distance / self.tolerance, initial=0.0))
         return solutions
 
     def implied(self, released: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,13 +36,13 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
     distance with the sensitivity, the volumes with theirs, and, for the gamma distribution, the exact privacy loss
     at the release with the epsilon of its price; a Gaussian price may not claim more noise than there is.
     """
-    blur = 1e-9 * (1 + np.abs(before).max(axis=1))
-    apart = np.linalg.norm(now[:, :-1] - before[:, :-1], axis=1) - blur
+    tolerance = 1e-9 * (1 + np.abs(before).max(axis=1))
+    distance = np.linalg.norm(now[:, :-1] - before[:, :-1], axis=1) - tolerance
     volume = before[:, -1] - now[:, -1]
-    ratios = [apart / public["sensitivity"], (np.abs(volume) - blur) / public["volume"]]
+    ratios = [distance / public["sensitivity"], (np.abs(volume) - tolerance) / public["volume"]]
     scale = public["noise"] * public["sensitivity"]
     longer = np.linalg.norm(now[:, :-1], axis=1) - np.linalg.norm(before[:, :-1], axis=1)
-    loss = np.abs(longer / scale + volume) - blur / scale
+    loss = np.abs(longer / scale + volume) - tolerance / scale
     for at, event in enumerate(public["price"]):
         if public["distribution"] == "gamma":
             ratios.append(loss[[at]] / getattr(event, "epsilon", 1e-300))
@@ -64,10 +64,10 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
     """How many maps the row moved, if more than the one it may, or how far, over the sensitivity."""
-    apart = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
-    blur = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
-    changed = int((apart > blur).sum())
-    return float(changed) if changed > 1 else float(np.max(apart - blur, initial=0.0)) / sensitivity
+    distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
+    tolerance = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))
+    changed = int((distance > tolerance).sum())
+    return float(changed) if changed > 1 else float(np.max(distance - tolerance, initial=0.0)) / sensitivity
 
 
 def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) -> float:
@@ -75,7 +75,7 @@ def widest_stretch(maps: Sequence[Map], points: np.ndarray, images: np.ndarray) 
     worst = 0.0
     for here, move in enumerate(maps):
         other = points[(here + 1) % len(maps)]
-        apart = float(np.linalg.norm(other - points[here]))
+        distance = float(np.linalg.norm(other - points[here]))
         image = float(np.linalg.norm(move(other) - images[here]))
-        worst = max(worst, (image - 1e-12) / max(apart, 1e-300))
+        worst = max(worst, (image - 1e-12) / max(distance, 1e-300))
     return worst

@@ -67,8 +67,8 @@ def _events(call: Call) -> list[Event]:
     if call.kind == "iterate":  # Feldman et al. 2018, for a row that only the last step sees
         return [ZCDP(rho=0.5 / ((1 + call.public["tail"]) * float(call.public["noise"]) ** 2))]
     if call.kind == "respond":
-        each = max(1, int(np.prod(call.exact.shape[1:])))
+        width = max(1, int(np.prod(call.exact.shape[1:])))
         response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))
-        return [response] * each
+        return [response] * width
     kind = Gaussian if call.kind == "gaussian" else Laplace
     return [kind(noise=float(noise)) for noise in noises(call)[0].ravel()]

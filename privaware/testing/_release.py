@@ -19,7 +19,7 @@ def released_numbers(released: Any) -> np.ndarray:
     """Every number reachable from what was released, in a fixed order; words count as a checksum.
 
     Looks into dataclasses, models, schemas, mappings, sequences, arrays, tensors, frames, and also
-    into what functions close over, so that nothing leaves unseen.
+    into what functions close over, so that every released value is compared.
 
     >>> released_numbers((np.ones(2), [3, None, {7, 5}])).tolist()
     [1.0, 1.0, 3.0, 0.0, 5.0, 7.0]

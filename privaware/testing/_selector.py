@@ -64,8 +64,8 @@ def _wrong(selector: Selector, schema: Schema, released: Any) -> str:
         return f"expected a tuple of column names, got {released!r:.120}"
     if unknown := [name for name in released if name not in known]:
         return f"{unknown[0]!r} is not a column that a learner sees"
-    places = [known.index(name) for name in released]
-    if len(places) == 0 or list(np.unique(places)) != places:
+    positions = [known.index(name) for name in released]
+    if len(positions) == 0 or list(np.unique(positions)) != positions:
         return f"expected at least one column, each once and in the schema's order, got {released}"
     if isinstance(selector, _LimitsColumns) and selector.columns is not None and len(released) > selector.columns:
         return f"expected at most {selector.columns} columns, got {len(released)}"

@@ -113,10 +113,10 @@ def _votes(settings: dict[str, Any]) -> Votes:
 def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
     """The strategy by itself, with random scores."""
     rounds = strategy.rounds(space, ONCE)
-    if not rounds or not all(isinstance(each, Round) for each in rounds):
+    if not rounds or not all(isinstance(round_, Round) for round_ in rounds):
         raise BrokenPromise(f"{name}: expected at least one Round, got {rounds!r:.120}")
-    asked = [_points_asked(name, strategy, space, rounds, seed) for seed in range(1, 9)]
-    if not strategy.adaptive and any(other != asked[0] for other in asked[1:]):
+    points_by_seed = [_points_asked(name, strategy, space, rounds, seed) for seed in range(1, 9)]
+    if not strategy.adaptive and any(other != points_by_seed[0] for other in points_by_seed[1:]):
         raise BrokenPromise(f"{name}: says that it is not adaptive, but asks for other candidates for other scores")
     if strategy.rounds(space, ONCE) != rounds:
         raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")

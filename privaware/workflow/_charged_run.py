@@ -178,7 +178,7 @@ class ChargedRun:
 
     @property
     def journal(self) -> Path | None:
-        """A folder for what an interrupted run goes on from; it is removed before the result is published."""
+        """A folder for what an interrupted run resumes from; it is removed before the result is published."""
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
 
     def _say_plan(self) -> None:
@@ -264,8 +264,8 @@ def _finished_runs(ledger: Ledger, key: str) -> int:
 
 def _expect_same_promise(ledger: Ledger, schema: Schema, delta: float) -> None:
     has = (ledger.unit, ledger.facts.cap, ledger.relation, ledger.delta)
-    asked = (schema.unit, schema.cap, schema.relation, delta)
-    if has != asked:
+    needs = (schema.unit, schema.cap, schema.relation, delta)
+    if has != needs:
         raise WrongInput(
-            f"the ledger is for unit, cap, relation and delta {has}, this run for {asked}; one ledger holds one of each"
+            f"the ledger is for unit, cap, relation and delta {has}, this run for {needs}; one ledger holds one of each"
         )

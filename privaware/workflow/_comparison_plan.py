@@ -46,7 +46,7 @@ def comparison_plan(
     comparison = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
     train_schema = comparison.train_schema(schema)
     comparison = replace(
-        comparison, sides=tuple(_side(each, train_schema, epsilons, options) for each in sides.values())
+        comparison, sides=tuple(_side(contender, train_schema, epsilons, options) for contender in sides.values())
     )
     size = rows_moved(comparison, schema)
     if comparison.held_out:
@@ -66,7 +66,8 @@ def comparison_plan(
         noise=1.0,
         delta=options.delta,
         parts=tuple(parts),
-        settings={name: each.json() for name, each in sides.items()} | {"epsilons": list(epsilons), "repeats": repeats},
+        settings={name: contender.json() for name, contender in sides.items()}
+        | {"epsilons": list(epsilons), "repeats": repeats},
         reasons=_reasons(sides, epsilons, repeats, source),
     )
 
@@ -93,7 +94,7 @@ def _reasons(
     shown = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
     count = 2 * repeats * len(epsilons)
     return (
-        *(f"{name}: {each.name}" for name, each in sides.items()),
+        *(f"{name}: {contender.name}" for name, contender in sides.items()),
         f"this releases many models: {count} trainings, each {repeats} times at epsilon {shown}, all charged together",
         f"scores: {EVALUATION}"
         if source.builtin

@@ -1,7 +1,7 @@
 """The folder of a result while it is written: locked by one process, and one rename publishes it.
 
 Tensors and report are written first, then `model.json` under another name; the run is closed in the ledger; the rename
-comes last. Whatever a killed run left behind, the same command can go on from it, and only a model that the ledger
+comes last. Whatever a killed run left behind, the same command can resume from it, and only a model that the ledger
 knows as finished is ever published.
 """
 
@@ -105,7 +105,7 @@ def publish_model(folder: Path) -> None:
 def publish_file(path: Path, content: bytes, *, close: Callable[[], object]) -> None:
     """A result in one file: on disk, then `close` ends the run, and only then does the file get its name.
 
-    Seen before the run is closed it could be had a second time, with other noise, for nothing.
+    A result visible before its run is closed could be released again, with other noise, without a charge.
     """
     unpublished = path.with_name(f"{path.name}.unpublished")
     atomic_write(unpublished, content)

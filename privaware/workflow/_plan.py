@@ -44,7 +44,7 @@ ENOUGH = 50
 class Plan:
     """A mechanism, its noise multiplier, and each part with the event it will be charged.
 
-    `asked` is the total epsilon that was asked for, if one was. A `flaw` says why the release is not private although
+    `requested` is the total epsilon asked for, if any. A `flaw` says why the release is not private although
     its parts are: such a result is never certified.
     """
 
@@ -54,7 +54,7 @@ class Plan:
     noise: float
     delta: float
     parts: tuple[tuple[str, Event], ...]
-    asked: float | None = None
+    requested: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     flaw: str = ""
@@ -76,11 +76,11 @@ class Plan:
     @property
     def limit(self) -> float:
         """The limit of a new ledger: what was asked for, or what it costs."""
-        return self.epsilon if self.asked is None else self.asked
+        return self.epsilon if self.requested is None else self.requested
 
     @property
     def sampler(self) -> str:
-        """Who takes part in a step, in words."""
+        """How rows are sampled at each step, in words."""
         rates = {event.rate for event, _ in leaves(self.event) if isinstance(event, Sampled)}
         if rates:
             shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
@@ -173,7 +173,7 @@ def search_plan(
         noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
     plan = _priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
     reasons = (f"{strategy}, as asked: about {search.trials(schema):.4g} trials", *plan.reasons)
-    return replace(plan, asked=epsilon, settings=dict(settings), reasons=reasons)
+    return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
 
 
 def model_event(search: Search, schema: Schema, noise: float) -> Event:
@@ -205,7 +205,7 @@ def _priced(
         schema=schema,
         noise=noise,
         delta=delta,
-        asked=epsilon,
+        requested=epsilon,
         parts=_parts(what, mechanism, schema, noise),
         reasons=reasons,
     )

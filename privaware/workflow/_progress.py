@@ -27,7 +27,7 @@ def step_progress(say: Say, seconds: float = 5.0) -> Callable[[int, int, float],
 def search_progress(say: Say, remaining: Callable[[], float] | None = None, seconds: float = 2.0) -> OnProgress:
     """The same for the candidates of a search, with the epsilon `remaining` in the ledger, which is asked once.
 
-    Where the number of trials is a secret, progress would tell it: it is for the owner's eyes.
+    Where the number of trials is a secret, progress would reveal it: it is for the owner's eyes.
     """
     last = 0.0
     budget = ""

@@ -4,7 +4,7 @@ The search and what it trains are one mechanism with one cost. On public rows th
 the training of the model that it finds is charged. The standard workflow, which searches without noise, is there for
 comparison: it runs on public benchmark data only, and its result says that it is not private.
 
-Where the number of trials is a secret, progress and seconds would tell it: both are for the owner's eyes, and neither
+Where the number of trials is a secret, progress and seconds would reveal it: both are for the owner's eyes, and neither
 is written into the model folder.
 """
 
@@ -199,9 +199,9 @@ def _candidate_plan(
 
 
 def _observed(plan: Plan, search: Search, run: ChargedRun) -> Mechanism[Any]:
-    """The plan's mechanism with a listener to progress, and a journal to go on from after a kill.
+    """The plan's mechanism with a listener to progress, and a journal to resume from after a kill.
 
-    Bounds that were bought would be bought again by a run that goes on, so such a run starts anew.
+    A resumed run would pay for its bounds again, so a run that pays for bounds starts over.
     """
     progress = search_progress(run.say, run.ledger.remaining)
     mechanism = plan.mechanism
@@ -212,7 +212,7 @@ def _observed(plan: Plan, search: Search, run: ChargedRun) -> Mechanism[Any]:
 
 def _expect_workers(run: ChargedRun, search: Search) -> None:
     """A cluster that does not answer is noticed before anything is charged."""
-    if not run.options.dry_run and search.workers.many < 1:
+    if not run.options.dry_run and search.workers.capacity < 1:
         raise WrongInput("expected a cluster with at least one processor, got none")
 
 

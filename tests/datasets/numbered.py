@@ -23,7 +23,7 @@ def row_numbers(*pieces: Data | None) -> list[set[float]]:
 
 
 def disjoint(numbers: list[set[float]]) -> bool:
-    return len(set().union(*numbers)) == sum(len(some) for some in numbers)
+    return len(set().union(*numbers)) == sum(len(part) for part in numbers)
 
 
 def toy(rows: int, test_rows: int, public_rows: int) -> Source:

@@ -32,7 +32,7 @@ def test_p23_public_rows_are_in_neither_training_nor_test_part(rows: int, test_r
     source = toy(rows, test_rows, public_rows)
     dataset = source.load(public=True)
     numbers = row_numbers(dataset.train, dataset.test, dataset.public)
-    assert [len(some) for some in numbers] == [rows - public_rows, test_rows, public_rows]
+    assert [len(part) for part in numbers] == [rows - public_rows, test_rows, public_rows]
     assert disjoint(numbers)
     assert len(dataset.train) == dataset.schema.rows == source.schema(public=True).rows
     assert dataset.public is not None

@@ -28,7 +28,7 @@ def test_parts_larger_than_the_data_are_refused(sizes: tuple[int, ...]) -> None:
 def test_p23_target_and_shadow_rows_are_disjoint(shuffled: bool) -> None:
     split = halves(toy(101, 41, 10).load(), shuffled=shuffled)
     numbers = row_numbers(split.train, split.test, split.shadow_train, split.shadow_test)
-    assert [len(some) for some in numbers] == [50, 20, 50, 20]
+    assert [len(part) for part in numbers] == [50, 20, 50, 20]
     assert disjoint(numbers)
     if not shuffled:
         assert numbers[0] == set(range(50)), "the paper splits in file order"

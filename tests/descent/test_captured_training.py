@@ -84,8 +84,8 @@ def test_captured_noise_and_samples_have_the_promised_distribution(overflow, cou
     goal = torch.full((200, 5000), 1e-9)
     population = members([wide] * count, noise=[2.0] * count)
     trained = descent.run_population(population, x, goal, rows=200, rng=Rng(5), device="cuda")
-    moved = torch.stack([flat_of(one) for one in trained]) * 50
-    assert moved.std(1).tolist() == pytest.approx([1.0] * count, rel=0.03)
+    updates = torch.stack([flat_of(one) for one in trained]) * 50
+    assert updates.std(1).tolist() == pytest.approx([1.0] * count, rel=0.03)
     prepared = prepare([wide] * count, descent.loss, x, goal, "cuda")
     graphs = CapturedStep(Training(descent, population, prepared, rows=200, rng=Rng(5)))
     if overflow:

@@ -219,7 +219,7 @@ class Settings:
 
 
 @pytest.mark.parametrize("held", [torch.ones(()), Settings(), functools.partial(torch.mul, 1.0)])
-def test_what_may_change_without_notice_is_never_kept(held, setups):
+def test_modules_with_untracked_state_are_never_cached(held, setups):
     class Holding(nn.Module):
         def __init__(self):
             super().__init__()
@@ -247,7 +247,7 @@ def test_other_shapes_and_precisions_are_probed_anew(setups):
     assert len(setups) == 4
 
 
-def test_a_call_inside_a_call_has_a_setup_of_its_own(setups):
+def test_nested_calls_have_separate_setups(setups):
     module, (x, y) = net(), examples(6)
     inner = []
 

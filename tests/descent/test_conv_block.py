@@ -48,7 +48,7 @@ def sums_of(module, x, y, device, copies=1, precision="float32"):
 
 
 def fused(monkeypatch):
-    """Lets blocks be taken where the kernels can run, and tells how chances they are."""
+    """Uses fused blocks where the kernels can run, and records the calls."""
     taken = []
     plain = _conv_block._FusedBlock.apply
 

@@ -26,7 +26,7 @@ INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRE
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [
     pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"),
-    # said by the first product of a thread, by no fault of ours
+    # a warning of the first product in a thread
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
 

@@ -20,9 +20,9 @@ def test_members_have_their_own_noise_lr_norm_and_sample():
     trained = descent.run_population(
         members([net()] * 3, noise=[0.0] * 3, lr=[0.1, 0.2, 0.1], norm=[1e9, 1e9, 0.01]), x, y, rows=ROWS, rng=Rng(0)
     )
-    moved = [flat_of(one) - flat_of(net()) for one in trained]
-    torch.testing.assert_close(moved[1], 2 * moved[0], rtol=1e-4, atol=1e-6)
-    assert float(moved[2].norm()) <= 0.1 * 0.01 * 1.001
+    updates = [flat_of(one) - flat_of(net()) for one in trained]
+    torch.testing.assert_close(updates[1], 2 * updates[0], rtol=1e-4, atol=1e-6)
+    assert float(updates[2].norm()) <= 0.1 * 0.01 * 1.001
     sampled = recipe(steps=1).run_population(members([net()] * 2, noise=[0.0] * 2), x, y, rows=ROWS, rng=Rng(0))
     assert not torch.equal(flat_of(sampled[0]), flat_of(sampled[1]))
 

@@ -42,7 +42,7 @@ def test_observers_see_every_step_and_change_nothing():
     assert torch.equal(flat_of(trained), flat_of(train(recipe(steps=4))))
 
 
-def test_every_calls_an_observer_now_and_then_and_after_the_last_step():
+def test_every_calls_an_observer_at_intervals_and_after_the_last_step():
     steps = []
     train(recipe(steps=7), on_step=[every(3, lambda training: steps.append(training.step))])
     assert steps == [3, 6, 7]

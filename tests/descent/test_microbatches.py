@@ -21,14 +21,14 @@ STACK = stacked([nn.Linear(2, 2)])
     size=st.integers(1, 70),
 )
 def test_every_sampled_example_is_selected_once_for_its_model(samples, size):
-    seen = [[] for _ in samples]
+    selected = [[] for _ in samples]
     for selection in microbatches([np.array(sample, dtype=np.int64) for sample in samples], size, STACK):
         index = torch.arange(100)[selection.index].view(len(samples), -1)
         valid = torch.ones_like(index) if selection.valid is None else selection.valid.view_as(index)
         assert index.shape[1] <= size
-        for model, chosen in enumerate(seen):
+        for model, chosen in enumerate(selected):
             chosen += index[model][valid[model] != 0].tolist()
-    assert seen == samples
+    assert selected == samples
 
 
 def test_padding_makes_widths_multiples():

@@ -36,7 +36,7 @@ def test_without_noise_the_norm_may_be_infinite():
     assert Population.of([Member(net(), 0.0)], recipe(clip=flat(math.inf))).norm == (math.inf,)
 
 
-def test_a_row_follows_the_schedules():
+def test_step_settings_follow_the_schedules():
     descent = recipe(steps=4, noise_schedule=linear(0.5), lr_schedule=cosine(), average=tail(0.5))
     population = Population.of(members([net()] * 2, noise=[2.0, 4.0], lr=[0.1, 0.2]), descent)
     row = population.row(descent, 2)
@@ -45,7 +45,7 @@ def test_a_row_follows_the_schedules():
     assert (row.average_weight, row.progress) == (1.0, 0.5)
 
 
-def test_a_quantile_leaves_the_gradient_more_noise_than_the_pair():
+def test_gradient_noise_of_a_quantile_exceeds_the_joint_noise():
     descent = recipe(clip=quantile(norm=0.5, count_noise=5.0))
     row = Population.of([Member(net(), 2.0)], descent).row(descent, 0)
     assert row.gradient_noise == [descent.clip.gradient_noise(2.0)]

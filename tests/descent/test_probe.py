@@ -106,45 +106,45 @@ def test_a_rule_wrong_in_the_precision_of_the_run_is_not_used(monkeypatch, preci
     x, y = torch.rand(5, 1, 6, 6), torch.zeros(5, dtype=torch.long)
     with matmul_precision(precision):
         run = training(recipe(), [module], x, y, noise=[1.0], rows=5, rng=Rng(0))
-    general = [name for name, how in run.stack.layers.items() if "materialised" in how]
+    general = [name for name, handling in run.stack.layers.items() if "materialised" in handling]
     assert bool(general) == (precision == "tf32")
 
 
 def failing(monkeypatch, wrong, tf32):
     """`wrong` draws of synthetic examples fail in TF32 or in float32, for the fallback too."""
-    plain, seen = _probe._agrees, []
+    plain, draws = _probe._agrees, []
 
     def agrees(case, *rest, **more):
         inputs = case.inputs[0]
         if tf32_allowed() != tf32:
             return plain(case, *rest, **more)
-        if not any(torch.equal(inputs, other) for other in seen):
-            seen.append(inputs)
-        return not any(torch.equal(inputs, other) for other in seen[:wrong])
+        if not any(torch.equal(inputs, other) for other in draws):
+            draws.append(inputs)
+        return not any(torch.equal(inputs, other) for other in draws[:wrong])
 
     monkeypatch.setattr(_probe, "_agrees", agrees)
     module, x, y = nn.Linear(4, 2), torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)
-    return seen, (module, cross_entropy, (x,), y, "cpu")
+    return draws, (module, cross_entropy, (x,), y, "cpu")
 
 
 @pytest.mark.parametrize(("wrong", "refused"), [(1, False), (_probe.DRAWS, True)])
 def test_one_draw_off_by_tf32_rounding_is_not_a_wrong_rule(monkeypatch, wrong, refused):
-    seen, arguments = failing(monkeypatch, wrong, tf32=True)
+    draws, arguments = failing(monkeypatch, wrong, tf32=True)
     with matmul_precision("tf32"):
         if refused:
             with pytest.raises(Refused, match=r"TF32 products .* use precision='float32'"):
                 _probe.needs_materialising(*arguments)
         else:
             assert _probe.needs_materialising(*arguments) is False
-    assert len(seen) == (_probe.DRAWS if refused else 2)
+    assert len(draws) == (_probe.DRAWS if refused else 2)
 
 
 @pytest.mark.parametrize(("wrong", "refused"), [(0, False), (1, False), (2, True)])
 def test_in_float32_all_other_draws_must_agree(monkeypatch, wrong, refused):
-    seen, arguments = failing(monkeypatch, wrong, tf32=False)
+    draws, arguments = failing(monkeypatch, wrong, tf32=False)
     if refused:
         with pytest.raises(Refused, match="cannot be computed; build"):
             _probe.needs_materialising(*arguments)
     else:
         assert _probe.needs_materialising(*arguments) is False
-    assert len(seen) == (_probe.DRAWS if wrong == 1 else wrong + (not refused))
+    assert len(draws) == (_probe.DRAWS if wrong == 1 else wrong + (not refused))

@@ -105,9 +105,9 @@ def test_p27_noise_is_drawn_once_a_step_with_the_promised_deviation(models, micr
         members([wide] * models, noise=[0.8] * models), x, torch.zeros(20, 2000), rows=20, rng=rng
     )
     assert [tuple(exact.shape) for exact, *_ in rng.calls] == [(models, 10_000)] * 2
-    moved = torch.stack([flat_of(one) - flat_of(wide) for one in trained])
+    updates = torch.stack([flat_of(one) - flat_of(wide) for one in trained])
     exact = sum(exact for exact, *_ in rng.calls)
-    noise = moved * 20 + exact
+    noise = updates * 20 + exact
     expected = 0.8 * 0.5 * math.sqrt(2)
     assert (noise.std(1) / expected).tolist() == pytest.approx([1.0] * models, abs=0.04)
     if models > 1:
@@ -164,8 +164,8 @@ def test_lr_schedule_scales_the_step():
     x, y = examples()
     base = recipe(steps=1, sampler=FullBatch())
     slow = recipe(steps=1, sampler=FullBatch(), lr_schedule=warm_up(4))
-    moved = [flat_of(train(d, noise=0.0, data=(x, y))) - flat_of(net()) for d in (base, slow)]
-    torch.testing.assert_close(moved[0], 4 * moved[1], rtol=1e-4, atol=1e-6)
+    updates = [flat_of(train(d, noise=0.0, data=(x, y))) - flat_of(net()) for d in (base, slow)]
+    torch.testing.assert_close(updates[0], 4 * updates[1], rtol=1e-4, atol=1e-6)
 
 
 def test_several_inputs_may_be_numpy_arrays():

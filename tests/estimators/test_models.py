@@ -174,7 +174,7 @@ def test_a_frame_is_read_by_the_names_of_a_schema():
         PrivateClassifier(schema=square()).fit(frame.rename(columns={"a": "c", "b": "d"}), y)
 
 
-def test_a_schema_says_what_becomes_of_missing_values():
+def test_schema_decides_how_missing_values_are_coded():
     X, y = measurements()
     holes = np.where(X > 0.9, np.nan, X)
     slots = square(columns=tuple(replace(c, missing="category") for c in square().columns))
@@ -233,7 +233,7 @@ def test_unsupported_input_is_refused_with_a_sentence(make):
         (["a b", "ü"], ("a b", "ü")),
     ],
 )
-def test_labels_are_spelt_in_the_schema_and_come_back_as_they_were(labels, words):
+def test_labels_round_trip_through_the_schema(labels, words):
     X, y = measurements()
     targets = np.array(labels)[y.astype(int)]
     model = PrivateClassifier(epsilon=4.0, random_state=0).fit(X, targets)

@@ -26,7 +26,7 @@ INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRE
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [
     pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"),
-    # said by the first product of a thread, by no fault of ours
+    # a warning of the first product in a thread
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
 
@@ -52,10 +52,10 @@ def kernel(monkeypatch):
 def by_autograd(x, g, geometry, count):
     """Per-example gradients with the channels last: (examples, filters, kernel x channels)."""
     actual = []
-    for seen, sent in zip(x.chunk(count), g.chunk(count), strict=True):
+    for inputs, gradients in zip(x.chunk(count), g.chunk(count), strict=True):
         weight = torch.zeros(g.shape[1], x.shape[1], *geometry.kernel, requires_grad=True)
-        outputs = nn.functional.conv2d(seen, weight, None, *geometry[1:])
-        actual.append(torch.autograd.grad(outputs, weight, sent)[0].permute(0, 2, 3, 1).flatten(1))
+        outputs = nn.functional.conv2d(inputs, weight, None, *geometry[1:])
+        actual.append(torch.autograd.grad(outputs, weight, gradients)[0].permute(0, 2, 3, 1).flatten(1))
     return torch.stack(actual)
 
 
@@ -69,7 +69,7 @@ def test_per_example_gradients_agree_with_autograd(channels, filters, size, geom
     g = torch.randn_like(like)
     want = by_autograd(x, g, geometry, count)
     tensors = (x.to(DEVICE), g.to(DEVICE), geometry, count)
-    kept, squares = per_example_gradients(*tensors, keep=keep, tile=tile)
+    stored, squares = per_example_gradients(*tensors, keep=keep, tile=tile)
     near = {"rtol": 1e-5, "atol": 1e-5 * float(want.square().sum((1, 2)).max())}
     torch.testing.assert_close(squares.cpu(), want.square().sum((1, 2)), **near)
     centred = torch.randn(2, *want.shape[1:])
@@ -77,7 +77,7 @@ def test_per_example_gradients_agree_with_autograd(channels, filters, size, geom
     each = centred.repeat_interleave(count // 2, 0)
     expected = torch.stack([want.square().sum(2), (want * each).sum(2), want.sum(2)])
     torch.testing.assert_close(sums.cpu(), expected, **near)
-    for gradients in (kept, again):
+    for gradients in (stored, again):
         assert (gradients is not None) == keep
         if gradients is not None:
             torch.testing.assert_close(gradients.cpu(), want, rtol=1e-5, atol=1e-4)
@@ -103,7 +103,7 @@ def test_weighted_sums_of_many_examples_agree_with_autograd(at, count, models, c
     torch.testing.assert_close(actual.cpu(), want, rtol=1e-5, atol=1e-4)
 
 
-def test_sums_round_no_factor_that_the_norm_has_not_seen():
+def test_weighted_sums_use_the_rounded_factors_of_the_norm():
     """Positions of either sign cancel up to their last bits: a weighted factor cut off would leave another number."""
     sign = torch.where(torch.arange(20).view(1, 1, 5, 4) % 2 == 0, 1.0, -1.0)
     x = sign.expand(12, 3, 5, 4).contiguous()
@@ -122,8 +122,8 @@ def test_ghost_norm_sums_agree_with_autograd(channels, filters, size, geometry, 
     x = torch.randn(count * copies, channels, *size)
     like = nn.functional.conv2d(x, torch.zeros(filters, channels, *geometry.kernel), None, *geometry[1:])
     g = torch.randn_like(like)
-    seen, sent = (t.unflatten(0, (count, copies)).transpose(1, 2).flatten(2) for t in (x, g))
-    left, right = (torch.bmm(t.transpose(1, 2), t).to(DEVICE) for t in (seen, sent))
+    inputs, gradients = (t.unflatten(0, (count, copies)).transpose(1, 2).flatten(2) for t in (x, g))
+    left, right = (torch.bmm(t.transpose(1, 2), t).to(DEVICE) for t in (inputs, gradients))
     actual = ghost_norm_sums(left, right, geometry, x.shape[2:], g.shape[2:]).cpu()
     want = by_autograd(x, g, geometry, count).square().sum((1, 2))
     torch.testing.assert_close(actual[:, 0], want, rtol=1e-4, atol=1e-3)
@@ -142,7 +142,7 @@ def test_tf32_is_used_only_where_it_is_allowed():
     errors = {}
     for precision in ("float32", "tf32"):
         with matmul_precision(precision):
-            kept, _ = per_example_gradients(x.cuda(), g.cuda(), geometry, 8, keep=True)
-        errors[precision] = float((kept.cpu() - want).norm() / want.norm())
+            stored, _ = per_example_gradients(x.cuda(), g.cuda(), geometry, 8, keep=True)
+        errors[precision] = float((stored.cpu() - want).norm() / want.norm())
     assert errors["float32"] < 1e-6
     assert 1e-5 < errors["tf32"] < 2e-3

@@ -98,7 +98,7 @@ def test_expansive_learning_rate_is_refused_and_caught(monkeypatch: Any) -> None
 
 
 def test_slots_by_position_and_halved_noise_are_caught(monkeypatch: Any) -> None:
-    """A slot by place moves every row behind the new one; and noise must be what is priced."""
+    """Slots by position move every row behind the new one; the noise must be the one priced."""
     by_place = "sensitivity exceeded|control flow"
     usual = IterationAmplification.run
     with monkeypatch.context() as patch:

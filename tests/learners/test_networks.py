@@ -96,9 +96,9 @@ def test_shifted_copies_are_translations() -> None:
 
 def test_every_second_copy_is_mirrored() -> None:
     images = torch.arange(5.0 * 12).view(5, 1, 3, 4).repeat_interleave(2, 0)
-    seen = mirrored(images, torch.Generator())
-    assert torch.equal(seen[0::2], images[0::2])
-    assert torch.equal(seen[1::2], images[1::2].flip(-1))
+    flipped = mirrored(images, torch.Generator())
+    assert torch.equal(flipped[0::2], images[0::2])
+    assert torch.equal(flipped[1::2], images[1::2].flip(-1))
     for copies in (1, 3):
         with pytest.raises(WrongInput, match="try copies = 2"):
             DpSgd(mirror=True, copies=copies)
@@ -111,9 +111,9 @@ def test_every_second_copy_is_mirrored() -> None:
 
 @pytest.mark.parametrize("every", [2, 3])
 def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shifts go with the place of a row, which replay moves, so nothing is shifted here.
+    """Shifts depend on the position of a row, which replay changes, so nothing is shifted here.
 
-    Every third of two copies is a planted bug: a row's place decides what of it is mirrored, so later rows change too.
+    Mirroring every third copy is a planted bug: a row's position decides which of its copies are, so later rows change.
     """
 
     def flipped(images: torch.Tensor, _: torch.Generator) -> torch.Tensor:

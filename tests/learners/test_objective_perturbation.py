@@ -251,7 +251,7 @@ class _Unclipped:
 
 
 def test_canary_game_alone_detects_missing_noise() -> None:
-    """Blind to implied vectors: a sixteenth of the noise provably costs more than the claim, all of it does not."""
+    """Without implied vectors: 1/16 of the noise provably costs more than stated, the full noise does not."""
     schema = replace(TABLE, columns=COLUMNS[1:])
     few = rows_for(schema, 1).take(np.arange(0))
     canary = next(other for _, other in neighbours(few, "row"))
@@ -262,7 +262,7 @@ def test_canary_game_alone_detects_missing_noise() -> None:
         assert canary_game(learner, few, canary, noise, delta=1e-5, games=300) <= 1.0
 
 
-# Many at once.
+# fit_many.
 
 
 def breast(part: str = "train") -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("adding")
 
 
 def edit(path: Path, change: Callable[[sqlite3.Connection], Any]) -> None:
-    """What somebody with a database tool and no respect can do: take the guards off, and put them back."""
+    """Edits the file as a database tool could: without its triggers, which are restored afterwards."""
     db = sqlite3.connect(path)
     guards = [sql for sql in _chain.TABLES if "TRIGGER" in sql]
     for sql in guards:
@@ -181,7 +181,7 @@ def test_entry_of_another_ledger_is_noticed(path: Path, tmp_path: Path) -> None:
 
 
 def test_forged_chain_past_its_limit_is_noticed(path: Path) -> None:
-    """Somebody who recomputes every hash can hide; but not more spending than the limit of the time."""
+    """Recomputing every hash hides an edit, but not a charge past the limit that held then."""
     ledger = filled(path)
 
     def respell(cheap: float) -> list[tuple[str, str, int]]:

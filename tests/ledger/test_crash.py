@@ -1,4 +1,4 @@
-"""The ledger under violence: killed processes, many processes, full disks and locked folders."""
+"""The ledger under faults: killed processes, many processes, full disks and locked folders."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_eight_processes_never_overspend(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
-# No room, no right
+# Full disks and read-only files
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def fill(folder: Path) -> None:
                 continue
 
 
-def test_a_full_disk_stops_before_spending(small_disk: Path) -> None:
+def test_full_disk_is_refused_before_spending(small_disk: Path) -> None:
     ledger = Ledger.create(small_disk / "rows.ledger", limit=1.0, delta=DELTA)
     first = ledger.spend(Pure(epsilon=0.1), what="a count")
     ledger.ready(Pure(epsilon=0.1))
@@ -213,8 +213,8 @@ def test_a_full_disk_stops_before_spending(small_disk: Path) -> None:
     assert Ledger.verify(ledger.path) == []
 
 
-def test_a_file_that_may_not_grow_stops_before_spending(tmp_path: Path) -> None:
-    """What a full disk looks like where nobody may mount one."""
+def test_file_size_limit_is_refused_before_spending(tmp_path: Path) -> None:
+    """A limit on file sizes stands in for a full disk."""
     path = tmp_path / "rows.ledger"
     Ledger.create(path, limit=1.0, delta=DELTA).spend(Pure(epsilon=0.1), what="a count")
     script = """
@@ -235,7 +235,7 @@ def test_a_file_that_may_not_grow_stops_before_spending(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("locked", ["file", "folder", "both"])
-def test_a_read_only_ledger_stops_before_spending(folder: Path, locked: str) -> None:
+def test_read_only_ledger_is_refused_before_spending(folder: Path, locked: str) -> None:
     path = folder / "rows.ledger"
     Ledger.create(path, limit=1.0, delta=DELTA).spend(Pure(epsilon=0.1), what="a count")
     path.chmod(0o444 if locked != "folder" else 0o666)
@@ -259,7 +259,7 @@ def test_a_read_only_ledger_stops_before_spending(folder: Path, locked: str) -> 
     assert len(Ledger.open(path).entries()) == 2
 
 
-def test_a_read_only_folder_gets_no_ledger(folder: Path) -> None:
+def test_ledger_in_a_read_only_folder_is_refused(folder: Path) -> None:
     folder.chmod(0o555)
     script = """
     if os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""Text of strangers is inert on the page, and what is for the owner only never reaches it."""
+"""Untrusted text is inert on the page, and what is for the owner only never reaches it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}${7
 
 
 def poisoned(value: Any, text: str) -> Any:
-    """Every text that a stranger may choose, replaced by `text`."""
+    """Every text from untrusted input, replaced by `text`."""
     entries: dict[str, Any] = copy.deepcopy(value)
     for name in ("version", "created", "learner"):
         entries[name] = text

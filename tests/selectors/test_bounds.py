@@ -117,8 +117,8 @@ def test_private_categories_keep_the_contract(relation: str) -> None:
     schema = bare(Column(name="town", kind="category"), rows=3100, relation=relation)
     towns = ["a"] * 1000 + ["b"] * 2000 + ["c"] * 100  # near the thresholds of much noise
     frame = pd.DataFrame({"town": towns, "y": ["0", "1"] * 1550})
-    kept = frame if relation == "add_remove" else frame[:-1]
-    other = pd.concat([kept, pd.DataFrame({"town": ["new"], "y": ["0"]})])
+    others = frame if relation == "add_remove" else frame[:-1]
+    other = pd.concat([others, pd.DataFrame({"town": ["new"], "y": ["0"]})])
     data, neighbour = Data.uncoded(read(frame), schema), Data.uncoded(read(other), schema)
     assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=100) <= 1.0
 

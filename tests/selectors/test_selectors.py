@@ -70,7 +70,7 @@ def test_every_selector_is_checked() -> None:
     assert checked == set(selectors())
 
 
-# Planted bugs: each is an honest selector with one thing wrong.
+# Planted bugs: each is a correct selector with one change.
 
 
 class HalfSensitivity(CfsGreedy):
@@ -108,7 +108,7 @@ class FreeGa(CfsGa):
 
 
 class RealisedPrice(Pafs):
-    """Pays for half of the sets that may be tried, as if memory had saved the rest."""
+    """Pays for half of the sets that may be tried, as if cached scores covered the rest."""
 
     def tried_and_paid(self, schema: Schema) -> int:
         return self.trial_count(schema) // 2
@@ -162,7 +162,7 @@ class FreeWorth(Worth):
 
 
 class FullestColumn(Random):
-    """Free in words, but it looks."""
+    """Declares no cost, but reads the rows."""
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         exact = np.nan_to_num(data.x).sum(axis=0)

@@ -16,7 +16,7 @@ from privaware.schema import Column, Schema
 from privaware.selectors._tables import release, uncertainties
 
 ODDS = 1e-7
-"""Noise that is as good as none."""
+"""Negligible noise."""
 
 
 def table(codes: np.ndarray, y: np.ndarray, sizes: tuple[int, ...]) -> Data:
@@ -58,7 +58,7 @@ def test_uncertainties_without_noise_equal_those_of_the_rows(data: Data) -> None
 
 
 def test_sensitivity_bound_of_the_tables_is_tight() -> None:
-    """The bound is not only kept but met, so no budget is wasted."""
+    """The bound is attained, so no budget is wasted."""
     data = table(np.array([[0, 1, 2]]), np.array([1]), (2, 3, 4, 2))
 
     class Seen(Rng):
@@ -74,13 +74,13 @@ def test_sensitivity_bound_of_the_tables_is_tight() -> None:
     assert np.linalg.norm(rng.exact) == pytest.approx(1.0)
 
 
-def test_noise_alone_shows_no_dependence() -> None:
+def test_shrinkage_lowers_the_uncertainty_of_independent_columns() -> None:
     rng = np.random.default_rng(0)
     data = table(rng.integers(3, size=(500, 6)), rng.integers(2, size=500), (3,) * 6 + (2,))
-    noisy = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
+    shrunk = [uncertainties(release(data, 8, 5.0, Rng(seed=seed))) for seed in range(20)]
     plain = [
         uncertainties(replace(tables, noise=0 * tables.noise))
         for tables in (release(data, 8, 5.0, Rng(seed=seed)) for seed in range(20))
     ]
     above = np.triu_indices(7, 1)
-    assert np.mean([shared[above] for shared in noisy]) < 0.5 * np.mean([shared[above] for shared in plain])
+    assert np.mean([shared[above] for shared in shrunk]) < 0.5 * np.mean([shared[above] for shared in plain])

@@ -24,7 +24,7 @@ from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
 IMAGE = example("image", rows=24)
 COLOUR = example("image", rows=24, shape=(3, 4, 4))
 NONE = 1e-9
-"""Noise that is as good as none."""
+"""Negligible noise."""
 
 
 @pytest.mark.parametrize(

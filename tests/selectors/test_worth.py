@@ -31,26 +31,26 @@ def test_column_is_dropped_exactly_when_squared_error_decreases(seed: int, sprea
     penalty = 5.0
     theta = np.linalg.solve(x.T @ x + penalty * np.eye(6), x.T @ y)
 
-    def error(*kept: int) -> float:
-        part = x * np.repeat(kept, 3)
+    def error(*selected: int) -> float:
+        part = x * np.repeat(selected, 3)
         return float(((y - part @ theta) ** 2).sum() + spread**2 * (part**2).sum())
 
     both, without = error(1, 1), [error(0, 1), error(1, 0)]
     owner = np.repeat([0, 1], 3)
-    kept = worthy(x.T @ x, (x.T @ y)[:, None], owner, penalty=penalty, price=spread**2 * 50 / 2, most=2)
-    assert kept.all() == (both < min(without))
-    if not kept.all():
-        assert not kept[int(np.argmin(without))]
+    selected = worthy(x.T @ x, (x.T @ y)[:, None], owner, penalty=penalty, price=spread**2 * 50 / 2, most=2)
+    assert selected.all() == (both < min(without))
+    if not selected.all():
+        assert not selected[int(np.argmin(without))]
 
 
 def test_variance_explained_by_noise_is_subtracted() -> None:
     """Targets that are pure noise: on average no column explains anything."""
     rng = np.random.default_rng(0)
     x = np.eye(3)[rng.integers(3, size=(60, 4))].reshape(60, 12) / 2
-    owner, kept = np.repeat(np.arange(4), 3), np.ones(4, dtype=bool)
+    owner, selected = np.repeat(np.arange(4), 3), np.ones(4, dtype=bool)
     corrected = np.array(
-        [explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 2.0) for _ in range(4000)]
+        [explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, selected, 5.0, 2.0) for _ in range(4000)]
     )
-    plain = explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, kept, 5.0, 0.0)
+    plain = explained(x.T @ x, 2.0 * rng.standard_normal((12, 2)), owner, selected, 5.0, 0.0)
     assert (plain > 0).all()
     assert (np.abs(corrected.mean(axis=0)) < 5 * corrected.std(axis=0) / np.sqrt(4000)).all()

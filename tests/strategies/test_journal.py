@@ -84,7 +84,7 @@ def test_search_resumes_with_fewer_workers(tmp_path: Path) -> None:
         space=VOTES,
         strategy=Paas(generations=3, population=6),
         held_out=0.3,
-        workers=Here(many=6),
+        workers=Here(capacity=6),
         journal=tmp_path / "journal",
         build=lambda settings: Counted(**settings, log=str(log)),
     )

@@ -45,7 +45,7 @@ def test_search_finds_the_learning_rate_that_learns() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Diverging:
-    """A training that went astray: its weights are infinite, and some outputs no numbers."""
+    """A diverged training: infinite weights, and some outputs that are NaN."""
 
     size: float
 

@@ -157,16 +157,16 @@ def test_p15_no_adaptive_sampler_is_priced_as_private_selection() -> None:
 
 def _driven(strategy: Any, score: Any, space: Space = FCN) -> tuple[Any, list[Any]]:
     searcher = strategy.start(space, np.random.default_rng(3))
-    asked = []
+    asks = []
     number = 0
-    for each in strategy.rounds(space, ONCE):
+    for round_ in strategy.rounds(space, ONCE):
         trials = []
-        for ask in searcher.ask(round(each.expected)):
+        for ask in searcher.ask(round(round_.expected)):
             trials.append(Trial(number=number, point=ask.point, score=score(ask.point)))
-            asked.append(ask)
+            asks.append(ask)
             number += 1
-        searcher.tell(trials if each.distribution is None else [max(trials, key=lambda t: t.score)])
-    return searcher, asked
+        searcher.tell(trials if round_.distribution is None else [max(trials, key=lambda t: t.score)])
+    return searcher, asks
 
 
 def _small_is_good(point: dict[str, Any]) -> float:
@@ -175,21 +175,21 @@ def _small_is_good(point: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("strategy", [Paas(generations=20), Mgrs(generations=(40, 20, 20, 20))])
 def test_adaptive_search_improves_on_its_first_generation(strategy: Any) -> None:
-    searcher, asked = _driven(strategy, _small_is_good)
+    searcher, asks = _driven(strategy, _small_is_good)
     best = searcher.best().point
     assert (best["layers"], best["units1"]) == (1, 64)
-    assert searcher.best().score >= max(_small_is_good(ask.point) for ask in asked[:10])
+    assert searcher.best().score >= max(_small_is_good(ask.point) for ask in asks[:10])
 
 
 def test_paas_never_trains_a_candidate_twice() -> None:
-    _, asked = _driven(Paas(generations=20, population=10), _small_is_good)
-    assert len({point_key(ask.point) for ask in asked}) == len(asked)
+    _, asks = _driven(Paas(generations=20, population=10), _small_is_good)
+    assert len({point_key(ask.point) for ask in asks}) == len(asks)
 
 
 def test_paas_without_mutation_is_a_fixed_point() -> None:
     still = Paas(generations=5, population=1, mutation=0.0, keep=1.0, spare=0.0)
-    _, asked = _driven(still, _small_is_good)
-    assert len(asked) == 1
+    _, asks = _driven(still, _small_is_good)
+    assert len(asks) == 1
 
 
 def test_paas_parents_are_the_best_and_a_few_random_others() -> None:
@@ -210,15 +210,15 @@ def test_paas_refilling_all_keeps_no_parent_and_follows_algorithm_2() -> None:
     searcher = strategy.start(FCN, np.random.default_rng(0))
     first = [ask.point for ask in searcher.ask(10)]
     searcher.tell([Trial(number=at, point=p, score=float(-at)) for at, p in enumerate(first)])
-    asked = [ask.point for ask in searcher.ask(10)]
+    points = [ask.point for ask in searcher.ask(10)]
     parents = [point for point in first if point in first[:4]]
     assert len(searcher.generation) == 10
     assert len({point_key(point) for point in searcher.generation}) == 10  # the set N' of the paper
-    assert all(point in searcher.generation for point in asked)
-    known = [point for point in searcher.generation if point not in asked]
+    assert all(point in searcher.generation for point in points)
+    known = [point for point in searcher.generation if point not in points]
     assert {point_key(point) for point in known} <= {point_key(point) for point in first}  # memoised, not trained again
     choices = {name: {str(point.get(name)) for point in first} for name in FCN.choices}
-    assert all(str(point.get(name)) in choices[name] for point in asked for name in point)
+    assert all(str(point.get(name)) in choices[name] for point in points for name in point)
     assert len(parents) == 4
     assert [each.count for each in strategy.rounds(FCN, ONCE)] == [10] * 6
 
@@ -263,23 +263,23 @@ def test_paas_refilling_all_pays_for_sixty_trainings_and_the_rest_for_thirty_fiv
 
 def test_racing_continues_the_best_half_from_their_weights() -> None:
     race = Racing(candidates=8)
-    searcher, asked = _driven(race, _small_is_good)
+    searcher, asks = _driven(race, _small_is_good)
     rounds = race.rounds(FCN, ONCE)
-    assert sum(each.share for each in rounds) == 1.0
-    starts = [ask.after for ask in asked]
+    assert sum(round_.share for round_ in rounds) == 1.0
+    starts = [ask.after for ask in asks]
     assert starts[:8] == [None] * 8
     assert None not in starts[8:]
-    scores = [_small_is_good(ask.point) for ask in asked]
+    scores = [_small_is_good(ask.point) for ask in asks]
     assert set(starts[8:12]) == set(np.argsort([-s for s in scores[:8]], kind="stable")[:4])
-    assert searcher.best().number == len(asked) - 1
+    assert searcher.best().number == len(asks) - 1
 
 
 def test_grid_is_the_whole_space_or_an_evenly_spaced_part() -> None:
     cnn = Space.load("cnn")
-    _, asked = _driven(Grid(), lambda point: 0.0, cnn)
-    assert [ask.point for ask in asked] == list(cnn.points())
-    _, some = _driven(Grid(trials=7), lambda point: 0.0, cnn)
-    assert [ask.point for ask in some] == list(cnn.points())[::4]
+    _, asks = _driven(Grid(), lambda point: 0.0, cnn)
+    assert [ask.point for ask in asks] == list(cnn.points())
+    _, spaced = _driven(Grid(trials=7), lambda point: 0.0, cnn)
+    assert [ask.point for ask in spaced] == list(cnn.points())[::4]
 
 
 def test_optuna_learns_from_scores() -> None:

@@ -33,7 +33,7 @@ def work(shared, job):
     time.sleep(job)
 
 if __name__ == "__main__":
-    list(Processes(2).each(work, sys.argv[1], [600, 600]))
+    list(Processes(2).run_jobs(work, sys.argv[1], [600, 600]))
 """
 
 

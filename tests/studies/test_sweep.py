@@ -24,7 +24,7 @@ def test_resumed_sweep_trains_only_missing_trials(tmp_path: Path, monkeypatch: p
     from privaware.studies import _sweep
 
     store, trained, real = Store(tmp_path / "s.jsonl"), [], _sweep._train
-    monkeypatch.setattr(_sweep, "_train", lambda own, *more: trained.extend(own) or real(own, *more))
+    monkeypatch.setattr(_sweep, "_train", lambda chosen, *more: trained.extend(chosen) or real(chosen, *more))
     first = sweep(trials(2), synthetic_examples(), store=store)
     with open(store.path, "a") as file:
         file.write('{"key": "cut sho')  # what a kill in the middle of a line leaves
@@ -71,9 +71,9 @@ def test_noise_and_sensitivity_of_scores_do_not_depend_on_test_rows(
         ledger = Ledger.create(tmp_path / f"{count}.ledger", limit=100.0, delta=1e-5)
         fewer = replace(rows, x_test=rows.x_test[:count], y_test=rows.y_test[:count])
         sweep(trials(4), fewer, ledger=ledger)
-    (one, *how), (other, *same) = calls
-    assert how == same
-    assert np.linalg.norm(one - other) <= how[1] + 1e-9
+    (one, *options), (other, *same) = calls
+    assert options == same
+    assert np.linalg.norm(one - other) <= options[1] + 1e-9
 
 
 def test_sweep_past_the_limit_is_refused_without_charge(tmp_path: Path) -> None:

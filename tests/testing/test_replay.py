@@ -24,13 +24,13 @@ REPLACED = example(relation="replace_one")
 def test_samples_agree_on_common_rows_and_the_extra_row_is_in_all_or_none(seed: int, rows: int, front: bool) -> None:
     class Masks:
         def __init__(self) -> None:
-            self.seen: list[np.ndarray] = []
+            self.samples: list[np.ndarray] = []
 
         def cost(self, schema: Any, noise: float) -> Any:
             return NOTHING
 
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
-            self.seen.append(rng.poisson(len(data), 0.5))
+            self.samples.append(rng.poisson(len(data), 0.5))
 
     more = rows_for(example(), rows + 1, seed=seed % 7)
     fewer = more.take(np.arange(1, rows + 1) if front else np.arange(rows))
@@ -39,7 +39,7 @@ def test_samples_agree_on_common_rows_and_the_extra_row_is_in_all_or_none(seed: 
         masks = Masks()
         replay(masks, fewer, more, 1.0, seed=seed, inside=inside)
         replay(masks, more, fewer, 1.0, seed=seed, inside=inside)
-        first, grown, full, shrunk = masks.seen
+        first, grown, full, shrunk = masks.samples
         assert np.array_equal(np.delete(grown, at), first)
         assert np.array_equal(np.delete(full, at), shrunk)
         assert grown[at] == full[at] == inside
@@ -87,8 +87,8 @@ def test_replaced_row_may_move_a_sampled_sum_by_twice_the_sensitivity() -> None:
             self.scale = scale
 
         def run(self, data: Data, noise: float, rng: Rng) -> Any:
-            kept = data.y[rng.poisson(len(data), 0.5)] * 2.0 - 1.0
-            return rng.gaussian(float(kept.sum()) * self.scale, noise=noise, sensitivity=1.0)
+            signs = data.y[rng.poisson(len(data), 0.5)] * 2.0 - 1.0
+            return rng.gaussian(float(signs.sum()) * self.scale, noise=noise, sensitivity=1.0)
 
     rows = replace(rows_for(REPLACED, 6), schema=REPLACED)
     other = replace(rows, y=np.append(rows.y[:-1], 1 - rows.y[-1]))

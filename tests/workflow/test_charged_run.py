@@ -36,7 +36,7 @@ def test_only_a_charged_run_reads_private_rows() -> None:
     assert readers == {"workflow/_charged_run.py"}
 
 
-def test_who_parses_rows_at_all() -> None:
+def test_modules_that_parse_rows_are_listed() -> None:
     imports = {
         str(path.relative_to(ROOT))
         for path in ROOT.rglob("*.py")

@@ -24,7 +24,7 @@ from privaware.workflow.crossover import crossover
         '{"name": "nonsense"}',
     ],
 )
-def test_a_wrong_contender_is_one_sentence(text: str) -> None:
+def test_invalid_contender_is_refused_with_one_sentence(text: str) -> None:
     with pytest.raises(WrongInput) as answer:
         crossover("wisconsin", simple="majority", complex=text, epsilons=[1.0], repeats=1)
     assert "\n" not in str(answer.value)

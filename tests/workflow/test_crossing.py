@@ -61,7 +61,7 @@ def test_a_simple_model_that_always_wins_is_above_the_largest_tried() -> None:
     assert result.sentence.startswith("above 30")
 
 
-def test_ties_at_a_small_epsilon_do_not_stretch_the_interval() -> None:
+def test_ties_at_a_small_epsilon_do_not_widen_the_interval() -> None:
     """Where both only guess, nothing is known; the crossover is still where the curves cross last."""
     rng = np.random.default_rng(1)
     gap = np.array([0.0, 0.0, 0.08, 0.06, -0.06, -0.08])
@@ -105,6 +105,6 @@ def test_wrong_tables_are_refused(epsilons: list[float], simple: object, complex
 @pytest.mark.parametrize(
     ("low", "words"), [(0.0, "sure of it at none of them"), (3.0, "sure of it up to 3"), (30.0, "epsilon tried")]
 )
-def test_a_win_to_the_end_says_how_far_it_is_sure(low: float, words: str) -> None:
+def test_sentence_of_an_open_crossover_states_its_lower_limit(low: float, words: str) -> None:
     result = Crossing(low=low, high=None, estimate=None, above=30.0, confidence=0.95)
     assert result.sentence.endswith(words)

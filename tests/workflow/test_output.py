@@ -36,7 +36,7 @@ def _crossover(table: Path, out: Path) -> Any:
 def test_result_is_not_visible_before_its_run_is_closed(
     verb: Callable[[Path, Path], Any], name: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A result that can be seen before its run is closed is released a second time, with other noise, for nothing."""
+    """A result visible before its run is closed could be released again, with other noise, without a charge."""
     table, out = tmp_path / "rows.csv", tmp_path / "out"
     rows = rows_for(example(rows=200), 200)
     lines = [f"{a},{b},{'yes' if y else 'no'}" for (a, b), y in zip(rows.x[:, :2], rows.y, strict=True)]

@@ -84,9 +84,9 @@ def test_time_limit_lowers_the_sampling_rate() -> None:
     ],
 )
 def test_wrong_arguments_are_refused_by_name(arguments: dict[str, object], words: str) -> None:
-    asked = {"epsilon": 1.0, "delta": 1e-5, **arguments}
+    options = {"epsilon": 1.0, "delta": 1e-5, **arguments}
     with pytest.raises(WrongInput, match=words):
-        training_plan(TABLE, **asked)  # type: ignore[arg-type]
+        training_plan(TABLE, **options)  # type: ignore[arg-type]
 
 
 def test_p14_p38_releases_on_one_data_set_compose(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -116,8 +116,8 @@ def test_label_cost_is_refused_for_other_units(unit: str) -> None:
         training_plan(schema, epsilon=1.0, delta=1e-5, learner="alibi")
     space = Space.load({"choices": {"lr": [1.0, 4.0]}, "build": {"lr": "$lr"}, "learner": "alibi"})
     search = Search(space=space, strategy=Grid(), build=lambda settings: Alibi(**settings))
-    asked: dict[str, Any] = {"epsilon": 1.0, "model_epsilon": None, "delta": 1e-5}
+    options: dict[str, Any] = {"epsilon": 1.0, "model_epsilon": None, "delta": 1e-5}
     with pytest.raises(WrongInput, match="labels only"):
-        search_plan(schema, search=search, strategy="grid", settings={}, **asked)
+        search_plan(schema, search=search, strategy="grid", settings={}, **options)
     labels = replace(TABLE, unit="label")
-    assert search_plan(labels, search=search, strategy="grid", settings={}, **asked).epsilon <= 1.0
+    assert search_plan(labels, search=search, strategy="grid", settings={}, **options).epsilon <= 1.0

@@ -18,21 +18,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_steps_are_reported_at_most_once_in_five_seconds(clock: list[float]) -> None:
-    said: list[str] = []
-    listen = step_progress(said.append)
+    messages: list[str] = []
+    listen = step_progress(messages.append)
     for step in range(1, 13):
         clock[0] += 1
         listen(step, 12, 12.0 - step)
-    assert said == ["step 5 of 12, about 7 s left", "step 10 of 12, about 2 s left"]
+    assert messages == ["step 5 of 12, about 7 s left", "step 10 of 12, about 2 s left"]
 
 
 def test_end_of_a_round_is_always_reported_and_marked_internal(clock: list[float]) -> None:
-    said: list[str] = []
-    asked: list[float] = []
-    listen = search_progress(said.append, lambda: asked.append(1.0) or 0.25)
+    messages: list[str] = []
+    requests: list[float] = []
+    listen = search_progress(messages.append, lambda: requests.append(1.0) or 0.25)
     for trained in (1, 2, 3):
         listen(SearchProgress(round=1, rounds=2, trained=trained, count=3, best=None, seconds_left=4.0))
-    assert [line.split(", ")[2] for line in said] == ["1 of 3 candidates", "3 of 3 candidates"]
-    assert all(line.startswith("internal, not for release: ") for line in said)
-    assert all("epsilon 0.25 left in the ledger" in line for line in said)
-    assert asked == [1.0]
+    assert [line.split(", ")[2] for line in messages] == ["1 of 3 candidates", "3 of 3 candidates"]
+    assert all(line.startswith("internal, not for release: ") for line in messages)
+    assert all("epsilon 0.25 left in the ledger" in line for line in messages)
+    assert requests == [1.0]

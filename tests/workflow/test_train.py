@@ -26,7 +26,7 @@ def test_a_network_is_trained_on_a_copy():
     assert float((trained(x).argmax(1) == y).float().mean()) > 0.85
 
 
-def test_the_ledger_is_charged_what_was_promised_and_refuses_more(tmp_path):
+def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
     x, y = task()
     ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.5, delta=1e-5)
     settings = {"delta": 1e-5, "steps": 10, "rate": 0.2, "norm": 1.0, "lr": 0.5, "ledger": ledger}
@@ -37,7 +37,7 @@ def test_the_ledger_is_charged_what_was_promised_and_refuses_more(tmp_path):
         train(nn.Linear(4, 2), x, y, epsilon=1.4, **settings)
 
 
-def test_a_delta_that_protects_nobody_is_refused():
+def test_delta_too_large_for_the_rows_is_refused():
     x, y = task()
     with pytest.raises(WrongInput, match="smaller delta"):
         train(nn.Linear(4, 2), x, y, epsilon=1.0, delta=0.01, steps=1, rate=1.0, norm=1.0, lr=0.5)

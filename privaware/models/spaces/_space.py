@@ -103,10 +103,10 @@ class Space:
 
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
         """The point with another value for one choice; choices that become active are drawn."""
-        free = [name for name in point if len(self.choices[name]) > 1]
-        if not free:
+        mutable = [name for name in point if len(self.choices[name]) > 1]
+        if not mutable:
             return dict(point)
-        name = free[int(rng.integers(len(free)))]
+        name = mutable[int(rng.integers(len(mutable)))]
         others = [value for value in self.choices[name] if value != point[name]]
         return self.draw(rng, {**point, name: others[int(rng.integers(len(others)))]})
 
