@@ -21,15 +21,10 @@ def ledger(
     json: o.JSON = False,
 ) -> None:
     """What has been spent on a data set, by whom and for what."""
-    from privaware.ledger import Ledger
+    from privaware.ledger import Ledger, printed_lines
 
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)
     facts = opened.json()
-    spent = f"epsilon {facts['epsilon_spent']:.5g} of {facts['limit']:g} spent at delta {facts['delta']:g}"
-    lines = [f"{spent}, unit {facts['unit']}, {facts['relation']}"]
-    for entry in facts["events"]:
-        head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}"
-        lines.append(f"{head}  {entry['what']}  epsilon {entry['epsilon']:.4g}")
-    show(facts, lines, json)
+    show(facts, printed_lines(facts), json)

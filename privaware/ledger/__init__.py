@@ -19,5 +19,6 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
+from privaware.ledger._print import printed_lines
 
-__all__ = ["Entry", "Facts", "Ledger"]
+__all__ = ["Entry", "Facts", "Ledger", "printed_lines"]

@@ -1,16 +1,17 @@
-"""How a ledger prints: the JSON of `privaware ledger` and of `Ledger.json`."""
+"""How a ledger prints: as JSON, and as the lines of `privaware ledger`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from privaware.events import Event
+from privaware.events import Event, describe, from_json
 from privaware.ledger._entry import Entry, Facts, plain
 from privaware.ledger._spent import epsilon_of, limit_of
 
-__all__ = ["printable"]
+__all__ = ["printable", "printed_lines"]
 
 
 def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float) -> dict[str, Any]:
@@ -33,3 +34,13 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
         "head": entries[-1].hash,
     }
+
+
+def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
+    """What was spent of the limit, then one line a charge, from the JSON of a ledger."""
+    spent = f"epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} spent at delta {ledger['delta']:g}"
+    lines = [f"{spent}, unit {ledger['unit']}, {ledger['relation']}"]
+    for entry in ledger["events"]:
+        head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}  {entry['what']}"
+        lines.append(f"{head}  epsilon {entry['epsilon']:.4g}: {describe(from_json(entry['event']))}")
+    return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privaware.models._published_row import COLOUR, Row
+from privaware.models._named_row import COLOUR, Row
 
 __all__ = ["ROWS"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from privaware.models._published_row import COLOUR, GREY, Row
+from privaware.models._named_row import COLOUR, GREY, Row
 
 __all__ = ["ROWS"]
 

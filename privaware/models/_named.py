@@ -11,20 +11,14 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.models import (
-    _published_bao,
-    _published_dpmlbench,
-    _published_dpnas,
-    _published_tramer_boneh,
-    _published_wrn,
-)
-from privaware.models._published_row import Row
+from privaware.models import _named_bao, _named_dpmlbench, _named_dpnas, _named_tramer_boneh, _named_wrn
+from privaware.models._named_row import Row
 
-__all__ = ["Published", "named"]
+__all__ = ["NamedNetwork", "named"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class NamedNetwork:
     """A network of a paper: its description, its number of parameters, where it is printed, and a note."""
 
     description: dict[str, Any]
@@ -33,12 +27,12 @@ class Published:
     note: str = ""
 
 
-def named() -> dict[str, Published]:
+def named() -> dict[str, NamedNetwork]:
     """Every published network by name: paper, family, data, number of parameters."""
-    papers = (_published_bao, _published_tramer_boneh, _published_dpmlbench, _published_dpnas, _published_wrn)
+    papers = (_named_bao, _named_tramer_boneh, _named_dpmlbench, _named_dpnas, _named_wrn)
     return {f"{row[0]}.{row[1]}": _entry(row) for paper in papers for row in paper.ROWS}
 
 
-def _entry(row: Row) -> Published:
+def _entry(row: Row) -> NamedNetwork:
     _, parameters, source, description, note = row
-    return Published(description=copy.deepcopy(description), parameters=parameters, source=source, note=note)
+    return NamedNetwork(description=copy.deepcopy(description), parameters=parameters, source=source, note=note)
