@@ -1,6 +1,4 @@
-"""Remembers calibrated noises on disk. An entry is only a hint: it is used if it still describes the very same
-event.
-"""
+"""Remembers calibrated noises on disk. An entry is only a hint: its noise is priced again before it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 from privaware._files import atomic_write, cache_folder
 from privaware.events import Event, to_json
 
-VERSION = 2  # raise it whenever an accountant changes
+VERSION = 3  # raise it whenever an accountant changes
 
 
 def fingerprint(*parts: Any) -> str:

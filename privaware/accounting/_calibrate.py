@@ -6,22 +6,23 @@ import math
 from collections.abc import Callable
 
 from privaware.accounting import _cache, _price
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.events import Event
 
 TOLERANCE = 1e-3
 _PROBES = (0.3, 1.0, 7.0)
 _SMALLEST, _LARGEST = 1e-9, 1e12
+_WORTHWHILE = 0.02  # a thousandth of noise changes epsilon by a few thousandths at most, where noise matters
 
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """See `privaware.accounting.calibrate`."""
     name = _cache.fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
-    entry = _cache.read(name)
-    if entry is not None and _still_true(entry, cost):
-        return float(entry["noise"])
+    noise = _remembered(_cache.read(name))
+    if noise is not None and _still_fits(cost, noise, epsilon, delta):
+        return noise
     noise = _settle(cost, _search(cost, epsilon, delta), epsilon, delta)
-    _cache.write(name, {"noise": noise, "event": _cache.fingerprint(cost(noise))})
+    _cache.write(name, {"noise": noise})
     return noise
 
 
@@ -32,12 +33,17 @@ def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
         return str(problem)
 
 
-def _still_true(entry: dict[str, object], cost: Callable[[float], Event]) -> bool:
-    """Epsilon is a function of the event alone, so the same event at the same target is the same answer."""
-    noise = entry.get("noise")
-    if not isinstance(noise, float) or not _SMALLEST <= noise <= _LARGEST:
+def _remembered(entry: dict[str, object] | None) -> float | None:
+    noise = None if entry is None else entry.get("noise")
+    return noise if isinstance(noise, float) and _SMALLEST <= noise <= _LARGEST else None
+
+
+def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
+    """A file is only a hint: what is about to run is priced, and much less than `epsilon` was not the least noise."""
+    try:
+        return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon
+    except (Refused, WrongInput):
         return False
-    return entry.get("event") == _cache.fingerprint(_probe(cost, noise))
 
 
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:

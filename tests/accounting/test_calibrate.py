@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
-from privaware.accounting import _price
+from privaware.accounting import _cache, _price
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Event, Gaussian, Laplace
 from tests.accounting.trainings import DELTA, training
@@ -51,14 +51,28 @@ def test_calibration_is_cached_and_survives_a_damaged_cache(
     first = accounting.calibrate(training, 2.0, DELTA)
     files = list(private_cache.rglob("*.json"))
     assert len(files) == 1
+    priced: list[float] = []
+    price = _price.epsilon
     with monkeypatch.context() as blind:
         blind.setattr(_price, "quick", None)
-        blind.setattr(_price, "epsilon", None)
+        blind.setattr(_price, "epsilon", lambda *event: priced.append(price(*event)) or priced[-1])
         assert accounting.calibrate(training, 2.0, DELTA) == first
-    for damage in ("not json", "[]", json.dumps({"noise": first / 2, "event": "forged"})):
+    assert len(priced) == 1
+    forged = json.dumps({"noise": first / 2, "event": "forged"})
+    for damage in ("not json", "[]", forged, json.dumps({"noise": "1"}), json.dumps({"noise": first * 2})):
         files[0].write_text(damage)
         assert accounting.calibrate(training, 2.0, DELTA) == first
         assert json.loads(files[0].read_text())["noise"] == first
+
+
+@pytest.mark.parametrize("noise", [0.3, 1e-9, 50.0])
+def test_p45_an_edited_cache_entry_is_ignored(private_cache: Path, noise: float) -> None:
+    first = accounting.calibrate(training, 2.0, DELTA)
+    [file] = private_cache.rglob("*.json")
+    entry = {"noise": noise, "event": _cache.fingerprint(training(noise))}  # all that an entry ever held
+    file.write_text(json.dumps(entry))
+    assert accounting.calibrate(training, 2.0, DELTA) == first
+    assert accounting.epsilon(training(first), DELTA) <= 2.0
 
 
 # Steps
