@@ -15,23 +15,6 @@ from privaware.schema import Column, Schema
 from privaware.selectors._merit import best_first
 from privaware.selectors._tables import release, uncertainties
 
-__all__ = [
-    "NUMBERS",
-    "Columns",
-    "accuracies",
-    "adult",
-    "breast",
-    "correct",
-    "exact_uncertainties",
-    "first_columns",
-    "greedy_order",
-    "published_models",
-    "scored",
-    "split",
-    "summary",
-    "with_constant",
-]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Columns:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Curves", "crossing", "interval", "last_win", "plot_by_columns", "plot_by_epsilon"]
+__all__ = ["Curves", "crossing", "interval", "last_win", "line_chart", "plot_by_columns", "plot_by_epsilon"]
 
 Curves = Mapping[str, Mapping[float, Sequence[float]]]
 """By name: epsilon (or size) to mean and spread."""
@@ -49,33 +49,28 @@ def interval(place: tuple[float, float, float]) -> str:
     return f"beyond {low}" if np.isinf(place[2]) else f"{low} to {high}"
 
 
+def line_chart(values: list[dict[str, Any]], x: Any, y: Any, colour: Any, *, band: float = 0.0, **mark: Any) -> Any:
+    """Lines, and where `band` is an opacity, areas from `low` to `high` behind them."""
+    import altair as alt
+
+    base = alt.Chart(alt.InlineData(values=values)).encode(x=x, color=colour)
+    lines = base.mark_line(strokeWidth=2, **mark).encode(y=y)
+    return base.mark_area(opacity=band).encode(y=alt.Y("low:Q"), y2="high:Q") + lines if band else lines
+
+
 def plot_by_columns(points: Sequence[tuple[int, str, Sequence[float]]], constant: float) -> Any:
     """Accuracy against the number of columns, best first, one line an epsilon."""
     import altair as alt
 
     values = [
-        {
-            "columns": size,
-            "epsilon": "none" if float(e) >= 1e9 else f"{float(e):g}",
-            "accuracy": score[0],
-            "low": score[0] - score[1],
-            "high": score[0] + score[1],
-        }
+        {"columns": size, "epsilon": "none" if float(e) >= 1e9 else f"{float(e):g}", **_band(score)}
         for size, e, score in points
     ]
     order = sorted({str(v["epsilon"]) for v in values}, key=lambda e: float("inf") if e == "none" else float(e))
-    colour = alt.Color(
-        "epsilon:N",
-        sort=order,
-        scale=alt.Scale(scheme="viridis"),
-        legend=alt.Legend(symbolOpacity=1, symbolType="stroke"),
-    )
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("columns:Q", title="columns, best first"), color=colour
-    )
-    y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.05).encode(y=alt.Y("low:Q"), y2="high:Q")
-    chart = band + base.mark_line(strokeWidth=2).encode(y=y) + _rule(constant)
+    legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
+    colour = alt.Color("epsilon:N", sort=order, scale=alt.Scale(scheme="viridis"), legend=legend)
+    x = alt.X("columns:Q", title="columns, best first")
+    chart = line_chart(values, x, _accuracy(), colour, band=0.05) + _rule(constant)
     return chart.properties(width=520, height=340)
 
 
@@ -84,25 +79,25 @@ def plot_by_epsilon(lines: Curves, constant: float) -> Any:
     import altair as alt
 
     values = [
-        {
-            "epsilon": epsilon,
-            "columns": name,
-            "accuracy": score[0],
-            "low": score[0] - score[1],
-            "high": score[0] + score[1],
-        }
+        {"epsilon": epsilon, "columns": name, **_band(score)}
         for name, line in lines.items()
         for epsilon, score in sorted(line.items())
         if epsilon < 1e9
     ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon"),
-        color=alt.Color("columns:N", sort=list(lines), legend=alt.Legend(symbolOpacity=1, symbolType="stroke")),
-    )
-    y = alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.1).encode(y=alt.Y("low:Q"), y2="high:Q")
-    chart = band + base.mark_line(strokeWidth=2, point=True).encode(y=y) + _rule(constant)
+    x = alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="epsilon")
+    colour = alt.Color("columns:N", sort=list(lines), legend=alt.Legend(symbolOpacity=1, symbolType="stroke"))
+    chart = line_chart(values, x, _accuracy(), colour, band=0.1, point=True) + _rule(constant)
     return chart.properties(width=520, height=300)
+
+
+def _band(score: Sequence[float]) -> dict[str, float]:
+    return {"accuracy": score[0], "low": score[0] - score[1], "high": score[0] + score[1]}
+
+
+def _accuracy() -> Any:
+    import altair as alt
+
+    return alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False))
 
 
 def _rule(constant: float) -> Any:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from privaware.papers import dpnas as paper
-from privaware.papers._page import Page, markdown
+from privaware.papers._page import Page
 from privaware.papers._results import Cell
 
 __all__ = ["functions"]
 
 TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
-AIMS = {"mnist": 98.5, "fashion_mnist": 87.5, "cifar10": 67.5}
 SOURCES = {
     "dp": "20 cells, private search",
     "sgd": "20 cells, search with SGD training",
@@ -25,7 +24,7 @@ SOURCES = {
 
 def functions(page: Page) -> dict[str, Any]:
     """What the template uses."""
-    known: list[Callable[..., Any]] = [accuracies, search_cells, table1, twenty, ranks, plots]
+    known: list[Callable[..., Any]] = [accuracies, search_cells, twenty, ranks, plots]
     named = {function.__name__: partial(function, page) for function in known}
     return {**named, "mean": mean, "average": np.mean, "names": TITLES, "paper": paper, "sources": SOURCES}
 
@@ -49,33 +48,6 @@ def search_cells(page: Page) -> dict[tuple[str, str], Cell]:
     """The searches by data and variant, in the order of the store."""
     order = ("digits", "fashion_mnist", "mnist", "cifar10")
     return {(data, cell.settings["variant"]): cell for data in order for cell in page.cells(f"dpnas/search/{data}")}
-
-
-def table1(page: Page) -> str:
-    """Published before ours; the found cell as the paper trains it (last parameters) and averaged."""
-    names = {
-        "cnn": "CNN-Tanh",
-        "small": "found, small form",
-        "found": "found, parameters averaged",
-        "mirrored": "found, averaged, trained on each image and its mirror image",
-        "paper": "the paper's cell, averaged",
-    }
-    rows = []
-    for data, published in paper.TABLE1.items():
-        cells = page.cells(f"dpnas/table1/{data}")
-        lines = [(name, words, "accuracy") for name, words in names.items()]
-        lines.insert(2, ("found", "found, last parameters, as the paper trains", "last"))
-        for name, words, field in lines:
-            some = [cell for cell in cells if cell.settings["network"] == name]
-            if not some:
-                continue
-            known = published.get(name if name in ("cnn", "small") else "found")
-            row = [TITLES[data], words, f"{some[0].result['parameters']:,}"]
-            for at in range(3):
-                theirs = f"{known[at]:.2f}" if known else "-"
-                row.append(f"{theirs} / {mean(accuracies(page, f'table1/{data}', at, field, network=name))}")
-            rows.append([*row, f"{AIMS[data]}" if name in ("found", "mirrored") else ""])
-    return markdown(["data", "network", "parameters", *(f"{e}: published / ours" for e in (1, 2, 3)), "aim at 3"], rows)
 
 
 def twenty(page: Page, source: str) -> dict[int, float]:

@@ -4,9 +4,10 @@
     python -m privaware.papers._page studies dpnas   # some
     python -m privaware.papers._page --check         # nothing is written; ends with 1 if a page would change
 
-A page is the template pages/NAME.md.j2: the prose, with tables and plots inserted by functions. Every template has
-`page` (cells, plots, sections) and `markdown`; a page with functions of its own has them in `_NAME_page.py`, whose
-`functions(page)` returns them by name. Cells are in docs/results/NAME/cells.jsonl.
+A page is the template pages/NAME.md.j2: prose, tables, and plots inserted by functions. Every template has `page`
+(cells, plots, sections), `find`, `spread` and `markdown`; a page with functions of its own has them in `_NAME_page.py`, whose
+`functions(page)` returns them by name, and `functions_of(NAME)` are those of another page. Cells are in
+docs/results/NAME/cells.jsonl.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware.papers import find
-from privaware.papers._results import Cell, Store, with_published
+from privaware.papers._results import Cell, Store, spread, with_published
 
 __all__ = ["Page", "markdown", "names", "percent", "render", "seeds_of", "write"]
 
@@ -115,8 +116,6 @@ def percent(values: Sequence[float], digits: int = 2) -> str:
     >>> percent([0.9, 0.92])
     '91.00 ± 1.41'
     """
-    from privaware.papers._results import spread
-
     middle, deviation = spread(values)
     return f"{100 * middle:.{digits}f} ± {100 * deviation:.{digits}f}"
 
@@ -137,11 +136,15 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known: Mapping[str, Any] = {"page": page, "markdown": markdown, "percent": percent}
+    known: Mapping[str, Any] = {"page": page, "markdown": markdown, "percent": percent, "find": find, "spread": spread}
+    others = {"functions_of": lambda name: functions_of(Page(name, page.results))}
+    return environment.get_template(f"{page.name}.md.j2").render({**known, **others, **functions_of(page)})
+
+
+def functions_of(page: Page) -> dict[str, Any]:
+    """What `_NAME_page.py` gives to its template."""
     module = f"privaware.papers._{page.name}_page"
-    if find_spec(module):
-        known = {**known, **import_module(module).functions(page)}
-    return environment.get_template(f"{page.name}.md.j2").render(known)
+    return import_module(module).functions(page) if find_spec(module) else {}  # type: ignore[no-any-return]
 
 
 def write(name: str, *, check: bool = False) -> bool:

@@ -10,7 +10,7 @@ from privaware.papers import Item, find, items
 from privaware.papers._page import Page, markdown, seeds_of
 from privaware.papers._results import Cell, with_published
 
-__all__ = ["functions", "item_list"]
+__all__ = ["functions"]
 
 TABLE1 = [("FCN", n) for n in ("mnist", "fashion_mnist", "svhn", "cifar10")] + [
     ("CNN", n) for n in ("mnist", "svhn", "cifar10")
@@ -19,7 +19,8 @@ VALUES = ("DP-SGD", "ours", "with noise", "accuracy")
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
-    return {"table_one": lambda: table_one(page), "measured": lambda: page.items(), "open_studies": open_studies}
+    known = {"table_one": lambda: table_one(page), "item_list": lambda: item_list(page)}
+    return {**known, "measured": page.items, "open_studies": open_studies}
 
 
 def open_studies() -> list[Item]:

@@ -22,22 +22,6 @@ from privaware.studies._sweep import sweep
 from privaware.studies._trials import Outcome, Trial
 from privaware.workflow._curves import Point
 
-__all__ = [
-    "Split",
-    "by_place",
-    "chart",
-    "grid_table",
-    "images",
-    "network",
-    "percent",
-    "plain",
-    "precision",
-    "scores_of",
-    "sweep_options",
-    "swept",
-    "tuned",
-]
-
 TUNING_SEED = 100
 """Of the models that only choose a learning rate."""
 STANDARDISE = {"mnist": (0.13, 0.31), "svhn": (0.5, 0.25), "cifar10": (0.5, 0.25)}

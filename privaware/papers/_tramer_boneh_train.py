@@ -22,19 +22,6 @@ from privaware.papers import Result
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = [
-    "CHANNELS",
-    "LENGTHS",
-    "NORM",
-    "Examples",
-    "Setting",
-    "Shuffled",
-    "free_memory",
-    "normalised",
-    "statistics",
-    "train",
-]
-
 NORM = 0.1
 CHANNELS = {
     "mnist": ((0.1307,), (0.3081,)),

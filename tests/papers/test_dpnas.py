@@ -10,8 +10,8 @@ import pytest
 
 from privaware import papers
 from privaware.errors import WrongInput
-from privaware.papers import _dpnas_page, _dpnas_runs, _dpnas_search
-from privaware.papers._page import Page
+from privaware.papers import _dpnas_runs, _dpnas_search
+from privaware.papers._page import Page, render
 from privaware.papers._results import Store, cell_key
 from privaware.papers._runner import Bench, run
 
@@ -67,9 +67,10 @@ def test_rows_that_train_and_rows_that_score_are_disjoint() -> None:
 
 
 def test_found_cells_are_shown_with_and_without_averaging() -> None:
-    page = Page("dpnas", RESULTS)
-    table = _dpnas_page.table1(page)
-    last = [line.split("|")[6].split("/")[1].split()[0] for line in table.splitlines() if "last parameters" in line]
+    table = render(Page("dpnas", RESULTS))
+    last = [
+        line.split("|")[6].split("/")[1].split()[0] for line in table.splitlines() if "found, last parameters" in line
+    ]
     assert last == ["98.56", "87.35", "66.59"]
     averaged = [
         line.split("|")[6].split("/")[1].split()[0] for line in table.splitlines() if "found, parameters" in line
