@@ -17,61 +17,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from privaware import accounting, events, features
 from privaware._version import __version__
 from privaware.errors import WrongInput
+from privaware.guarantee import PricedPlan, assumptions, guarantee_sentence
 from privaware.ledger import Entry
-from privaware.mechanism import Mechanism, unit
 from privaware.model import Model
 from privaware.schema import Schema
 
-__all__ = [
-    "Guarantee",
-    "LedgerEntry",
-    "ModelCard",
-    "PricedEvent",
-    "PricedPlan",
-    "UNREVIEWED",
-    "assumptions",
-    "guarantee_sentence",
-    "plain_settings",
-]
+__all__ = ["Guarantee", "LedgerEntry", "ModelCard", "PricedEvent", "plain_settings"]
 
 FORMAT = 1
 NAME = "model.json"
-UNREVIEWED = "private given bounds and categories read off the rows"
-"""What the guarantee of a model says whose schema is a draft that its owner has not reviewed."""
 DEEPEST = 60
 """Nested levels that a card may have."""
-
-
-class PricedPlan(Protocol):
-    """What a card says of a plan (`workflow/_plan.py`)."""
-
-    @property
-    def learner(self) -> str: ...
-    @property
-    def mechanism(self) -> Mechanism[Any]: ...
-    @property
-    def schema(self) -> Schema: ...
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-    @property
-    def parts(self) -> tuple[tuple[str, events.Event], ...]: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def bounds(self) -> dict[str, Any]: ...
-    @property
-    def sampler(self) -> str: ...
-    @property
-    def sentences(self) -> list[str]: ...
-    @property
-    def flaw(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,35 +95,6 @@ class Guarantee:
             assumptions=_entries(value, "assumptions", str, where),
             **{name: _entry(value, name, str, where) for name in ("unit", "relation", "sampler", "method", "sentence")},
         )
-
-
-def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """What the guarantee of `what` means, in one plain sentence."""
-    schema = plan.schema
-    whom = {"row": "any one row", "label": "the label of any one row"}.get(
-        schema.unit, f"all rows of any one {schema.unit}"
-    )
-    verb = "was" if schema.unit in ("row", "label") else "were"
-    replaced = schema.relation == "replace_one" or schema.unit == "label"
-    change = f"{verb} replaced" if replaced else f"{verb} in the data or not"
-    start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
-    if plan.flaw:
-        start = f"NOT PRIVATE: {plan.flaw}. But for that, who"
-    condition = "" if schema.reviewed else f"; {UNREVIEWED}, which nobody has reviewed"
-    return (
-        f"{start}ever sees {what} learns little about whether {whom} {change}: "
-        f"no conclusion becomes more than {math.exp(min(plan.epsilon, 700.0)):.3g} times as likely "
-        f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta){condition}."
-    )
-
-
-def assumptions(plan: PricedPlan) -> tuple[str, ...]:
-    """What the guarantee takes as public or trusted."""
-    public = [f"public: {fact}" for fact in plan.schema.assumed]
-    public.append("public: the schema, the declared number of rows and every setting in the plan")
-    if unit(plan.mechanism) == "label":
-        public.append("public: all features; only labels are protected")
-    return (*public, "trusted: this machine, its random generator, and double-precision arithmetic")
 
 
 @dataclass(frozen=True, kw_only=True)

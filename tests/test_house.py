@@ -20,6 +20,7 @@ STOREYS = [
     {"descent", "model"},
     {"learners", "attacks"},
     {"selectors", "strategies"},
+    {"guarantee"},
     {"card"},
     {"report"},
     {"workflow"},

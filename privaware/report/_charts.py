@@ -67,8 +67,8 @@ def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str
     import altair as alt
 
     rows: list[dict[str, Any]] = [
-        {"what": f"{place}. {what}", "epsilon": epsilon, "said": text, "kind": "alone"}
-        for place, (what, epsilon, text) in enumerate(parts, 1)
+        {"what": f"{number}. {what}", "epsilon": epsilon, "said": text, "kind": "alone"}
+        for number, (what, epsilon, text) in enumerate(parts, 1)
     ]
     rows.append({"what": total[0], "epsilon": total[1], "said": total[2], "kind": "together"})
     top = max(total[1], 1e-9, *(epsilon for _, epsilon, _ in parts))

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from privaware.card import UNREVIEWED, Guarantee, ModelCard
+from privaware.card import Guarantee, ModelCard
 from privaware.events import describe
+from privaware.guarantee import UNREVIEWED
 from privaware.report import _charts, _words
 from privaware.schema import Column
 

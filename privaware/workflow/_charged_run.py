@@ -21,9 +21,10 @@ from typing import Any
 
 from privaware import accounting, metrics, report
 from privaware._version import __version__
-from privaware.card import ModelCard, PricedEvent, guarantee_sentence, plain_settings
+from privaware.card import ModelCard, PricedEvent, plain_settings
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism
 from privaware.model import Model

@@ -37,7 +37,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Scores of one curve at one place: mean, spread over repeats and the ends of a t-interval."""
+    """Scores of one curve at one x: mean, spread over repeats and the ends of a t-interval."""
 
     curve: str
     x: float
@@ -66,7 +66,7 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """One place of a curve from its scores; the interval of a `share` ends at 0 and 1."""
+    """One point of a curve from its scores; the interval of a `share` ends at 0 and 1."""
     low, high = interval(scores, confidence)
     if share:
         low, high = max(low, 0.0), min(high, 1.0)

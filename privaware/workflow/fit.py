@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from privaware.card import assumptions
+from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from privaware.card import assumptions, guarantee_sentence, plain_settings
+from privaware.card import plain_settings
+from privaware.guarantee import assumptions, guarantee_sentence
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._plan import selection_plan
