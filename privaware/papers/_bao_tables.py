@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,28 +12,21 @@ from privaware.papers import Result, Settings
 from privaware.papers._bao_settings import (
     CNN_EPSILON,
     CNNS,
-    COARSE,
     FCN_EPSILON,
     FCNS,
     INPUTS,
     PARTS,
-    PLAIN_CNN_RATES,
-    PLAIN_RATES,
-    RATES,
     all_but,
-    last_two,
     scheduled,
     shown,
 )
-from privaware.papers._prices import rdp_epsilon
 from privaware.papers._results import table
 from privaware.papers._runner import Bench
 from privaware.papers._training import by_place, chart, grid_table, images, network, percent, sweep_options, tuned
 from privaware.studies import Setting
 from privaware.studies.clipping_only import clipping_only
-from privaware.studies.random_weights import layers
 
-__all__ = ["clipping", "standard_cnn", "table1", "table4", "table6", "table7", "table9"]
+__all__ = ["clipping", "compare", "table1"]
 
 
 def table1(bench: Bench, settings: Settings) -> Result:
@@ -73,115 +65,39 @@ def table1(bench: Bench, settings: Settings) -> Result:
     }
 
 
-def standard_cnn(bench: Bench, settings: Settings) -> Result:
-    """The standard CNN against the aware FCN at the same epsilon 2.11."""
-    cnn_epochs, fcn_epochs, seeds = settings["cnn_epochs"], settings["fcn_epochs"], settings["seeds"]
-    conv = {("standard CNN", 2.106): scheduled(bench, network("bao.cnn.mnist.197130"), "mnist", 2.106, cnn_epochs)}
-    dense = {("aware FCN", 2.106): scheduled(bench, network("bao.fcn.mnist.9610"), "mnist", 2.106, fcn_epochs)}
-    [cnn], _ = tuned(bench, images(bench, "mnist", "image"), conv, RATES, seeds)
-    [fcn], _ = tuned(bench, images(bench, "mnist", "pca64"), dense, RATES, seeds)
-    lines = [["standard CNN", "197,130", percent(cnn)], ["aware FCN", "9,610", percent(fcn)]]
-    return {"tables": [table("MNIST at epsilon 2.11", ["model", "parameters", "ours"], lines)]}
+def compare(
+    bench: Bench,
+    settings: Settings,
+    *,
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Settings],
+    rates: Sequence[float],
+    plain_rates: Sequence[float] = (),
+) -> Result:
+    """Networks on MNIST: each row at its epsilon and, where `plain_rates` are given, without noise too.
 
+    A row has `labels`, the `network`, the `form` of its inputs, `epsilon` and what layers are `frozen`.
+    """
+    ways = ((True, rates), (False, plain_rates))[: 2 if plain_rates else 1]
 
-TABLE4 = {4.39: (300, 100, 1.0), 2.98: (150, 100, 1.0), 1.09: (150, 100, 2.0), 1.05: (70, 200, 2.0)}
-"""Epochs, batch and noise multiplier of each printed epsilon."""
+    def place(row: Settings, private: bool) -> tuple[str, float]:
+        return (", ".join(row["labels"]), row["epsilon"]) if private else (row["network"], 0.0)
 
+    def setting(row: Settings, private: bool) -> Setting:
+        net, epochs = network(f"bao.{row['network']}"), settings[row.get("epochs", "epochs")]
+        chosen = scheduled(bench, net, "mnist", row["epsilon"] if private else None, epochs)
+        return replace(chosen, trainable=all_but(net, *row["frozen"]) if "frozen" in row else None)
 
-def table4(bench: Bench, settings: Settings) -> Result:
-    """LeNet-5 against the networks of both workflows, at the epsilons of their four settings."""
-    names = {"ST": "bao.cnn.mnist.197130", "PAW": "bao.cnn.mnist.56970", "LeNet": "bao.cnn.mnist.61706"}
-    epochs, seeds = settings["epochs"], settings["seeds"]
-
-    def exact(printed: float) -> float:
-        passes, batch, noise = TABLE4[printed]
-        steps = math.ceil(passes * 60_000 / batch)
-        return round(rdp_epsilon(batch / 60_000, steps, noise), 3)
-
-    noisy = {
-        (name, printed): scheduled(bench, network(full), "mnist", exact(printed), epochs)
-        for name, full in names.items()
-        for printed in TABLE4
-    }
-    free = {(name, 0.0): scheduled(bench, network(full), "mnist", None, epochs) for name, full in names.items()}
-    rows = images(bench, "mnist", "image")
-    private = by_place(tuned(bench, rows, noisy, RATES, seeds)[0])
-    without = by_place(tuned(bench, rows, free, PLAIN_CNN_RATES, seeds)[0])
-    lines = [
-        [f"{printed:g}", name, percent(private[name, printed]), percent(without[name, 0.0])]
-        for printed in TABLE4
-        for name in names
-    ]
-    title = f"MNIST, {epochs} epochs in samples of 1/{PARTS}"
-    return {"tables": [table(title, ["epsilon", "model", "DP-SGD", "SGD"], lines)]}
-
-
-def table6(bench: Bench, settings: Settings) -> Result:
-    """Random weights training of an FCN and a CNN on MNIST; the CNN also with its dense layers frozen."""
-    dense, conv = network("bao.fcn.mnist.1362122"), network("bao.cnn.mnist.122442")
-    lines = []
-    for kind, net, form, epsilons in (("FCN", dense, "flat", (2.106, 0.3411)), ("CNN", conv, "image", (5.924, 0.3411))):
-        ways: dict[str, tuple[bool, ...] | None] = {"normal": None, "last two layers": last_two(net)}
-        if kind == "CNN":
-            ways["convolutions only"] = tuple(not flag for flag in last_two(net))
-        noisy = {
-            (way, epsilon): replace(scheduled(bench, net, "mnist", epsilon, settings["epochs"]), trainable=trained)
-            for way, trained in ways.items()
-            for epsilon in epsilons
-        }
-        private = by_place(tuned(bench, images(bench, "mnist", form), noisy, COARSE, settings["seeds"])[0])
-        sizes = layers(net)
-        for epsilon in epsilons:
-            for way, trained in ways.items():
-                count = sum(size for size, flag in zip(sizes, trained or [True] * len(sizes)) if flag)
-                lines.append([kind, f"{epsilon:.4g}", way, f"{count:,}", percent(private[way, epsilon])])
-    return {"tables": [table("MNIST", ["network", "epsilon", "trained", "parameters", "ours"], lines)]}
-
-
-def table7(bench: Bench, settings: Settings) -> Result:
-    """A complex network trained fully and by its last two layers, and a simple one, at epsilon 0.34."""
-    large, small = network("bao.fcn.mnist.1362122"), network("bao.fcn.mnist.435402")
-    nets: dict[str, tuple[dict[str, Any], tuple[bool, ...] | None]] = {
-        "complex, normal": (large, None),
-        "complex, last two layers": (large, last_two(large)),
-        "simple, normal": (small, None),
-    }
-    noisy = {
-        (name, 0.3411): replace(scheduled(bench, net, "mnist", 0.3411, settings["epochs"]), trainable=trained)
-        for name, (net, trained) in nets.items()
-    }
-    private = by_place(tuned(bench, images(bench, "mnist", "flat"), noisy, COARSE, settings["seeds"])[0])
-    lines = [[name, percent(private[name, 0.3411])] for name in nets]
-    return {"tables": [table("MNIST at epsilon 0.34", ["model", "ours"], lines)]}
-
-
-TABLE9 = {
-    ("STW", "674,762 (658,314)", 2.106): ("bao.fcn.mnist.674762", (2,)),
-    ("PAW", "9,610 (9,610)", 2.106): ("bao.fcn.mnist.9610", ()),
-    ("STW", "674,762 (658,314)", 0.3411): ("bao.fcn.mnist.674762", (2,)),
-    ("PAW", "76,810 (10,250)", 0.3411): ("bao.fcn.mnist.76810", (0,)),
-}
-"""Workflow, parameters (trained) and epsilon: the network and its frozen layers."""
-
-
-def table9(bench: Bench, settings: Settings) -> Result:
-    """The architectures found by RS with frozen layers, at 2.11 and 0.34, with and without noise."""
-    noisy: dict[tuple[str, float], Setting] = {}
-    free: dict[tuple[str, float], Setting] = {}
-    for (_, size, epsilon), (name, frozen) in TABLE9.items():
-        trained = all_but(network(name), *frozen)
-        for places, at in ((noisy, epsilon), (free, None)):
-            setting = scheduled(bench, network(name), "mnist", at, settings["epochs"])
-            places[size, at or 0.0] = replace(setting, trainable=trained)
-    rows, seeds = images(bench, "mnist", "pca64"), settings["seeds"]
-    private = by_place(tuned(bench, rows, noisy, (0.5, 1.5, 4.0), seeds)[0])
-    without = by_place(tuned(bench, rows, free, PLAIN_RATES, seeds)[0])
-    lines = [
-        [workflow, size, f"{epsilon:.4g}", percent(private[size, epsilon]), percent(without[size, 0.0])]
-        for workflow, size, epsilon in TABLE9
-    ]
-    head = ["workflow", "parameters (trained)", "epsilon", "DP-SGD", "SGD"]
-    return {"tables": [table(f"MNIST, PCA 64, {settings['epochs']} epochs", head, lines)]}
+    scores: dict[tuple[str, str, float], str] = {}
+    for form in dict.fromkeys(row["form"] for row in rows):
+        chosen, examples = [row for row in rows if row["form"] == form], images(bench, "mnist", form)
+        for private, tried in ways:
+            nets = {place(row, private): setting(row, private) for row in chosen}
+            measured, _ = tuned(bench, examples, nets, tried, settings["seeds"])
+            scores |= {(form, p.curve, p.x): percent(p) for p in measured}
+    lines = [[*row["labels"], *(scores[row["form"], *place(row, private)] for private, _ in ways)] for row in rows]
+    return {"tables": [table(title.format(**settings), head, lines)]}
 
 
 def clipping(bench: Bench, settings: Settings) -> Result:

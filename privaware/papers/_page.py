@@ -5,9 +5,9 @@
     python -m privaware.papers._page --check         # nothing is written; ends with 1 if a page would change
 
 A page is the template pages/NAME.md.j2: prose, tables, and plots inserted by functions. Every template has `page`
-(cells, plots, sections), `find`, `spread` and `markdown`; a page with functions of its own has them in `_NAME_page.py`, whose
-`functions(page)` returns them by name, and `functions_of(NAME)` are those of another page. Cells are in
-docs/results/NAME/cells.jsonl.
+(cells, plots, sections), `find`, `spread` and `markdown`; a page with functions of its own has them in
+`_NAME_page.py`, whose `functions(page)` returns them by name, and `functions_of(NAME)` are those of another page. Cells
+are in docs/results/NAME/cells.jsonl.
 """
 
 from __future__ import annotations

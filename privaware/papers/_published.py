@@ -6,6 +6,7 @@ A file has tables of numbers, and items as `[[item]]`: the fields of `Item`, `ru
     grids = [{...}, {...}]                                         # several grids, one after another
     grid = {columns = "1..43", repeats = 30}                       # a range as an axis
     cell = {epsilons = [1.0, 3.0], seeds = 5}                      # one cell; a list is a value
+    with = {head = ["model", "ours"]}                              # what else the function is given
     quick = {seeds = 1}                                            # what differs from `cell`, or a list of cells
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,11 +60,11 @@ def _ranges(axes: Settings) -> dict[str, Any]:
 
 
 def _item(entry: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> Item:
-    fields = {name: value for name, value in entry.items() if name not in ("cell", "grid", "grids", "quick")}
+    fields = {name: value for name, value in entry.items() if name not in ("cell", "grid", "grids", "quick", "with")}
     for way in ("run", "run_population"):
         if way in fields:
             module, _, function = fields[way].partition(".")
-            fields[way] = getattr(modules[module], function)
+            fields[way] = partial(getattr(modules[module], function), **entry.get("with", {}))
     if fields.get("measured") == "":
         fields["measured"] = None
     axes = entry.get("grids", [entry["grid"]] if "grid" in entry else [])
