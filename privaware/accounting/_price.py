@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -125,11 +126,14 @@ def agree(pld: float, cf: float) -> None:
 
 
 def _distributions(way: Leaves, terms: Terms, delta: float) -> tuple[float, float]:
-    if (mu := terms.gaussian()) is not None:
-        return _gaussian.epsilon(mu, delta), _cf.epsilon(terms, delta)
     if len(way) == 1 and isinstance(leaf := way[0][0], Selected) and way[0][1] == 1:
         return _selected_alone(leaf, delta)
-    return _pld.epsilon(terms, delta), _cf.epsilon(terms, delta)
+    return _by_distribution(terms, delta), _cf.epsilon(terms, delta)
+
+
+def _by_distribution(terms: Terms, delta: float) -> float:
+    mu = terms.gaussian()
+    return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
 
 
 def _composable(terms: Terms) -> bool:
@@ -192,7 +196,7 @@ def _has_pair(leaf: Event) -> bool:
 def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
     """Where losses are too large for a distribution: the dearest part at each order, and nothing for sampling."""
     if isinstance(leaf, Selected):
-        return _selected_curve(leaf, orders), 0.0
+        return _selected_curve(leaf, orders)
     if isinstance(leaf, (AnyOf, Disjoint, Sampled)):
         parts = leaf.events if isinstance(leaf, (AnyOf, Disjoint)) else (leaf.event,)
         curves = [_rdp_curve(way, orders) for part in parts for way in alternatives(part)]
@@ -201,39 +205,51 @@ def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, 
 
 
 @lru_cache(maxsize=64)
-def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> Array:
-    ways = alternatives(selected.event)
-    curves = [_rdp_curve(way, orders) for way in ways]
-    if any(failure > 0 for _, failure in curves):  # a run that may fail outright has no Renyi divergence
-        return np.full(len(orders), math.inf)
+def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Array, float]:
+    """The curve of runs that do not fail outright, and the probability that any of them does."""
+    curves = [_rdp_curve(way, orders) for way in alternatives(selected.event)]
     base = np.max([curve for curve, _ in curves], axis=0)
     chance = None
     if selected.distribution == "poisson":
-        chance = _profile_or_curve(selected.event, base, orders)
-    return _selection.renyi(selected, np.asarray(orders), base, chance)
+        chance = _profile_or_curve(selected, base, orders)
+    failure = _selection.failure(selected, max(failure for _, failure in curves))
+    return _selection.renyi(selected, np.asarray(orders), base, chance), failure
 
 
-def _profile_or_curve(event: Event, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
+def _profile_or_curve(selected: Selected, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
     try:
-        return profile(event)
+        return _largest_profile(_runs(selected)[0])
     except OutOfReach:
         return lambda epsilons: np.array([_rdp.delta(orders, base, float(e)) for e in epsilons])
 
 
+def _runs(selected: Selected) -> tuple[list[Terms], float]:
+    """One run that does not fail outright, every way, and the probability that any run does."""
+    ways = [flatten(way, dominating_pair) for way in alternatives(selected.event)]
+    failure = _selection.failure(selected, max(terms.failure for terms in ways))
+    return [replace(terms, survive=0.0) for terms in ways], failure
+
+
 def _selected_alone(selected: Selected, delta: float) -> tuple[float, float]:
     """Epsilon by the profile bound, from either accountant's profile of one run: no grid in between."""
-    run, mean = selected.event, selected.mean
-    price = _selection.shift(selected, profile(run), _top(run, 1e-9))
-    pld = max(_distributions(way, flatten(way, dominating_pair), delta / mean)[0] for way in alternatives(run))
-    cf = max(_cf.epsilon(flatten(way, dominating_pair), delta / mean) for way in alternatives(run))
-    pure = max(flatten(way, dominating_pair).pure() for way in alternatives(run))
-    eta = _selection.parameters(selected)[0]
-    return min(price + pld, (2 + eta) * pure), min(price + cf, (2 + eta) * pure)
+    runs, failure = _runs(selected)
+    if failure >= delta:
+        return math.inf, math.inf
+    rest = (delta - failure) / (1 - failure) / selected.mean
+    price = _selection.shift(selected, _largest_profile(runs), max(_top_of(terms, 1e-9) for terms in runs))
+    pld = max(_by_distribution(terms, rest) for terms in runs)
+    cf = max(_cf.epsilon(terms, rest) for terms in runs)
+    pure = (2 + _selection.parameters(selected)[0]) * max(terms.pure() for terms in runs)
+    return min(price + pld, pure), min(price + cf, pure)
 
 
 def profile(event: Event) -> _selection.Profile:
     """delta as a function of epsilon, the dearest way."""
-    parts = [_profile_of(flatten(way, dominating_pair)) for way in alternatives(event)]
+    return _largest_profile([flatten(way, dominating_pair) for way in alternatives(event)])
+
+
+def _largest_profile(ways: Sequence[Terms]) -> _selection.Profile:
+    parts = [_profile_of(terms) for terms in ways]
 
     def deltas(epsilons: Array) -> Array:
         return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]
@@ -255,20 +271,23 @@ def _top(event: Event, delta: float) -> float:
     return epsilon(event, min(delta + 1.01 * failure, 0.999))
 
 
+def _top_of(terms: Terms, delta: float) -> float:
+    """`_top` of one way that does not fail outright."""
+    terms, epsilon = _negligible(terms, delta), math.inf
+    with suppress(OutOfReach, _cf.TooSlow):
+        epsilon = _by_distribution(terms, delta)
+        agree(epsilon, _cf.epsilon(terms, delta))
+    return epsilon if epsilon < math.inf else min(_rdp.epsilon(terms, delta), terms.pure())
+
+
 @lru_cache(maxsize=64)
 def dominating_pair(event: Event) -> tuple[Array, Array, float]:
     """A dominating pair for an event that has none by name, from a bound on its profile."""
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")
     if isinstance(event, Selected):
-        if event.distribution == "poisson":
-            raise OutOfReach
-        run = profile(event.event)
-        price = _selection.shift(event, run, _top(event.event, 1e-9))
-        top = price + _top(event.event, 1e-11 / event.mean)
-        epsilons = np.linspace(0.0, top, 4001)
-        deltas = np.where(epsilons >= price, event.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
-    elif isinstance(event, Group):
+        return _selected_pair(event)
+    if isinstance(event, Group):
         run, size = profile(event.event), event.size
         epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), 4001)
         each = epsilons / size
@@ -286,3 +305,16 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
     else:
         raise Refused(f"no accountant knows {type(event).__name__}")
     return pair_from_profile(epsilons, deltas)
+
+
+def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
+    if selected.distribution == "poisson":
+        raise OutOfReach
+    runs, failure = _runs(selected)
+    run = _largest_profile(runs)
+    price = _selection.shift(selected, run, max(_top_of(terms, 1e-9) for terms in runs))
+    top = price + max(_top_of(terms, 1e-11 / selected.mean) for terms in runs)
+    epsilons = np.linspace(0.0, top, 4001)
+    deltas = np.where(epsilons >= price, selected.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
+    losses, probs, tail = pair_from_profile(epsilons, deltas)
+    return losses, probs, failure + (1 - failure) * tail

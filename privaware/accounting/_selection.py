@@ -9,6 +9,11 @@ Only the best output is released, so an observer does not know how many others t
 * Koskela, Redberg and Wang 2024, in profiles, negative binomial only: for any e1 >= 0,
   delta'(e) <= E[K] delta(e - (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1))).
 
+A run that fails outright with probability f: it is, with probability 1 - f, one that does not fail, and given that none
+of K runs failed, K has the same kind of distribution with a smaller mean (its probabilities are multiplied by
+(1 - f)^k). So E[K] f, no less than the probability that any run fails, goes into delta, and the rest is the price of
+runs that do not fail.
+
 The logarithmic distribution is eta = 0. Tighter bounds are known but not yet published with a proof, and are not used.
 """
 
@@ -51,6 +56,11 @@ def _solved(selected: Selected) -> tuple[float, float]:
     while gap(low) < 0:
         low *= 2
     return eta, float(optimize.brentq(gap, low, high, xtol=1e-14)) if gap(high) < 0 else high
+
+
+def failure(selected: Selected, one: float) -> float:
+    """No less than the probability that any of the runs fails outright, if `one` does with probability `one`."""
+    return min(1.0, selected.mean * one)
 
 
 def log_mean(eta: float, log_gamma: float) -> float:
