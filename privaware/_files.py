@@ -35,8 +35,8 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
 
     Until then it is called `path` with `.partial` behind it. `mode` 0o600 keeps it from other users.
     """
-    place = Path(path)
-    partial = place.with_name(f"{place.name}.partial")
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
@@ -44,7 +44,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, place)
+        os.replace(partial, target)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
@@ -58,9 +58,9 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     Where another process holds it, `BlockingIOError`. On POSIX the folder itself is locked and no file is left
     behind; elsewhere a folder cannot be, so a file beside it is.
     """
-    place = Path(folder)
+    locked_folder = Path(folder)
     if LOCKS_FOLDERS:
-        handle = _lock_folder(place)
+        handle = _lock_folder(locked_folder)
         try:
             yield
         finally:
@@ -68,28 +68,28 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
         return
     from filelock import FileLock, Timeout
 
-    place.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place.absolute().with_name(f".{place.name}.lock"), blocking=False)
+    locked_folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(locked_folder.absolute().with_name(f".{locked_folder.name}.lock"), blocking=False)
     try:
         lock.acquire()
     except Timeout:
-        raise BlockingIOError(f"{place} is locked by another process") from None
+        raise BlockingIOError(f"{locked_folder} is locked by another process") from None
     try:
         yield
     finally:
         lock.release()
 
 
-def _lock_folder(place: Path) -> int:
+def _lock_folder(folder: Path) -> int:
     from filelock import lock_descriptor
 
     while True:
-        place.mkdir(parents=True, exist_ok=True)
-        handle = os.open(place, os.O_RDONLY)
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
         try:
             if not lock_descriptor(handle, blocking=False):
-                raise BlockingIOError(f"{place} is locked by another process")
-            if os.path.samestat(os.fstat(handle), os.stat(place)):
+                raise BlockingIOError(f"{folder} is locked by another process")
+            if os.path.samestat(os.fstat(handle), os.stat(folder)):
                 return handle
         except FileNotFoundError:
             pass

@@ -294,8 +294,8 @@ def shifted(images: Any, generator: Any) -> Any:
 def mirrored(images: Any, _: Any) -> Any:
     """Every second image mirrored: of two copies of a row, one is as it was.
 
-    Rows must have an even number of copies: else a row's place would decide which are mirrored, and one row more would
-    change the gradients of all that come after it.
+    Rows must have an even number of copies: else a row's position would decide which are mirrored, and one more row
+    would change the gradients of all that come after it.
     """
     copies = images.clone()
     copies[1::2] = images[1::2].flip(-1)

@@ -50,13 +50,13 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 )
 
 
-def create(place: Path, entry: Entry) -> None:
+def create(path: Path, entry: Entry) -> None:
     """Writes the first entry to a new file, written completely under another name first."""
-    if not place.parent.is_dir():
-        raise WrongInput(f"{shown_path(place)}: its folder does not exist; make it first")
-    draft = place.parent / f".ledger-{secrets.token_hex(8)}"
+    if not path.parent.is_dir():
+        raise WrongInput(f"{shown_path(path)}: its folder does not exist; make it first")
+    draft = path.parent / f".ledger-{secrets.token_hex(8)}"
     try:
-        with connected(draft, mode="rwc", called=place) as db:
+        with connected(draft, mode="rwc", called=path) as db:
             db.execute(f"PRAGMA application_id={APPLICATION}")
             db.execute(f"PRAGMA user_version={VERSION}")
             db.execute("BEGIN IMMEDIATE")
@@ -65,27 +65,27 @@ def create(place: Path, entry: Entry) -> None:
             # a ledger of its own, even if made with the same facts in the same instant
             _insert(db, replace(entry, previous=secrets.token_hex(32), time=_now()))
             db.execute("COMMIT")
-        _publish(draft, place)
+        _publish(draft, path)
     except FileExistsError:
-        raise WrongInput(f"{shown_path(place)} exists already and is never overwritten") from None
+        raise WrongInput(f"{shown_path(path)} exists already and is never overwritten") from None
     except OSError as problem:
-        raise WrongInput(f"{shown_path(place)} cannot be created: {problem.strerror}") from None
+        raise WrongInput(f"{shown_path(path)} cannot be created: {problem.strerror}") from None
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
-def read(place: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
+def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
     """Every entry, the one of the creation first; a chain that does not hold is refused."""
-    entries, problems = examine(place, db)
+    entries, problems = examine(path, db)
     if problems:
-        raise WrongInput(f"{shown_path(place)} was changed: {problems[0]}")
+        raise WrongInput(f"{shown_path(path)} was changed: {problems[0]}")
     return entries
 
 
-def examine(place: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
+def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
     """The entries up to the first that cannot be read, and what is wrong, one sentence each."""
-    rows, last = _rows(place, db)
+    rows, last = _rows(path, db)
     entries: list[Entry] = []
     problems: list[str] = []
     for index, (number, words, digest) in enumerate(rows):
@@ -123,55 +123,55 @@ def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[sqlite3.Connection]:
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
     """One writer at a time; what was written is on disk when the block ends, or not at all."""
-    with connected(place) as db:
+    with connected(path) as db:
         db.execute("BEGIN IMMEDIATE")
         yield db
         db.execute("COMMIT")
 
 
 @contextmanager
-def connected(place: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
+def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> Iterator[sqlite3.Connection]:
     """A connection whose errors are sentences."""
     if mode == "rw":
-        expect_file(place)
+        expect_file(path)
     try:
-        address = f"{place.as_uri()}?mode={mode}"  # an address, because names may hold ? and #
+        address = f"{path.as_uri()}?mode={mode}"  # an address, because names may hold ? and #
         db = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
         with closing(db):
             for setting in ("trusted_schema=OFF", "synchronous=EXTRA", "fullfsync=ON"):
                 db.execute(f"PRAGMA {setting}")
             yield db
     except (sqlite3.Error, UnicodeError) as problem:  # the latter: garbage in a message of SQLite's
-        raise WrongInput(f"{shown_path(called or place)} {_words(problem)}") from None
+        raise WrongInput(f"{shown_path(called or path)} {_words(problem)}") from None
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
     try:
-        place = Path(path).absolute()
+        full = Path(path).absolute()
     except TypeError:
         raise WrongInput(f"expected the path of a ledger, got {path!r:.120}") from None
-    if "\0" in str(place):
-        raise WrongInput(f"expected a path without a zero character, got {shown_path(place)}")
-    return place
+    if "\0" in str(full):
+        raise WrongInput(f"expected a path without a zero character, got {shown_path(full)}")
+    return full
 
 
-def expect_file(place: Path) -> None:
+def expect_file(path: Path) -> None:
     """Looks without opening: a second open and close would drop the locks that SQLite holds."""
     try:
-        mode = os.stat(place).st_mode
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise WrongInput(f"there is no ledger at {shown_path(place)}") from None
+        raise WrongInput(f"there is no ledger at {shown_path(path)}") from None
     except OSError as problem:
-        raise WrongInput(f"{shown_path(place)} cannot be opened: {problem.strerror}") from None
+        raise WrongInput(f"{shown_path(path)} cannot be opened: {problem.strerror}") from None
     if not stat.S_ISREG(mode):
-        raise WrongInput(f"{shown_path(place)} is not a ledger: expected a file that privaware made")
+        raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
 
 
-def shown_path(place: Path) -> str:
+def shown_path(path: Path) -> str:
     """A path in a sentence: on one line and printable, whatever it holds."""
-    return ascii(str(place)) if not str(place).isprintable() else f"'{place}'"
+    return ascii(str(path)) if not str(path).isprintable() else f"'{path}'"
 
 
 def _insert(db: sqlite3.Connection, entry: Entry) -> str:
@@ -181,19 +181,19 @@ def _insert(db: sqlite3.Connection, entry: Entry) -> str:
     return digest
 
 
-def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
+def _rows(path: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     """Every row as it is stored, and the highest number ever used."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise WrongInput(f"{shown_path(place)} is not a ledger: expected a file that privaware made")
+        raise WrongInput(f"{shown_path(path)} is not a ledger: expected a file that privaware made")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
-        raise WrongInput(f"{shown_path(place)}: expected a ledger of version {VERSION}, got {version}")
+        raise WrongInput(f"{shown_path(path)}: expected a ledger of version {VERSION}, got {version}")
     expected = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
-    if os.stat(place).st_size < expected:  # SQLite itself would notice only where it needs what is gone
-        raise WrongInput(f"{shown_path(place)} is damaged: its end is cut off; put back a copy of it")
+    if os.stat(path).st_size < expected:  # SQLite itself would notice only where it needs what is gone
+        raise WrongInput(f"{shown_path(path)} is damaged: its end is cut off; put back a copy of it")
     tables = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     if sorted(map(repr, tables)) != sorted(repr((sql,)) for sql in TABLES):
-        raise WrongInput(f"{shown_path(place)} was changed: its tables and guards are not a ledger's")
+        raise WrongInput(f"{shown_path(path)} was changed: its tables and guards are not a ledger's")
     rows = db.execute(
         "SELECT number, body, hash, (SELECT max(seq) FROM sqlite_sequence WHERE name = 'entries')"
         " FROM entries ORDER BY number"  # one statement, so that both are of one moment
@@ -201,19 +201,19 @@ def _rows(place: Path, db: sqlite3.Connection) -> tuple[list[Any], Any]:
     return [row[:3] for row in rows], rows[-1][3] if rows else None
 
 
-def _publish(draft: Path, place: Path) -> None:
+def _publish(draft: Path, path: Path) -> None:
     """Gives the finished draft its name, which must be free, and makes that durable too."""
     try:
-        os.link(draft, place)
+        os.link(draft, path)
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        with open(place, "xb") as file:
+        with open(path, "xb") as file:
             file.write(draft.read_bytes())
             file.flush()
             os.fsync(file.fileno())
     if os.name == "posix":
-        folder = os.open(place.parent, os.O_RDONLY)
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

@@ -52,18 +52,18 @@ class Ledger:
             cap=cap,
             partitions=tuple(partitions),
         )
-        place = chain.absolute(path)
-        chain.create(place, Entry(kind="created", who=author(who), what="created", facts=facts))
-        return cls.open(place)
+        absolute = chain.absolute(path)
+        chain.create(absolute, Entry(kind="created", who=author(who), what="created", facts=facts))
+        return cls.open(absolute)
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
         """The ledger at `path`, its chain checked."""
-        place = chain.absolute(path)
-        with chain.connected(place) as db:
-            created = chain.read(place, db)[0]
+        absolute = chain.absolute(path)
+        with chain.connected(absolute) as db:
+            created = chain.read(absolute, db)[0]
         assert created.facts is not None
-        return cls(path=place, facts=created.facts, genesis=created.hash)
+        return cls(path=absolute, facts=created.facts, genesis=created.hash)
 
     @classmethod
     def open_or_create(
@@ -87,17 +87,17 @@ class Ledger:
         requested = {"limit": limit, "delta": delta} | facts
         if partitions is not None:
             requested["partitions"] = facts["partitions"] = tuple(partitions)
-        place = chain.absolute(path)
-        if not os.path.lexists(place):
+        absolute = chain.absolute(path)
+        if not os.path.lexists(absolute):
             first = new_limit if limit is None else limit
             if first is None:
-                raise WrongInput(f"there is no ledger at {chain.shown_path(place)}: give a limit for it")
+                raise WrongInput(f"there is no ledger at {chain.shown_path(absolute)}: give a limit for it")
             try:
-                return cls.create(place, limit=first, delta=DELTA if delta is None else delta, **facts)
+                return cls.create(absolute, limit=first, delta=DELTA if delta is None else delta, **facts)
             except WrongInput:
-                if not os.path.lexists(place):  # otherwise another process was first: take its own
+                if not os.path.lexists(absolute):  # otherwise another process was first: take its own
                     raise
-        ledger = cls.open(place)
+        ledger = cls.open(absolute)
         ledger._expect_facts({name: value for name, value in requested.items() if value is not None})
         return ledger
 
@@ -221,11 +221,11 @@ class Ledger:
     @staticmethod
     def verify(path: Paths) -> list[str]:
         """What is wrong with the ledger at `path`, one sentence each; nothing when it is sound."""
-        place = chain.absolute(path)
-        chain.expect_file(place)
+        absolute = chain.absolute(path)
+        chain.expect_file(absolute)
         try:
-            with chain.connected(place) as db:
-                entries, problems = chain.examine(place, db)
+            with chain.connected(absolute) as db:
+                entries, problems = chain.examine(absolute, db)
                 damage = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         except WrongInput as problem:
             return [str(problem)]

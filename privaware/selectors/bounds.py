@@ -191,7 +191,7 @@ def _common(words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed:
     """The words whose noisy count passes the threshold; one row changes `changed` counts by one.
 
     Noise is independent for each word and the words come out as a set, so it does not matter which
-    place of the vector a word has. Sorted from large to small and padded with zeros, the vector has
+    entry of the vector a word has. Sorted from large to small and padded with zeros, the vector has
     the same length whatever the words are, and one more row moves one entry by one.
     """
     counts = Counter(word for word in words.tolist() if isinstance(word, str) and word)

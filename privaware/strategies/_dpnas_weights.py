@@ -156,6 +156,6 @@ def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
 
 
-def _number(place: tuple[int, str] | None) -> int:
+def _number(edge: tuple[int, str] | None) -> int:
     """An index for each edge and operation; 0 is for parameters that every cell uses."""
-    return 0 if place is None else 1 + place[0] * len(OPERATIONS) + OPERATIONS.index(place[1])
+    return 0 if edge is None else 1 + edge[0] * len(OPERATIONS) + OPERATIONS.index(edge[1])

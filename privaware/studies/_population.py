@@ -72,20 +72,20 @@ def descent_for(first: Setting, rows: Rows, device: str) -> Any:
     )
 
 
-_moved: OrderedDict[tuple[int, str], tuple[np.ndarray, Any]] = OrderedDict()
+_on_device: OrderedDict[tuple[int, str], tuple[np.ndarray, Any]] = OrderedDict()
 
 
 def on_device(values: np.ndarray, device: str) -> Any:
     """The array as a tensor on the device; the last few stay there, because sweeps use the same rows again."""
     if device == "cpu":
         return _tensor(values)
-    place = (id(values), device)
-    if place not in _moved:  # holding the array as well keeps its id from naming another
-        _moved[place] = (values, _tensor(values).to(device))
-    _moved.move_to_end(place)
-    while len(_moved) > KEPT:
-        _moved.popitem(last=False)
-    return _moved[place][1]
+    key = (id(values), device)
+    if key not in _on_device:  # holding the array as well keeps its id from naming another
+        _on_device[key] = (values, _tensor(values).to(device))
+    _on_device.move_to_end(key)
+    while len(_on_device) > KEPT:
+        _on_device.popitem(last=False)
+    return _on_device[key][1]
 
 
 def module(trial: Trial) -> Any:

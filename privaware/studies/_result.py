@@ -27,7 +27,7 @@ class Curves(Result):
         return sorted((p for p in self.points if p.curve == name), key=lambda point: point.x)
 
     def table(self, name: str) -> tuple[list[float], np.ndarray]:
-        """The places of one curve, and its scores (repeats x places), paired by repeat."""
+        """The x values of one curve, and its scores (repeats x values), paired by repeat."""
         chosen = self.curve(name)
         return [point.x for point in chosen], np.array([point.scores for point in chosen]).T
 
@@ -36,11 +36,11 @@ class Curves(Result):
 
 
 def points(outcomes: Sequence[Outcome], confidence: float = 0.95) -> tuple[Point, ...]:
-    """The last scores of trials, gathered by curve and place, repeats in the order of their seeds."""
+    """The last scores of trials, gathered by curve and x, repeats in the order of their seeds."""
     scores_at: dict[tuple[str, float], list[tuple[int, float]]] = {}
     for outcome in outcomes:
-        place = (outcome.trial.curve, outcome.trial.x)
-        scores_at.setdefault(place, []).append((outcome.trial.seed, outcome.score))
+        key = (outcome.trial.curve, outcome.trial.x)
+        scores_at.setdefault(key, []).append((outcome.trial.seed, outcome.score))
     return tuple(
         point(curve, x, [score for _, score in sorted(scores)], confidence, share=True)
         for (curve, x), scores in scores_at.items()

@@ -186,8 +186,8 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
 def _line(outcome: Outcome) -> dict[str, Any]:
     trial = outcome.trial
     setting = {**asdict(trial.setting), "norm": str(trial.setting.norm)}
-    place = {"curve": trial.curve, "x": trial.x, "seed": trial.seed, "setting": setting}
-    return {**place, "steps": list(outcome.steps), "scores": list(outcome.scores)}
+    entry = {"curve": trial.curve, "x": trial.x, "seed": trial.seed, "setting": setting}
+    return {**entry, "steps": list(outcome.steps), "scores": list(outcome.scores)}
 
 
 def _work(trial: Trial) -> float:

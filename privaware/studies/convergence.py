@@ -78,7 +78,7 @@ def _name(name: str, rate: float, noisy: bool) -> str:
 
 
 def by_epoch(outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
-    """Scores during training, gathered by curve: the place is the number of the score, 1 for the first."""
+    """Scores during training, gathered by curve: x is the number of the score, 1 for the first."""
     curves: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         curves.setdefault(outcome.trial.curve, []).append(outcome)
