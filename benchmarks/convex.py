@@ -9,8 +9,6 @@ a genetic search of 600 x 10 trains); and scikit-learn on some of the same subse
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,21 +20,9 @@ from privaware import datasets
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
+from privaware.papers._runner import best_seconds
 
 ALONE = 200
-
-
-def measured(work: Callable[[], Any]) -> dict[str, float]:
-    """Seconds by the clock and of the processors."""
-    spans = []
-    for _ in range(3):
-        wall, before = time.perf_counter(), os.times()
-        work()
-        after = os.times()
-        used = after.user - before.user + after.system - before.system
-        spans.append((time.perf_counter() - wall, used))
-    seconds, processor = np.min(spans, axis=0).round(3).tolist()
-    return {"seconds": seconds, "processor": processor}
 
 
 def main() -> None:
@@ -64,7 +50,8 @@ def main() -> None:
         f"scikit-learn without privacy, {ALONE} of those, one at a time": alone,
     }
     for name, function in work.items():
-        result = measured(function)
+        seconds, processor = best_seconds(lambda _, function=function: function(), 3)
+        result = {"seconds": round(seconds, 3), "processor": round(processor, 3)}
         print(f"{name}: {result}", flush=True)
         record(options.out, "benchmarks/convex", {"work": name}, result)
 

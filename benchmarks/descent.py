@@ -14,16 +14,17 @@ import argparse
 import gc
 import importlib.util
 import resource
-import statistics
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.benchmark import Timer
 
 from benchmarks import record
 from benchmarks._descent_steps import (
@@ -60,33 +61,27 @@ POPULATIONS = {"FCN 300-64-10": (16, 64, 256, 1024), "CNN 56,970": (4, 16, 64, 2
 Step = Callable[[], Any]
 
 
+@dataclass(frozen=True)
 class Clock:
     """The median time of a step and the memory it took, on one device."""
 
-    def __init__(self, device: str, seconds: float, processor: bool = False) -> None:
-        self.device, self.seconds = device, seconds
-        self.now = time.process_time if processor else time.perf_counter
+    device: str
+    seconds: float
+    processor: bool = False
 
     def measure(self, step: Step) -> dict[str, float]:
-        self._timed(step, 3)
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        # Enough steps between two readings that reading the clock (and waiting for the device) costs nothing.
-        many = max(1, min(200, int(0.05 / max(self._timed(step, 1), 1e-6))))
-        times: list[float] = []
-        began = self.now()
-        while self.now() - began < self.seconds or len(times) < 3:
-            times.append(self._timed(step, many))
-        return {"milliseconds": 1000 * statistics.median(times), "megabytes": self._megabytes()}
-
-    def _timed(self, step: Step, count: int) -> float:
-        """Seconds of one of `count` steps."""
-        start = self.now()
-        for _ in range(count):
+        for _ in range(3):
             step()
         if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        timer = Timer("step()", globals={"step": step}, timer=self.now, num_threads=torch.get_num_threads())
+        median = timer.blocked_autorange(min_run_time=self.seconds).median
+        return {"milliseconds": 1000 * median, "megabytes": self._megabytes()}
+
+    def now(self) -> float:
+        if self.device == "cuda":
             torch.cuda.synchronize()
-        return (self.now() - start) / count
+        return time.process_time() if self.processor else time.perf_counter()
 
     def _megabytes(self) -> float:
         if self.device == "cuda":

@@ -34,7 +34,7 @@ from privaware.papers._bao_columns import (
     summary,
     with_constant,
 )
-from privaware.papers._runner import Bench
+from privaware.papers._runner import Bench, best_seconds
 from privaware.selectors._genetic import Evolution
 from privaware.selectors._merit import best_first, merits
 from privaware.selectors.cfs_ga import CfsGa
@@ -206,17 +206,15 @@ def seconds(bench: Bench, settings: Settings) -> Result:
     """The best of several runs of a selector, or of 13,000 models, on the 43 columns."""
     table = breast()
     data, everything = table.data(), np.ones((1000 * len(TABLE10), len(table.names)), dtype=bool)
-    spans = []
-    for seed in range(settings["repeats"]):
-        wall, before = time.perf_counter(), os.times()
+
+    def work(seed: int) -> None:
         if settings["work"] == REPEATED:
             accuracies(table, everything, np.repeat(np.array(TABLE10, dtype=float), 1000), Rng(seed=seed))
         else:
             build, noise = TIMED[settings["work"]]
             build().run(data, noise, Rng(seed=seed))
-        after = os.times()
-        spans.append((time.perf_counter() - wall, after.user - before.user + after.system - before.system))
-    wall, processor = np.min(spans, axis=0).tolist()
+
+    wall, processor = best_seconds(work, settings["repeats"])
     return {"wall": wall, "processor": processor, "load": round(os.getloadavg()[0], 2)}
 
 

@@ -13,6 +13,7 @@ from privaware.events import NOTHING, Gaussian
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
 from privaware.papers._bao_columns import adult, breast, first_columns, greedy_order, summary
+from privaware.papers._prices import least
 from privaware.papers._published import tables
 from privaware.papers._runner import Bench
 from privaware.papers._training import grey, plain, swept
@@ -117,13 +118,12 @@ def table5(bench: Bench, settings: Settings) -> Result:
 def _step_noise(released: float | None, steps: int) -> float:
     """The noise multiplier of a step at which everything costs 2.58 by the accountant of the paper."""
     first = NOTHING if released is None else Gaussian(noise=released)
-    low, high = 0.5, 50.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        event = first + steps * Gaussian(noise=middle).sampled(rate=BATCH / ROWS)
-        fits = accounting.bounds(event, DELTA)["rdp"] <= TARGET
-        low, high = (low, middle) if fits else (middle, high)
-    return high
+
+    def fits(noise: float) -> bool:
+        event = first + steps * Gaussian(noise=noise).sampled(rate=BATCH / ROWS)
+        return accounting.bounds(event, DELTA)["rdp"] <= TARGET
+
+    return least(fits, 0.5, 50.0)
 
 
 def table5_prices(bench: Bench, settings: Settings) -> Result:

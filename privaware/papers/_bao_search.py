@@ -22,6 +22,7 @@ from privaware.metrics import accuracy
 from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
+from privaware.papers._prices import least
 from privaware.papers._runner import Bench
 from privaware.strategies._search import Search
 from privaware.strategies.mgrs import Mgrs
@@ -102,12 +103,7 @@ def _one_model(settings: Settings) -> Callable[[float], Event]:
 
 def _renyi_noise(one_model: Callable[[float], Event]) -> float:
     """The noise multiplier at which one model costs 2.11 by the improved Renyi conversion."""
-    low, high = 0.3, 10.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        fits = accounting.bounds(one_model(middle), DELTA)["rdp"] <= MODEL_EPSILON
-        low, high = (low, middle) if fits else (middle, high)
-    return high
+    return least(lambda noise: accounting.bounds(one_model(noise), DELTA)["rdp"] <= MODEL_EPSILON, 0.3, 10.0, 1e-4)
 
 
 def table8(bench: Bench, settings: Settings) -> Result:

@@ -68,8 +68,6 @@ def recomputed(bench: Bench, settings: Settings) -> Result:
     """One printed epsilon by the orders and the conversion of the paper's own library, and as reported here."""
     from privaware import accounting
 
-    if bench.dry:
-        return {}
     paper = settings["paper"]
     orders = accounting.TENSORFLOW_ORDERS if paper == "Bao" else accounting.OPACUS_ORDERS
     [claim] = [c for c in CLAIMS[paper] if (c.entry, c.printed) == (settings["entry"], settings["printed"])]
@@ -88,9 +86,6 @@ def timed(work: Callable[[], object]) -> float:
 def seconds(bench: Bench, settings: Settings) -> Result:
     """How long the accountants take, in a cache of their own."""
     from privaware import accounting
-
-    if bench.dry:
-        return {}
 
     def cost(noise: float) -> Event:
         return 10_000 * Gaussian(noise=noise).sampled(rate=0.01)

@@ -14,6 +14,7 @@ import numpy as np
 
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
+from privaware.papers._prices import least
 from privaware.papers._runner import Bench
 
 __all__ = ["LENGTHS", "constants", "lengths", "prices"]
@@ -82,13 +83,8 @@ class Release:
         )
 
     def exact_epsilon(self, columns: int, delta: float) -> float:
-        curve, low, high = self.exact(columns), 0.0, 1.0
-        while curve(high) > delta:
-            low, high = high, 2 * high
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if curve(middle) <= delta else (middle, high)
-        return high
+        curve = self.exact(columns)
+        return least(lambda epsilon: curve(epsilon) <= delta, 1e-3, 1e3, 1e-4)
 
     def played(self, columns: int, delta: float, games: int) -> float:
         """What real runs of our solver and generator prove, scored by the exact ratio of densities: the best world."""
@@ -114,8 +110,6 @@ def prices(bench: Bench, settings: Settings) -> Result:
     """Our price at one noise and ridge beside the published bounds, the exact value and what games prove."""
     from privaware.learners import _objective_prices
 
-    if bench.dry:
-        return {}
     noise, ridge, games = settings["noise"], settings["ridge"], settings["games"]
     release, bound = Release(settings["distribution"], noise, ridge), NORM**2 / ridge
     if settings["distribution"] == "gamma":
@@ -143,8 +137,6 @@ def constants(bench: Bench, settings: Settings) -> Result:
     """The right constants and wrong ones, where epsilon 1 is claimed: would a game see them?"""
     from privaware.learners import _objective_prices
 
-    if bench.dry:
-        return {}
     noise, ridge, norm = 1.0, 25.0, 5.0
     left, used = _objective_prices.chaudhuri(2.0, 1.0, float(np.sqrt(norm)))
     chosen = {

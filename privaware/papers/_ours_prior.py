@@ -187,8 +187,6 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
 
     from privaware.features._prior_simclr import Pretraining, Recipe
 
-    if bench.dry:
-        return {}
     chosen = {name: value for name, value in settings.items() if name not in ("pairs", "statistics")}
     training = Pretraining(Recipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
     folder = bench.out or Path()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from privaware.errors import WrongInput
 
-__all__ = ["Prices", "rdp_epsilon"]
+__all__ = ["Prices", "least", "rdp_epsilon"]
 
 FOLDER = Path(__file__).with_name("prices")
 
@@ -67,9 +67,17 @@ def rdp_epsilon(rate: float, steps: int, noise: float, conversion: str = "rdp", 
     return _rdp.epsilon(flatten(event, None), delta, orders, classic=classic)  # type: ignore[arg-type]
 
 
-def _least_noise(rate: float, steps: int, epsilon: float, conversion: str) -> float:
-    low, high = 1e-6, 1e5
-    while high / low > 1 + 1e-6:
+def least(fits: Callable[[float], bool], low: float, high: float, near: float = 1e-6) -> float:
+    """The least value from `low` to `high` that fits, to a factor of 1 + near; whatever is larger fits too.
+
+    >>> round(least(lambda value: value * value >= 2, 1, 2), 5)
+    1.41421
+    """
+    while high / low > 1 + near:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if rdp_epsilon(rate, steps, middle, conversion) > epsilon else (low, middle)
+        low, high = (low, middle) if fits(middle) else (middle, high)
     return high
+
+
+def _least_noise(rate: float, steps: int, epsilon: float, conversion: str) -> float:
+    return least(lambda noise: rdp_epsilon(rate, steps, noise, conversion) <= epsilon, 1e-6, 1e5)

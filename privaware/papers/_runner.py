@@ -5,6 +5,7 @@ A finished cell is appended to the store at once and never run again, so the sam
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import time
@@ -20,7 +21,7 @@ from privaware.papers import Item, Result, Settings, find
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, cell_key, rows
 
-__all__ = ["Bench", "RunPlace", "record_prices", "run", "run_all"]
+__all__ = ["Bench", "RunPlace", "best_seconds", "record_prices", "run", "run_all"]
 
 Say = Callable[[str], None]
 
@@ -145,6 +146,17 @@ def record_prices(items: Sequence[Item], say: Say = _quiet) -> int:
                 list(item.run_population(bench, [settings]))
         known[item.paper] = len(bench.prices.known)
     return sum(known.values())
+
+
+def best_seconds(work: Callable[[int], object], repeats: int) -> tuple[float, float]:
+    """The least seconds by the clock and of the processors that `work(repeat)` took."""
+    spans = []
+    for repeat in range(repeats):
+        wall, before = time.perf_counter(), os.times()
+        work(repeat)
+        after = os.times()
+        spans.append((time.perf_counter() - wall, after.user - before.user + after.system - before.system))
+    return min(wall for wall, _ in spans), min(processor for _, processor in spans)
 
 
 def machine(device: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from privaware.events import Event, Gaussian
 from privaware.papers import Result
+from privaware.papers._prices import least
 
 __all__ = ["DELTA", "bisected_noise", "classic", "curve", "dpsgd_noise", "figure9", "iteration_noise", "run_event"]
 
@@ -57,23 +58,15 @@ def bisected_noise(price: Callable[[float], float], target: float = 3.0, near: f
 
 def dpsgd_noise(price: Callable[[float], float], target: float) -> float:
     """The noise at which a training costs the target, to 1e-4."""
-    low, high = 0.05, 1e4
-    while high / low > 1 + 1e-4:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if price(middle) > target else (low, middle)
-    return high
+    return least(lambda noise: price(noise) <= target, 0.05, 1e4, 1e-4)
 
 
 def iteration_noise(target: float, rows: int, batch: int, epochs: int) -> float:
     """The noise at which amplification by iteration has epsilon `target` for 99% of the rows."""
     from privaware.learners.iteration_amplification import percentile_epsilon
 
-    low, high = 1e-3, 1e5
-    for _ in range(200):
-        middle = math.sqrt(low * high)
-        epsilon = percentile_epsilon(middle, rows=rows, batch=batch, epochs=epochs, delta=DELTA)
-        low, high = (middle, high) if epsilon > target else (low, middle)
-    return high
+    price = partial(percentile_epsilon, rows=rows, batch=batch, epochs=epochs, delta=DELTA)
+    return least(lambda noise: price(noise) <= target, 1e-3, 1e5, 1e-12)
 
 
 def curve(rows: int, batch: int, epochs: int, noise: float, norm: float) -> Result:

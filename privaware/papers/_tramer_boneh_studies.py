@@ -6,16 +6,17 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from privaware.papers import Item, Result, Settings
 from privaware.papers._results import table
 from privaware.papers._runner import Bench
-from privaware.papers._training import NO_ROWS, chart, network, percent, swept
+from privaware.papers._training import chart, network, percent, precision, sweep_options
 from privaware.studies import Rows, Setting
-from privaware.studies._trials import Trial
-from privaware.studies.convergence import by_epoch
+from privaware.studies.batch_noise import curves_by_batch
+from privaware.studies.convergence import convergence
 from privaware.workflow._curves import Point, point
 
 __all__ = ["studies"]
@@ -92,60 +93,46 @@ def figure6(bench: Bench, settings: Settings) -> Result:
 
 def figure7(bench: Bench, settings: Settings, *, data: str) -> Result:
     """Their CNN with batches 512 to 4096, rates in proportion, epoch by epoch."""
-    epochs, rows = settings["epochs"], NO_ROWS.test if bench.dry else pixels(data)
-    curves: list[Point] = []
-    ends: list[Point] = []
-    for batch in (512, 1024, 2048, 4096):
-        setting = Setting(
-            architecture=network(NETWORKS[data][0]),
-            batch=batch,
-            steps=epochs * (ROWS[data] // batch),
-            lr=BASE[data] * batch / 512,
-            noise=noise(bench, data, batch, epochs),
-            norm=0.1,
-            momentum=0.9,
-        )
-        seeds = range(settings["repeats"])
-        trials = [Trial(curve=f"batch {batch}", x=batch, seed=seed, setting=setting) for seed in seeds]
-        outcomes = swept(bench, trials, rows, every=ROWS[data] // batch)
-        curves += by_epoch(outcomes)
-        ends.append(point(f"batch {batch}", batch, [outcome.score for outcome in outcomes], share=True))
-    apart = max(p.mean for p in ends) - min(p.mean for p in ends)
-    lines = [[int(p.x), percent(p)] for p in ends]
+    epochs = settings["epochs"]
+    noises = {batch: noise(bench, data, batch, epochs) for batch in (512, 1024, 2048, 4096)}
+    if bench.dry:
+        return {}
+    setting = replace(_setting(bench, network(NETWORKS[data][0])), lr=BASE[data])
+    options = {"repeats": settings["repeats"], **sweep_options(bench)}
+    study = curves_by_batch(pixels(data), setting, noises, epochs=epochs, **options)
+    lines = [[p.curve.removeprefix("batch "), percent(p)] for p in study.points if p.x == epochs]
     return {
         "tables": [table(f"{data}: after {epochs} epochs", ["batch", "accuracy"], lines)],
-        "charts": [chart(f"tb_figure7_{data}", curves, x="epoch", log=False)],
-        "words": [f"The batches end {100 * apart:.2f} points apart (paper: nearly identical curves)."],
+        "charts": [chart(f"tb_figure7_{data}", study.points, x="epoch", log=False)],
+        "words": [f"The batches end {100 * study.apart:.2f} points apart (paper: nearly identical curves)."],
     }
 
 
-def convergence(bench: Bench, settings: Settings, *, data: str) -> Result:
-    """Figures 3 and 11: linear and CNN on scattering, and CNN on pixels, with and without noise, low and high rate."""
+def _setting(bench: Bench, architecture: dict[str, Any], steps: int = 1) -> Setting:
+    """Batches of 512, clipping norm 0.1, momentum 0.9."""
+    recipe: dict[str, Any] = {"norm": 0.1, "momentum": 0.9, "precision": precision(bench)}
+    return Setting(architecture=architecture, batch=512, steps=steps, lr=1.0, **recipe)
+
+
+def figures3_11(bench: Bench, settings: Settings, *, data: str) -> Result:
+    """Linear and CNN on scattering, and CNN on pixels, with and without noise, low and high rate."""
     epochs, (cnn, scatter_cnn, width) = settings["epochs"], NETWORKS[data]
     linear = {"name": "linear", "inputs": width, "outputs": 10}
     networks = {"SN + linear": linear, "SN + CNN": network(scatter_cnn), "CNN": network(cnn)}
     level = noise(bench, data, 512, EPOCHS[data])
+    if bench.dry:
+        return {}
     curves: list[Point] = []
     lines = []
     for kind in settings["models"]:
-        rows = NO_ROWS.test
-        if not bench.dry:
-            rows = pixels(data) if kind == "CNN" else scattering(data, "linear" in kind, bench.device)
-        steps = epochs * (ROWS[data] // 512)
-        plain = Setting(architecture=networks[kind], batch=512, steps=steps, lr=1.0, norm=0.1, momentum=0.9)
-        trials = [
-            Trial(curve=f"{kind}, rate {lr:g}, {way}", x=lr, seed=seed, setting=replace(plain, lr=lr, noise=value))
-            for lr in RATES[data]
-            for way, value in (("noise", level), ("no noise", 0.0))
-            for seed in range(settings["repeats"])
-        ]
-        points = by_epoch(swept(bench, trials, rows, every=ROWS[data] // 512))
-        curves += points
-        last = {p.curve: percent(p) for p in points if p.x == max(q.x for q in points)}
-        lines += [
-            [kind, f"{lr:g}", *(last[f"{kind}, rate {lr:g}, {way}"] for way in ("noise", "no noise"))]
-            for lr in RATES[data]
-        ]
+        rows = pixels(data) if kind == "CNN" else scattering(data, "linear" in kind, bench.device)
+        setting = replace(_setting(bench, networks[kind], epochs * (ROWS[data] // 512)), noise=level)
+        options = {"repeats": settings["repeats"], **sweep_options(bench)}
+        study = convergence(rows, {kind: setting}, RATES[data], epochs=epochs, **options)
+        curves += study.points
+        last = {p.curve: percent(p) for p in study.points if p.x == max(q.x for q in study.points)}
+        ways = ("with noise", "without")
+        lines += [[kind, f"{lr:g}", *(last[f"{kind}, rate {lr:g}, {way}"] for way in ways)] for lr in RATES[data]]
     title = f"{data}: after {epochs} epochs, batch 512, norm 0.1, noise {level:.4g}"
     return {
         "tables": [table(title, ["model", "rate", "with noise", "without"], lines)],
@@ -172,7 +159,7 @@ def studies() -> Iterator[Item]:
             title=f"{paper}, Figure {figure}: {data}",
             runs=[{"epochs": epochs, "repeats": 3, "models": models}],
             quick=[{"epochs": epochs // 8, "repeats": 1, "models": models[:1]}],
-            run=partial(convergence, data=data),
+            run=partial(figures3_11, data=data),
             page=page,
         )
         yield Item(

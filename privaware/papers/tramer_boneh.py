@@ -161,6 +161,7 @@ def figures() -> Iterator[Item]:
         published={"crossings": "near 0.2 and 40"},
         runs=[{}],
         run=runs.figure9,
+        priced=False,
         page=SCATTER,
     )
     by_rate = grid(epsilon=(0.5, 1.0, 2.0, 3.0), base_lr=(0.125, 0.25, 0.5, 1.0))
@@ -182,6 +183,7 @@ def figures() -> Iterator[Item]:
         runs=grid(size=96, epsilon=(1.0, 2.0, 3.0), seeds=SEEDS),
         columns=["epsilon"],
         run=runs.transfer,
+        priced=False,
         page="features",
     )
 
