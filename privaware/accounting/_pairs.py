@@ -165,16 +165,17 @@ class SampledGaussian(DominatingPair):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedGaussian(DominatingPair):
-    """A Poisson batch of at most `cap` of `rows` rows, the surplus dropped at random.
+    """A Poisson batch of at most so many rows, the surplus dropped at random.
 
     Whether a batch overflowed is revealed to the adversary: then (probability `overflow`) one row pushes another out, a
-    replacement at doubled sensitivity with its own rate; otherwise it is the ordinary sampled Gaussian.
+    replacement at doubled sensitivity with rate `pushed`; otherwise it is the ordinary sampled Gaussian. `_capped.py`
+    says which probabilities stand for any number of rows.
     """
 
     noise: float
     rate: float
-    rows: int
-    cap: int
+    overflow: float
+    pushed: float
     replace: bool = False
 
     @property
@@ -182,15 +183,10 @@ class CappedGaussian(DominatingPair):
         return self.replace
 
     def parts(self) -> tuple[float, SampledGaussian, SampledGaussian]:
-        from scipy import stats
-
         usual = SampledGaussian(noise=self.noise, rate=self.rate, replace=self.replace)
-        overflow = float(stats.binom.sf(self.cap - 1, self.rows - 1, self.rate))
-        if overflow == 0:
+        if self.overflow == 0:
             return 0.0, usual, usual
-        full = float(stats.binom.sf(self.cap, self.rows, self.rate))
-        rate = min(1.0, full * self.cap / overflow / self.rows)
-        return overflow, SampledGaussian(noise=self.noise / 2, rate=rate, replace=True), usual
+        return self.overflow, SampledGaussian(noise=self.noise / 2, rate=self.pushed, replace=True), usual
 
     def largest_shift(self) -> float:
         return max(part.largest_shift() for part in self.parts()[1:])

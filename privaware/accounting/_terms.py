@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from privaware.accounting._capped import candidates
 from privaware.accounting._pairs import (
     DIRECTIONS,
     Array,
@@ -105,8 +106,17 @@ def expect_priceable(event: Event, count: int = 1) -> None:
                 expect_priceable(part, times)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CappedStep(Event):
+    """A step on a capped batch, for some of the true numbers of rows."""
+
+    pair: CappedGaussian
+
+
 def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
-    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`."""
+    """The ways a row can meet the event: one list of leaves for each choice of a part of every `Disjoint`, and for
+    each true number of rows that can be the dearest for a capped batch.
+    """
     ways: list[list[tuple[Event, int]]] = [[]]
     for leaf, count in leaves(event):
         if isinstance(leaf, Disjoint):
@@ -119,9 +129,20 @@ def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
                     "compose inside each part instead"
                 )
         else:
-            for way in ways:
-                way.append((leaf, count))
+            steps = _capped_steps(leaf, len(ways)) if isinstance(leaf, Sampled) and leaf.cap is not None else [leaf]
+            ways = [[*way, (step, count)] for way in ways for step in steps]
     return ways
+
+
+def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
+    inner = list(leaves(leaf.event))
+    if leaf.rows is None or leaf.cap is None or not inner or not all(isinstance(e, Gaussian) for e, _ in inner):
+        return [leaf]
+    swap = leaf.relation == "replace_one"
+    pairs = candidates(_combined(inner), leaf.rate, leaf.rows, leaf.cap, swap)
+    if len(pairs) > 1 and ways * len(pairs) > 50:  # pushed at the full rate is dearer than any of them
+        pairs = (replace(pairs[0], overflow=max(pair.overflow for pair in pairs), pushed=leaf.rate),)
+    return [CappedStep(pair=pair) for pair in pairs]
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
@@ -173,6 +194,8 @@ class _Total:
                     self.compose(ResponsePair(epsilon=epsilon), count)
             case ZCDP(rho=rho):
                 self.rho += count * rho
+            case CappedStep(pair=pair):
+                self.compose(pair, count)
             case Sampled():
                 self.sampled(leaf, count)
             case Group():
@@ -200,9 +223,8 @@ class _Total:
         swap, rate = leaf.relation == "replace_one", leaf.rate
         if all(isinstance(e, Gaussian) for e, _ in inner):
             noise = _combined(inner)
-            if leaf.cap is not None and leaf.rows is not None:
-                capped = CappedGaussian(noise=noise, rate=rate, rows=leaf.rows, cap=leaf.cap, replace=swap)
-                self.compose(capped, count)
+            if leaf.cap is not None:
+                self.by_profile(Disjoint(events=(leaf,)), count)
             elif rate == 1:
                 self.gaussian(noise / (2 if swap else 1), count)
             else:
