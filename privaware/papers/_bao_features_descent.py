@@ -41,10 +41,8 @@ def softmax(bench: Bench, settings: Settings) -> Result:
     rate, steps = SOFTMAX[settings["data"]]
     epsilon, repeats, noise = settings["epsilon"], settings["repeats"], 0.0
     if epsilon is not None:
-        noise = bench.prices.look_up(
-            f"{settings['data']} softmax at {epsilon}",
-            lambda: accounting.calibrate(lambda z: steps * Gaussian(noise=z).sampled(rate=rate), epsilon, 1e-5),
-        )
+        key = f"{settings['data']} softmax at {epsilon}"
+        noise = bench.prices.calibrated(key, lambda z: steps * Gaussian(noise=z).sampled(rate=rate), epsilon)
     if bench.dry:
         return {}
     table, bins = (breast(), 2) if settings["data"] == "breast" else (adult(), 8)

@@ -161,7 +161,7 @@ def lengths(bench: Bench, settings: Settings) -> Result:
     fits, held_out = train.take(np.arange(3 * count // 4)), train.take(np.arange(3 * count // 4, count))
     fits = replace(fits, schema=replace(fits.schema, rows=len(fits)))
     key = f"lengths {name} {settings['data']} {epsilon:g}"
-    noise = bench.prices.look_up(key, lambda: _calibrated(learner, fits.schema, epsilon))
+    noise = bench.prices.calibrated(key, lambda noise: learner.cost(fits.schema, noise), epsilon)
     if bench.dry:
         return {}
     scores, default = [], module.LENGTH
@@ -173,12 +173,6 @@ def lengths(bench: Bench, settings: Settings) -> Result:
     finally:
         module.LENGTH = default  # type: ignore[attr-defined]
     return {"scores": scores}
-
-
-def _calibrated(learner: Any, schema: Any, epsilon: float) -> float:
-    from privaware import accounting
-
-    return accounting.calibrate(lambda noise: learner.cost(schema, noise), epsilon, 1e-5)
 
 
 def _score(model: Any, held_out: Any) -> float:

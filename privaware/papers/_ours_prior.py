@@ -34,17 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["finetune", "heads", "pretrain"]
 
-DELTA = 1e-5
 HELD_OUT_CHUNK = 1_000_000
 """Number of the first chunk of images behind the statistics: pretraining never reaches it."""
 BATCH, EPOCHS, ROWS = 4096, 40, 50_000
 STEPS = EPOCHS * ROWS // BATCH
-
-
-def calibrated(cost: Any, epsilon: float) -> float:
-    from privaware import accounting
-
-    return accounting.calibrate(cost, epsilon, DELTA)
 
 
 def heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
@@ -56,9 +49,8 @@ def heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
         train, test = (None, None) if bench.dry else prior_rows(data, scatter, listed[0].get("first"))
         for cell in listed:
             learner = Linear(features=[{"name": "bounded"}], steps=cell["steps"], device=bench.device)
-            cost = partial(_head_cost, cell["steps"])
-            noise = bench.prices.look_up(
-                f"head {cell['steps']} {cell['epsilon']:g}", partial(calibrated, cost, cell["epsilon"])
+            noise = bench.prices.calibrated(
+                f"head {cell['steps']} {cell['epsilon']:g}", partial(_head_cost, cell["steps"]), cell["epsilon"]
             )
             if train is None or test is None:
                 yield {}
@@ -111,8 +103,7 @@ def finetune(bench: Bench, settings: Settings) -> Result:
     from privaware import datasets
 
     epsilon, first = settings["epsilon"], settings.get("first")
-    cost = recipe(lr=1.0, copies=1).cost
-    noise = bench.prices.look_up(f"finetune {epsilon:g}", partial(calibrated, cost, epsilon))
+    noise = bench.prices.calibrated(f"finetune {epsilon:g}", recipe(lr=1.0, copies=1).cost, epsilon)
     if bench.dry:
         return {}
     loaded = datasets.load("cifar10")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from privaware.errors import WrongInput
+from privaware.events import Event
 
 __all__ = ["Prices", "least", "rdp_epsilon"]
 
@@ -38,6 +39,16 @@ class Prices:
         """The least noise multiplier of `steps` Poisson-sampled Gaussian steps, as the paper's accountant counts."""
         key = f"{rate:.6g} x {steps}: {epsilon:.6g} by {conversion}"
         return self.look_up(key, lambda: _least_noise(rate, steps, epsilon, conversion))
+
+    def calibrated(self, key: str, cost: Callable[[float], Event], epsilon: float) -> float:
+        """The noise multiplier at which `cost` is (epsilon, 1e-5) by our own accountant."""
+
+        def compute() -> float:
+            from privaware import accounting
+
+            return accounting.calibrate(cost, epsilon, 1e-5)
+
+        return self.look_up(key, compute)
 
     def look_up(self, key: str, compute: Callable[[], float]) -> float:
         """The number called `key`, or what `compute` gives."""

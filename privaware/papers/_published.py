@@ -7,14 +7,16 @@ A file has tables of numbers, and items as `[[item]]`: the fields of `Item`, `ru
     grid = {columns = "1..43", repeats = 30}                       # a range as an axis
     cell = {epsilons = [1.0, 3.0], seeds = 5}                      # one cell; a list is a value
     with = {head = ["model", "ours"]}                              # what else the function is given
+    each = [{data = "mnist"}, {data = "cifar10", page = "dpnas"}]  # several items: {data} in id and title is filled
     quick = {seeds = 1}                                            # what differs from `cell`, or a list of cells
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +25,9 @@ from typing import Any
 from privaware.papers import Item, Settings, combinations
 
 __all__ = ["keyed", "load_items", "tables"]
+
+CELLS = ("cell", "grid", "grids", "quick", "with")
+FIELDS = {*CELLS, *(field.name for field in dataclasses.fields(Item))}
 
 
 @cache
@@ -50,7 +55,17 @@ def keyed(rows: Sequence[Sequence[Any]], keys: int = 1) -> dict[Any, Any]:
 
 def load_items(paper: str, **modules: ModuleType) -> list[Item]:
     """The items of a paper's file; `modules` hold the functions that run them."""
-    return [_item(entry, modules) for entry in tables(paper)["item"]]
+    return [_item(one, modules) for entry in tables(paper)["item"] for one in _each(entry)]
+
+
+def _each(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """An entry for each value of `each`: fields of its own, and what fills the braces and is given to the function."""
+    for values in entry.get("each", [{}]):
+        own = {name: value for name, value in values.items() if name in FIELDS}
+        given = {name: value for name, value in values.items() if name not in FIELDS}
+        one = {**{name: value for name, value in entry.items() if name != "each"}, **own}
+        words = {name: one[name].format(**given) for name in ("id", "title", "note") if name in one and given}
+        yield {**one, **words, "with": {**entry.get("with", {}), **given}}
 
 
 def _ranges(axes: Settings) -> dict[str, Any]:
@@ -60,7 +75,7 @@ def _ranges(axes: Settings) -> dict[str, Any]:
 
 
 def _item(entry: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> Item:
-    fields = {name: value for name, value in entry.items() if name not in ("cell", "grid", "grids", "quick", "with")}
+    fields = {name: value for name, value in entry.items() if name not in CELLS}
     for way in ("run", "run_population"):
         if way in fields:
             module, _, function = fields[way].partition(".")
