@@ -101,13 +101,15 @@ def with_run_options(verb: Verb) -> Verb:
         verb(**arguments)
 
     signature = inspect.signature(verb, eval_str=True)
-    data, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)
+    data, *parameters = (
+        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+    )
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in {**RUN_OPTIONS, "show_values": (SHOW_VALUES, False)}.items()
     ]
-    options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared[0], *own, *shared[1:])]
-    options.sort(key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
+    options = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (shared[0], *parameters, *shared[1:])]
+    options.sort(key=lambda parameter: LAST.index(parameter.name) if parameter.name in LAST else -1)
     run.__signature__ = signature.replace(parameters=[data, *options])  # type: ignore[attr-defined]
     return cast("Verb", run)
 

@@ -63,9 +63,9 @@ def outward(low: float, high: float) -> tuple[float, float]:
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))
     """
     ends = [0.0 if abs(end) < NOUGHT else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
-    moved = [_beyond(end) if end else 0.0 for end in ends]
-    scale = max(map(abs, moved)) or 100.0
-    first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in moved)
+    widened = [_beyond(end) if end else 0.0 for end in ends]
+    scale = max(map(abs, widened)) or 100.0
+    first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in widened)
     return max(-first, -LARGEST), min(second, LARGEST)
 
 

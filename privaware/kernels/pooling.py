@@ -26,8 +26,8 @@ if triton is not None:
 
     def compiled(function):
         """One compilation for each shape: strides, sums and activations are ordinary arguments."""
-        given = function.__code__.co_varnames[: function.__code__.co_argcount]
-        plain = [name for name in given if name not in function.__annotations__]
+        parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+        plain = [name for name in parameters if name not in function.__annotations__]
         return triton.jit(do_not_specialize=plain)(function)
 
     @triton.jit

@@ -102,13 +102,15 @@ class RunOptions:
 def shows_run_options(verb: Verb) -> Verb:
     """Lists the run options in the signature that `help` shows, where the function has one `**run_options`."""
     signature = inspect.signature(verb)
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    defaults = {each.name: each.default for each in fields(RunOptions)}
+    parameters = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    defaults = {parameter.name: parameter.default for parameter in fields(RunOptions)}
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
         for name, kind in RunArguments.__annotations__.items()
     ]
-    verb.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    verb.__signature__ = signature.replace(parameters=[*parameters, *shared])  # type: ignore[attr-defined]
     return verb
 
 

@@ -90,7 +90,7 @@ def _child(number: int, run: dict[str, Any]) -> None:
         os._exit(code)
 
 
-def _said(number: int, runs: list[dict[str, Any]]) -> bool:
+def _has_printed(number: int, runs: list[dict[str, Any]]) -> bool:
     file = Path(runs[number]["cwd"]) / f".{number}.err"
     return "after" not in runs[number] or (file.exists() and runs[number]["after"] in file.read_text())
 
@@ -121,7 +121,7 @@ def _serve() -> None:
                 ends[children[pid]] = {"code": code, "seconds": now - began}
                 due.pop(pid, None)
                 continue
-            ready = [pid for pid, at in due.items() if at <= now and _said(children[pid], runs)]
+            ready = [pid for pid, at in due.items() if at <= now and _has_printed(children[pid], runs)]
             for late in ready:
                 os.kill(late, runs[children[late]].get("signal", signal.SIGKILL))
                 del due[late]

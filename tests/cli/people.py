@@ -68,23 +68,23 @@ def write_people(path: Path, rows: int = 300, seed: int = 0, target: str = "y") 
 
 @contextmanager
 def watched(path: Path) -> Iterator[list[str]]:
-    """A pipe in the place of a file: whoever opens it to read is recorded, and reads nothing."""
+    """A pipe instead of a file: every attempt to read it is recorded, and finds nothing."""
     os.mkfifo(path)
-    seen: list[str] = []
+    opened: list[str] = []
     over = threading.Event()
 
     def watch() -> None:
         while not over.is_set():
             try:
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-                seen.append("opened")
-            except OSError:  # nobody is reading
+                opened.append("opened")
+            except OSError:  # no reader
                 time.sleep(0.002)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        yield seen
+        yield opened
     finally:
         over.set()
         watcher.join()

@@ -24,7 +24,7 @@ def refused(run: Run, case: Wrong, folder: Path) -> str:
     (folder / "space.toml").write_text(SPACE)
     Ledger.create(folder / "book.ledger", limit=3.0, delta=1e-5)
     case.fill(folder)
-    before = seen(folder)
+    before = snapshot(folder)
     try:
         result = run(*case.call)
     except (Exception, PrivawareError) as problem:
@@ -35,10 +35,10 @@ def refused(run: Run, case: Wrong, folder: Path) -> str:
         return f"not one sentence: {result.err!r:.300} {result.out!r:.100}"
     if len(result.err) > 600:
         return f"too much was said: {result.err!r:.700}"
-    return "" if seen(folder) == before else f"files were touched, and said was {result.err!r:.200}"
+    return "" if snapshot(folder) == before else f"files were touched, and said was {result.err!r:.200}"
 
 
-def seen(folder: Path) -> tuple[object, ...]:
+def snapshot(folder: Path) -> tuple[object, ...]:
     """All names and contents; a ledger that can be read counts by its entries, for it may rehearse a charge."""
     files: dict[str, object] = dict(contents(folder))
     with suppress(PrivawareError):

@@ -31,11 +31,11 @@ def leak(run: Run, case: Case, folder: Path, verb: str) -> str:
     result = run(verb, data, *words)
     if verb != "schema" and result.code != 2:
         return f"exit {result.code}: {result.err!s:.200}"
-    made = [content for name, content in contents(folder).items() if name not in inputs]
+    written = [content for name, content in contents(folder).items() if name not in inputs]
     if verb == "schema" and result.code == 0:
-        made = []  # a draft shows categories and classes to the owner who asked for it
+        written = []  # a draft shows categories and classes to the owner who asked for it
         result = CallResult(0, "", result.err)
-    shown = [result.out, result.err, *(content.decode("utf-8", "replace") for content in made)]
+    shown = [result.out, result.err, *(content.decode("utf-8", "replace") for content in written)]
     return next((text for text in shown if leaks(text)), "")
 
 
@@ -140,8 +140,8 @@ def test_p47_without_a_schema_option_bounds_and_categories_are_paid_for(run: Run
     assert GIVEN not in facts["guarantee"]["sentence"]
     assert "public: the names and kinds of the columns" in facts["guarantee"]["assumptions"]
     other = write_people(tmp_path / "other.csv")
-    asked = run("fit", other, *call[2:], "--private-schema", "--dry-run", "--json").json
-    assert asked["plan"] == result["plan"]
+    planned = run("fit", other, *call[2:], "--private-schema", "--dry-run", "--json").json
+    assert planned["plan"] == result["plan"]
 
 
 def test_p47_draft_without_bounds_is_taken_as_it_is(run: Run) -> None:

@@ -215,9 +215,9 @@ def test_a_call_that_contradicts_the_schema_is_refused(run: Run, people: Path, e
 
 
 def test_a_dry_run_with_a_declared_schema_does_not_open_the_file(run: Run, people: Path, tmp_path: Path) -> None:
-    with watched(tmp_path / "pipe.csv") as seen:
+    with watched(tmp_path / "pipe.csv") as reads:
         result = run("fit", "pipe.csv", "--schema", "people.toml", "--dry-run", "--json")
-    assert seen == []
+    assert reads == []
     assert result.code == 0
     assert set(result.json) == FIELDS
     assert result.json["out"] is None
@@ -226,9 +226,9 @@ def test_a_dry_run_with_a_declared_schema_does_not_open_the_file(run: Run, peopl
 
 
 def test_watched_pipe_records_a_reader(run: Run, people: Path, tmp_path: Path) -> None:
-    with watched(tmp_path / "pipe.csv") as seen:
+    with watched(tmp_path / "pipe.csv") as reads:
         assert run("fit", "pipe.csv", "--schema", "people.toml", "--out", "m").code == 2
-    assert seen
+    assert reads
 
 
 @pytest.mark.parametrize("learner", ["auto", "pate"])

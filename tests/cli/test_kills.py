@@ -104,7 +104,7 @@ def many_kills(forks: Forks, folder: Path, kills: int, rng: random.Random) -> Co
         (command(learner="linear", ledger="own.ledger"), "own.ledger"),
         (command("wisconsin"), "m/run.ledger"),
     ]
-    seen: Counter[str] = Counter()
+    stages: Counter[str] = Counter()
     length = dict.fromkeys((ledger for _, ledger in commands), 1.0)
     for at in itertools.count():
         words, ledger = commands[at % len(commands)]
@@ -115,26 +115,26 @@ def many_kills(forks: Forks, folder: Path, kills: int, rng: random.Random) -> Co
         kill = rng.uniform(0, length[ledger])
         stage, seconds = killed_then_resumed(forks, here, words, ledger, kill)
         shutil.rmtree(here)
-        if stage in ("nothing", "a ledger", "charged"):  # then the second was a whole run
+        if stage in ("nothing", "a ledger", "charged"):  # then the second run was complete
             length[ledger] = (length[ledger] + seconds) / 2
         elif stage == "too late":
             length[ledger] *= 0.9
-        seen[stage] += 1
-        if sum(seen.values()) - seen["too late"] == kills:
-            return seen
+        stages[stage] += 1
+        if sum(stages.values()) - stages["too late"] == kills:
+            return stages
     raise AssertionError
 
 
 def test_p33_a_killed_fit_resumes_with_one_charge(forks: Forks, folder: Path) -> None:
-    seen = many_kills(forks, folder, kills=12, rng=random.Random(33))
-    assert len(seen) > 1
+    stages = many_kills(forks, folder, kills=12, rng=random.Random(33))
+    assert len(stages) > 1
 
 
 @pytest.mark.slow
 def test_p33_two_hundred_killed_fits_resume_with_one_charge(forks: Forks, folder: Path) -> None:
-    seen = many_kills(forks, folder, kills=200, rng=random.Random(34))
-    print("\nhow far the killed runs had come:", dict(seen))
-    assert seen["charged"] >= 20
+    stages = many_kills(forks, folder, kills=200, rng=random.Random(34))
+    print("\nhow far the killed runs had come:", dict(stages))
+    assert stages["charged"] >= 20
 
 
 def test_an_interrupt_is_exit_130_and_resumes(forks: Forks, folder: Path) -> None:
@@ -177,10 +177,10 @@ def test_p13_eight_equal_commands_release_one_model_for_one_charge(forks: Forks,
 
 
 def stopped_before_a_row(forks: Forks, folder: Path, words: list[str], **run: Any) -> str:
-    """The sentence of a run that must end before anybody opens its data."""
-    with watched(folder / "pipe.csv") as seen:
+    """The sentence of a run that must end before its data are opened."""
+    with watched(folder / "pipe.csv") as reads:
         end = forks.run([{"words": words, "cwd": str(folder), **run}])[0]
-    assert seen == []
+    assert reads == []
     assert end["code"] == 2, end
     assert len(end["err"].splitlines()) == 1
     assert not (folder / "m" / "model.json").exists()

@@ -12,9 +12,9 @@ from tests.cli.people import Run, watched
 def test_spending_past_the_limit_is_refused_before_the_file_is_opened(run: Run, people: Path, tmp_path: Path) -> None:
     call = ("--schema", "people.toml", "--learner", "majority", "--ledger", "one.ledger")
     assert run("fit", people, *call, "--out", "m").code == 0
-    with watched(tmp_path / "pipe.csv") as seen:
+    with watched(tmp_path / "pipe.csv") as reads:
         result = run("fit", "pipe.csv", *call, "--out", "n", "--json")
-    assert seen == []
+    assert reads == []
     assert result.code == 3
     assert len(result.err.splitlines()) == 1
     assert "--set-limit" in result.json["error"]

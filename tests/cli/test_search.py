@@ -209,9 +209,9 @@ def test_epsilon_of_one_model_is_for_the_unit_of_the_schema(run: Run, words: Any
     persons = ("--unit", "who", "--cap", 2, "--dry-run", "--json")
     apart = run(*words, "--epsilon", 2, *persons).json
     assert 0.4 * apart["epsilon_total"] < apart["epsilon_model"] < apart["epsilon_total"]
-    asked = run(*words, "--model-epsilon", 1, *persons).json
-    assert asked["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
-    assert asked["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
+    by_model = run(*words, "--model-epsilon", 1, *persons).json
+    assert by_model["epsilon_model"] == pytest.approx(1.0, rel=2e-3)
+    assert by_model["epsilon_total"] > run(*words, "--model-epsilon", 0.7, *persons).json["epsilon_total"]
 
 
 def test_new_ledger_takes_requested_epsilon_as_limit(run: Run, words: Any, people: Path) -> None:

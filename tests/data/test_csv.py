@@ -88,8 +88,8 @@ def test_p12_one_line_of_a_csv_changes_no_other_row_or_is_refused(
 def test_p12_each_record_reads_as_if_alone(tmp_path_factory: Any, lines: list[str], end: str) -> None:
     path = tmp_path_factory.mktemp("csv") / "data.csv"
 
-    def words(some: list[str]) -> list[list[str]]:
-        path.write_bytes(end.join(["y,town,age", *some, ""]).encode())
+    def words(records: list[str]) -> list[list[str]]:
+        path.write_bytes(end.join(["y,town,age", *records, ""]).encode())
         frame = read(path).frame
         assert frame is not None
         return frame.to_numpy(dtype=object).tolist()

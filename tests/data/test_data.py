@@ -191,12 +191,12 @@ def test_classes_match_for_every_dtype_of_the_labels() -> None:
 def test_p34_cap_keeps_the_first_rows_of_each_person_independently(people: str, cap: int) -> None:
     table = frame(age=list(range(len(people))), town=["n"] * len(people), person=list(people))
     schema = replace(SCHEMA, unit="person", cap=cap)
-    kept = Data.of(read(table), schema).x[:, 0].tolist()
+    capped = Data.of(read(table), schema).x[:, 0].tolist()
     for person in set(people):
         own_rows = [at for at, who in enumerate(people) if who == person]
-        assert [at for at in kept if people[int(at)] == person] == own_rows[:cap]
+        assert [at for at in capped if people[int(at)] == person] == own_rows[:cap]
         without = Data.of(read(table[table.person != person]), schema).x[:, 0].tolist()
-        assert without == [at for at in kept if people[int(at)] != person]
+        assert without == [at for at in capped if people[int(at)] != person]
 
 
 def test_p34_missing_unit_value_or_column_is_refused() -> None:
