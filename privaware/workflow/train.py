@@ -30,7 +30,7 @@ def train(
     rate: float,
     norm: float,
     lr: float,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | Path | None = None,
     rows: int | None = None,
     seed: int | None = None,
     device: str = "cpu",
@@ -45,7 +45,7 @@ def train(
     number of rows; without it the number of `targets` counts as public. `more` goes to `Descent`: `update`, `clip`,
     `average`, `copies`, `microbatch` and the like.
 
-    Privacy: (epsilon, delta) for adding or removing one row. A ledger, if given, is charged before a row is used.
+    Privacy: (epsilon, delta) for adding or removing one row. A ledger, or its file, is charged before a row is used.
 
     >>> import torch
     >>> from torch import nn
@@ -64,10 +64,10 @@ def train(
     descent = Descent(steps=steps, sampler=sampler, **settings)
     noise = accounting.calibrate(descent.cost, epsilon, delta)
     run = None if checkpoint is None else _run_name(checkpoint)
-    if ledger is not None:
-        _expect_row_ledger(ledger)
+    charged = None if ledger is None else _row_ledger(ledger, epsilon, delta)
+    if charged is not None:
         what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
-        ledger.spend(descent.cost(noise), what=what, seed=seed, run=run)
+        charged.spend(descent.cost(noise), what=what, seed=seed, run=run)
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     trained = descent.run(
         module,
@@ -79,8 +79,8 @@ def train(
         device=device,
         callbacks=Callbacks(checkpoint=saved, progress=progress),
     )
-    if ledger is not None and run is not None:
-        ledger.finish(run)
+    if charged is not None and run is not None:
+        charged.finish(run)
     return trained
 
 
@@ -90,9 +90,13 @@ def _run_name(checkpoint: Checkpoint | str) -> str:
     return f"train {Path(path).resolve()}"
 
 
-def _expect_row_ledger(ledger: Ledger) -> None:
+def _row_ledger(ledger: Ledger | str | Path, epsilon: float, delta: float) -> Ledger:
+    """The ledger, or that of a file: a new one has this run's epsilon as its limit."""
+    if not isinstance(ledger, Ledger):
+        ledger = Ledger.open_or_create(ledger, delta=delta, new_limit=epsilon)
     if (ledger.unit, ledger.relation) != ("row", "add_remove"):
         raise WrongInput(
             f"expected a ledger for adding or removing one row, got one for {ledger.unit}, {ledger.relation}; "
             "use another ledger"
         )
+    return ledger

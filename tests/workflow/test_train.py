@@ -12,8 +12,8 @@ from privaware.errors import BudgetExceeded, WrongInput
 
 
 def task():
-    result = torch.Generator().manual_seed(0)
-    x = torch.randn(600, 4, generator=result)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 4, generator=generator)
     return x, (x[:, 0] + x[:, 1] > 0).long()
 
 
@@ -35,6 +35,15 @@ def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
     assert 0.95 < spent <= 1.0
     with pytest.raises(BudgetExceeded):
         train(nn.Linear(4, 2), x, y, epsilon=1.4, **settings)
+
+
+def test_ledger_may_be_named_by_its_file(tmp_path):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5, "ledger": tmp_path / "rows.ledger"}
+    train(nn.Linear(4, 2), x, y, **settings)
+    assert Ledger.open(tmp_path / "rows.ledger").json()["limit"] == 1.0
+    with pytest.raises(BudgetExceeded):
+        train(nn.Linear(4, 2), x, y, **settings)
 
 
 def test_delta_too_large_for_the_rows_is_refused():
