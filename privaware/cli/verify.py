@@ -16,8 +16,18 @@ def verify(model: o.MODEL, ledger: o.LEDGER = None, seed: o.SEED = None, json: o
     from privaware.workflow.verify import verify as run
 
     verdict = run(model, ledger=ledger)
-    lines = ["valid" if verdict.valid else "NOT valid", *verdict.problems]
+    lines = [_verdict(verdict.valid, verdict.certified), *verdict.problems]
     epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]
     lines.append(", ".join([*epsilons, f"delta {verdict.delta:g}"]))
     show(verdict.json(), lines, json)
     return 0 if verdict.valid else 4
+
+
+def _verdict(valid: bool, certified: bool) -> str:
+    if not valid:
+        return "NOT valid"
+    return (
+        "valid"
+        if certified
+        else "valid, but not certified: seeded, not reviewed or not private as a whole, see its guarantee"
+    )

@@ -138,6 +138,6 @@ def test_wrong_constants_are_seen_by_a_game() -> None:
 def test_trying_lengths_leaves_the_constant_as_it_was() -> None:
     module = importlib.import_module("privaware.learners.output_perturbation")
     before = module.LENGTH
-    cell = {"learner": "output_perturbation", "data": "breast_cancer", "epsilon": 1.0}
+    cell = {"learner": "output_perturbation", "data": "wisconsin", "epsilon": 1.0}
     assert len(_ours_convex.lengths(Bench("ours"), cell)["scores"]) == 5
     assert before == module.LENGTH
