@@ -26,8 +26,4 @@ def verify(model: o.MODEL, ledger: o.LEDGER = None, seed: o.SEED = None, json: o
 def _verdict(valid: bool, certified: bool) -> str:
     if not valid:
         return "NOT valid"
-    return (
-        "valid"
-        if certified
-        else "valid, but not certified: seeded, not reviewed or not private as a whole, see its guarantee"
-    )
+    return "valid" if certified else "valid, but not certified: see its guarantee for why"
