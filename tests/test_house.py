@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1] / "privaware"
 STOREYS = [
     {"_version", "errors"},
     {"_validate", "_files"},
+    {"exact_sums"},
     {"registry", "events", "schema", "metrics", "kernels"},
     {"noise", "accounting"},
     {"data"},
