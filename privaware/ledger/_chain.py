@@ -11,7 +11,7 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ __all__ = [
     "locked",
     "read",
     "rehearse",
+    "set_file_time",
     "shown_path",
 ]
 
@@ -107,8 +108,21 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
 
 def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
     """The entry as it follows `head`, written; on disk once the lock around it ends."""
-    following = replace(entry, number=head.number + 1, previous=head.hash, time=_now())
+    time = "" if entry.kind == "finished" else _now()  # when a run ended is never written
+    following = replace(entry, number=head.number + 1, previous=head.hash, time=time)
     return replace(following, hash=_insert(db, following))
+
+
+def set_file_time(path: Path, entries: Sequence[Entry]) -> None:
+    """Gives the file the time of its last entry that has one, and a second more for each entry after that.
+
+    When a run was closed is then not seen in the file's own time either, and copying tools still notice the change. A
+    file that belongs to another user keeps the time of the system, which only the owner of a file can set.
+    """
+    last = max(at for at, entry in enumerate(entries) if entry.time)
+    seconds = datetime.fromisoformat(entries[last].time).timestamp() + len(entries) - 1 - last
+    with suppress(PermissionError):
+        os.utime(path, (seconds, seconds))
 
 
 def head(db: sqlite3.Connection) -> str:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -18,7 +19,9 @@ from privaware.events import RELATIONS, Event, from_json, to_json
 
 __all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "misplaced", "parsed", "plain", "writable"]
 
-KINDS = ("created", "spend", "limit", "finished")
+KINDS = ("created", "spend", "limit", "finished", "audit")
+AFTER_A_RUN = ("finished", "audit")
+"""Kinds that name the run they are about, and the files that they bind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,11 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the ledger; `kind` is created, spend, limit or finished."""
+    """One line of the ledger; `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run).
+
+    `files` are the SHA-256 of the files that the entry binds, by name. A closing entry has no time, which would tell
+    how long a run took and so how many trials a private selection had.
+    """
 
     kind: str
     who: str
@@ -60,6 +67,7 @@ class Entry:
     seed: int | None = None
     limit: float | None = None
     facts: Facts | None = None
+    files: Mapping[str, str] | None = None
     hash: str = ""
 
     def __post_init__(self) -> None:
@@ -76,7 +84,9 @@ class Entry:
         _expect(self.seed is None or _integer(self.seed), "seed as a whole number", self.seed)
         _expect(isinstance(self.event, Event) == (self.kind == "spend"), "an event", self.event)
         _expect((self.facts is not None) == (self.kind == "created"), "facts", self.facts)
-        _expect(self.kind != "finished" or self.run is not None, "the run that finished", None)
+        _expect(self.kind not in AFTER_A_RUN or self.run is not None, "the run that finished", None)
+        _expect(self.files is None or self.kind in AFTER_A_RUN, "files of a run that finished", self.files)
+        _expect(self.files is None or _hashes(self.files), "files as names with their SHA-256", self.files)
         _expect((self.limit is not None) == (self.kind == "limit"), "a limit", self.limit)
         if self.limit is not None:
             _expect_limit(self.limit)
@@ -89,6 +99,8 @@ def plain(entry: Entry) -> dict[str, Any]:
         values["event"] = to_json(entry.event)
     if entry.facts is not None:
         values["facts"] = asdict(entry.facts) | {"partitions": list(entry.facts.partitions)}
+    if entry.files is not None:
+        values["files"] = dict(entry.files)
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -129,7 +141,8 @@ def misplaced(entries: list[Entry]) -> Iterator[str]:
         spend = entry.kind == "spend"
         recharged = spend and entry.run is not None and entry.run in charged
         stray = entry.kind == "finished" and (entry.run not in charged or entry.run in closed)
-        if entry.kind == "created" or recharged or stray:
+        early = entry.kind == "audit" and entry.run not in closed
+        if entry.kind == "created" or recharged or stray or early:
             yield f"entry {entry.number} ({entry.kind}) is out of place"
         if entry.partition is not None and entry.partition not in facts.partitions:
             yield f"entry {entry.number} names the unknown partition {entry.partition!r:.120}"
@@ -157,6 +170,13 @@ def _integer(value: Any) -> bool:
 
 def _text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def _hashes(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        _text(name) and isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
+        for name, digest in value.items()
+    )
 
 
 def writable(event: Event) -> bool:

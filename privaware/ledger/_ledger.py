@@ -158,15 +158,31 @@ class Ledger:
         with chain.locked(self.path) as db:
             chain.rehearse(db, entry)
 
-    def finish(self, run: str, *, who: str | None = None, what: str = "finished") -> Entry:
-        """Closes a charged run, once: the second of two processes that shared a run key is refused."""
-        entry = Entry(kind="finished", who=author(who), what=what, run=run)
+    def finish(
+        self, run: str, *, files: Mapping[str, str] | None = None, who: str | None = None, what: str = "finished"
+    ) -> Entry:
+        """Closes a charged run, once: the second of two processes that shared a run key is refused.
+
+        `files` are the SHA-256 of what it releases, by name: anything else under this run is a forgery.
+        """
+        entry = Entry(kind="finished", who=author(who), what=what, run=run, files=files)
         with chain.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             if find(entries, "spend", run) is None:
                 raise WrongInput(f"{chain.shown_path(self.path)}: nothing was charged for run {run!r}")
             if find(entries, "finished", run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has already finished")
+            closing = chain.append(db, entries[-1], entry)
+        chain.set_file_time(self.path, (*entries, closing))
+        return closing
+
+    def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
+        """Binds files that an audit adds to what a closed run released, by their SHA-256."""
+        entry = Entry(kind="audit", who=author(who), what=what, run=run, files=files)
+        with chain.locked(self.path) as db:
+            entries = self._same(chain.read(self.path, db))
+            if find(entries, "finished", run) is None:
+                raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has not finished: audit what it released")
             return chain.append(db, entries[-1], entry)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
@@ -209,9 +225,9 @@ class Ledger:
         """What was charged for a run, if anything."""
         return find(self.entries(), "spend", run)
 
-    def finished(self, run: str) -> bool:
-        """Whether the run was closed by `finish`."""
-        return find(self.entries(), "finished", run) is not None
+    def closing(self, run: str) -> Entry | None:
+        """The entry by which `finish` closed the run, if it did."""
+        return find(self.entries(), "finished", run)
 
     def json(self) -> dict[str, Any]:
         """The whole ledger as plain values; an event's own epsilon is that of the event alone."""

@@ -32,6 +32,7 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
         "events": events,
         "limits": [plain(entry) for entry in entries if entry.kind == "limit"],
         "finished": [entry.run for entry in entries if entry.kind == "finished"],
+        "audits": [plain(entry) for entry in entries if entry.kind == "audit"],
         "head": entries[-1].hash,
     }
 

@@ -160,6 +160,14 @@ def test_dropped_entry_is_noticed_after_renumbering(path: Path) -> None:
     assert len(Ledger.verify(path)) >= 1
 
 
+def test_audit_of_a_run_that_was_not_closed_is_noticed(path: Path) -> None:
+    ledger = filled(path)
+    ledger.record_audit("one", files={"audit.json": "0" * 64}, what="an audit")
+    assert Ledger.verify(path) == []
+    rewrite(path, 6, lambda values: values.update(run="two"))
+    assert Ledger.verify(path) == ["entry 6 (audit) is out of place"]
+
+
 def test_swapped_entries_are_noticed(path: Path) -> None:
     filled(path)
     edit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -175,14 +176,55 @@ def test_finished_run_is_neither_resumed_nor_finished_again(ledger: Ledger) -> N
     with pytest.raises(WrongInput, match="nothing was charged"):
         ledger.finish("key")
     ledger.spend(pure(0.2), what="a fit", run="key")
-    assert not ledger.finished("key")
-    ledger.finish("key")
-    assert ledger.finished("key")
+    assert ledger.closing("key") is None
+    assert ledger.finish("key") == ledger.closing("key")
     for act in (lambda: ledger.spend(pure(0.2), what="a fit", run="key"), lambda: ledger.finish("key")):
         with pytest.raises(WrongInput, match="already finished"):
             act()
     assert ledger.spent() == pytest.approx(accounting.epsilon(pure(0.2), DELTA))
     assert Ledger.verify(ledger.path) == []
+
+
+FILES = {"model.json": "0" * 64, "model.safetensors": "a1" * 32}
+
+
+def test_closing_entry_binds_files_by_their_hashes(ledger: Ledger) -> None:
+    ledger.spend(pure(0.2), what="a fit", run="key")
+    closing = ledger.finish("key", files=FILES)
+    assert Ledger.open(ledger.path).closing("key") == closing
+    assert closing.files == FILES
+
+
+@pytest.mark.parametrize(
+    "files", [{"model.json": "0" * 63}, {"model.json": "0" * 63 + "G"}, {"": "0" * 64}, {"m": 3}, []]
+)
+def test_files_without_their_hashes_are_refused(ledger: Ledger, files: Any) -> None:
+    ledger.spend(pure(0.2), what="a fit", run="key")
+    with pytest.raises(WrongInput, match="files as names with their SHA-256"):
+        ledger.finish("key", files=files)
+    assert ledger.closing("key") is None
+
+
+def test_p40_ledger_does_not_tell_when_a_run_was_closed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the entry nor in the time of the file, which still moves so that a copying tool sees the change."""
+    charge = ledger.spend(pure(0.2), what="a fit", run="key")
+    monkeypatch.setattr(_chain, "_now", lambda: "2100-01-01T00:00:00.000+00:00")
+    assert ledger.finish("key").time == ""
+    assert os.stat(ledger.path).st_mtime == datetime.fromisoformat(charge.time).timestamp() + 1
+    assert b"2100" not in ledger.path.read_bytes()
+
+
+def test_audit_follows_the_run_whose_release_it_examines(ledger: Ledger) -> None:
+    ledger.spend(pure(0.2), what="a fit", run="key")
+    with pytest.raises(WrongInput, match="has not finished"):
+        ledger.record_audit("key", files=FILES, what="an audit")
+    ledger.finish("key")
+    entry = ledger.record_audit("key", files=FILES, what="an audit")
+    assert (entry.kind, entry.run, entry.files) == ("audit", "key", FILES)
+    assert entry.time
+    assert Ledger.verify(ledger.path) == []
+    assert ledger.json()["audits"][0]["files"] == FILES
+    assert ledger.spent() == pytest.approx(accounting.epsilon(pure(0.2), DELTA))
 
 
 # Facts
