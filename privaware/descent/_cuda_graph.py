@@ -107,9 +107,7 @@ class CapturedStep:
             index = torch.arange(self.width, device=stack.device).expand(training.models, -1)
             valid = torch.ones_like(index, dtype=stack.dtype)
         else:
-            generator = training.rng.torch("sampling", str(stack.device))
-            shape = (training.models, self.width)
-            draws = torch.rand(shape, generator=generator, device=stack.device, dtype=torch.float64)
+            draws = training.rng.uniforms((training.models, self.width), stack.device)
             index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
             valid = inside.to(stack.dtype)
         size = min(training.microbatch, self.width)
@@ -119,10 +117,9 @@ class CapturedStep:
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
         """Warms up on a side stream, restores everything, and records."""
         training, device = self.training, self.training.stack.device
-        streams = ("noise", "sampling", "initial")
-        generators = [training.rng.torch(stream, str(device)) for stream in streams]
-        generator_states = [(generator, generator.get_state()) for generator in generators]
-        changed = [self.step, *training.state.tensors().values()]
+        augmentation = training.rng.torch("initial", str(device))
+        augmentation_state = augmentation.get_state()
+        changed = [self.step, *training.state.tensors().values(), *training.rng.counters(device)]
         saved = [tensor.clone() for tensor in changed]
         torch_state = torch.cuda.get_rng_state(device)
         side = torch.cuda.Stream(device)
@@ -133,14 +130,12 @@ class CapturedStep:
                     body()
                 self.step.fill_(training.step)
         torch.cuda.current_stream(device).wait_stream(side)
-        for generator, state in generator_states:
-            generator.set_state(state)
+        augmentation.set_state(augmentation_state)
         torch.cuda.set_rng_state(torch_state, device)
         pool = torch.cuda.graph_pool_handle()  # what a graph computes with is of no use to the next
         for body in bodies:
             graph = torch.cuda.CUDAGraph()
-            for generator in generators:
-                graph.register_generator_state(generator)
+            graph.register_generator_state(augmentation)
             with torch.cuda.graph(graph, pool=pool):
                 body()
             self.graphs.append(graph)

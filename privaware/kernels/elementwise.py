@@ -18,17 +18,7 @@ try:
 except ImportError:
     triton = None
 
-__all__ = [
-    "clip_factors",
-    "depthwise_gradients",
-    "fits",
-    "noisy",
-    "product_squares",
-    "ready",
-    "rows_of_one_scale",
-    "scale_rows",
-    "zero_rows",
-]
+__all__ = ["clip_factors", "depthwise_gradients", "fits", "product_squares", "ready", "scale_rows", "zero_rows"]
 
 BLOCK = 1024
 WIDEST = 16 * BLOCK
@@ -80,18 +70,6 @@ if triton is not None:
             for start in range(0, width, SIZE):
                 at = start + tl.arange(0, SIZE)
                 tl.store(values + row * width + at, tl.zeros((SIZE,), tl.float32), mask=at < width)
-
-    @triton.jit
-    def _noisy(exact, draw, scales, out, width, count, spacing, SIZE: tl.constexpr):
-        at = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
-        inside = at < count
-        scale = tl.load(scales + at // width, mask=inside, other=1.0)
-        # Clearing the mantissa leaves the power of two at or below.
-        bits = (scale * spacing).to(tl.int32, bitcast=True) & 0x7F800000
-        step = bits.to(tl.float32, bitcast=True)
-        value = tl.load(exact + at, mask=inside, other=0.0)
-        value += scale * tl.load(draw + at, mask=inside, other=0.0)
-        tl.store(out + at, tl.floor(value / step + 0.5) * step, mask=inside)
 
     @triton.jit
     def _apart_gradients(
@@ -155,15 +133,6 @@ def fits(*tensors: Any) -> bool:
     )
 
 
-def rows_of_one_scale(exact: Any, scale: Any) -> bool:
-    """Whether `noisy` can take these: a matrix without gaps, and one scale for each of its rows."""
-    import torch
-
-    if not isinstance(scale, torch.Tensor) or exact.ndim != 2 or not exact.is_contiguous():
-        return False
-    return scale.shape == (len(exact), 1) and scale.is_contiguous() and fits(exact, scale)
-
-
 def product_squares(a: Any, g: Any, bias: bool) -> Any:
     """(|a|^2 + 1 if there is a bias) |g|^2 of each row of two matrices."""
     out = a.new_empty(len(a))
@@ -218,14 +187,6 @@ def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, 
             SIZE=size,
         )
     return out
-
-
-def noisy(exact: Any, draw: Any, scale: Any, spacing: float) -> Any:
-    """exact + scale * draw on the lattice, for (models, width) values and (models, 1) scales; written over `draw`."""
-    count = exact.numel()
-    grid = (triton.cdiv(count, BLOCK),)
-    _noisy[grid](exact, draw, scale, draw, exact.shape[1], count, spacing, SIZE=BLOCK)
-    return draw
 
 
 def _size(width: int) -> int:

@@ -1,0 +1,32 @@
+"""Single numbers and choices by OpenDP, whose floating-point arithmetic is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["noisy_max", "noisy_number"]
+
+
+def noisy_number(kind: str, scale: float) -> Any:
+    """A function that adds "gaussian" or "laplace" noise of this scale to a number."""
+    from opendp.domains import atom_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import absolute_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    make = make_laplace if kind == "laplace" else make_gaussian
+    return make(atom_domain(T=float, nan=False), absolute_distance(T=float), scale=float(scale))
+
+
+def noisy_max(scale: float) -> Any:
+    """A function that returns the index of the largest score after exponential noise of this scale."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import max_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=float, nan=False))
+    return make_noisy_max(domain, linf_distance(T=float, monotonic=False), max_divergence(), scale=float(scale))

@@ -1,0 +1,134 @@
+"""The generators of a run, each keyed with 256 bits of the operating system's entropy.
+
+On the CPU a stream is numpy's SFC64, and the key is its whole state: fast, but no cipher, so nobody should see many of
+its raw outputs; nobody does, since they leave as noise on unknown sums only. On another device it is ChaCha20 with a
+key of its own. PyTorch's own generators are for what protects no row (augmentation, proposals of a controller): all
+19,937 bits of the CPU's state come from the stream; CUDA's takes 64 bits and no more.
+A seed stands in for the operating system: 128 bits of numpy's hash of it, which is enough to repeat a run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privaware.errors import WrongInput
+
+if TYPE_CHECKING:
+    from privaware.kernels.chacha20 import ChaCha20
+
+__all__ = ["KEY_BYTES", "Streams"]
+
+STREAMS = ("sampling", "noise", "initial")
+
+KEY_BYTES = 32
+
+
+class Streams:
+    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is asked for."""
+
+    def __init__(self, seed: int | None) -> None:
+        self.seed = seed
+        self.cpu = {name: np.random.Generator(_sfc64(seed, at)) for at, name in enumerate(STREAMS)}
+        self._on_device: dict[tuple[str, str], ChaCha20] = {}
+        self._torch: dict[tuple[str, str], Any] = {}
+
+    def on(self, stream: str, device: Any) -> ChaCha20:
+        """The stream on a device other than the CPU."""
+        import torch
+
+        from privaware.kernels.chacha20 import ChaCha20
+
+        place = torch.empty(0, device=device).device
+        at = (stream, str(place))
+        if at not in self._on_device:
+            key = secrets.token_bytes(KEY_BYTES) if self.seed is None else self.cpu[stream].bytes(KEY_BYTES)
+            self._on_device[at] = ChaCha20(key, place)
+        return self._on_device[at]
+
+    def torch(self, stream: str, device: str) -> Any:
+        """A torch generator."""
+        import torch
+
+        at = (stream, device)
+        if at not in self._torch:
+            generator = torch.Generator(device=device)
+            if self.seed is not None:
+                generator.manual_seed(int(self.cpu[stream].integers(2**63)))
+            elif generator.device.type == "cpu":
+                _fill(generator, self.cpu[stream])
+            else:
+                generator.manual_seed(secrets.randbits(64))
+            self._torch[at] = generator
+        return self._torch[at]
+
+    def state(self) -> dict[str, Any]:
+        """All generators as plain numbers."""
+        return {
+            "seed": self.seed,
+            "streams": {name: _plain(stream.bit_generator.state) for name, stream in self.cpu.items()},
+            "chacha20": {f"{stream}/{device}": of.state() for (stream, device), of in self._on_device.items()},
+            "torch": {
+                f"{stream}/{device}": generator.get_state().numpy().tolist()
+                for (stream, device), generator in self._torch.items()
+            },
+        }
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Streams:
+        """The generators that `state` described; one of an older version must not have drawn on a device."""
+        import torch
+
+        from privaware.kernels.chacha20 import ChaCha20
+
+        old = sorted(key for key in state["torch"] if not key.endswith("/cpu") and not key.startswith("initial/"))
+        if old and "chacha20" not in state:
+            raise WrongInput(
+                f"expected a checkpoint of this version, got one whose streams {', '.join(old)} were keyed with 63 "
+                "bits; continue with the version that wrote it, or delete it and start the run again"
+            )
+        streams = cls(state["seed"])
+        for name, inner in state["streams"].items():
+            at = {**inner, "state": {"state": np.array(inner["state"]["state"], dtype=np.uint64)}}
+            streams.cpu[name].bit_generator.state = at
+        for key, inner in state.get("chacha20", {}).items():
+            stream, device = key.split("/", 1)
+            streams._on_device[(stream, device)] = ChaCha20.restore(inner, device)
+        for key, inner in state["torch"].items():
+            stream, device = key.split("/", 1)
+            generator = torch.Generator(device=device)
+            generator.set_state(torch.tensor(inner, dtype=torch.uint8))
+            streams._torch[(stream, device)] = generator
+        return streams
+
+
+def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
+    """A generator whose whole state is 256 bits of the operating system, or follows from a seed."""
+    if seed is not None:
+        return np.random.SFC64([seed, at])
+    generator = np.random.SFC64(0)
+    key = np.frombuffer(secrets.token_bytes(KEY_BYTES), dtype=np.uint64)
+    generator.state = {**generator.state, "state": {"state": key.copy()}}
+    return generator
+
+
+MERSENNE = slice(24, 24 + 8 * 624)
+"""Where the 624 words, 8 bytes each, lie in the state of a torch generator on the CPU."""
+
+
+def _fill(generator: Any, source: np.random.Generator) -> None:
+    """Writes every word of a Mersenne twister; `manual_seed` keeps 32 bits of a seed and forgets the others."""
+    import torch
+
+    generator.manual_seed(0)
+    state = generator.get_state().numpy().copy()
+    state[MERSENNE] = source.integers(2**32, size=624, dtype=np.uint64).view(np.uint8)
+    generator.set_state(torch.from_numpy(state))
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _plain(value) for key, value in state.items()}
+    return [int(word) for word in state] if isinstance(state, np.ndarray) else state
