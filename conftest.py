@@ -1,9 +1,11 @@
-"""Every test run has an empty cache and an empty home of its own: what a used machine remembers must not help."""
+"""Every test run has an empty cache and every test knows no rows: what a used machine remembers must not help."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import uuid
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +17,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(own.cleanup)
         os.environ["PRIVAWARE_TEST_CACHE"] = own.name
     os.environ["PRIVAWARE_CACHE"] = os.environ["PRIVAWARE_TEST_CACHE"]
+    os.environ["PRIVAWARE_LEDGERS"] = str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers")
+
+
+@pytest.fixture(autouse=True)
+def no_rows_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry of rows for each test, created by whoever writes to it."""
+    folder = Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(folder))

@@ -1,4 +1,4 @@
-"""Files of our own: written completely or not at all, locked between processes, and where the cache is."""
+"""Files of our own: written completely or not at all, locked between processes, and where they lie."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "atomic_write", "cache_folder", "locked"]
+__all__ = ["atomic_file", "atomic_write", "cache_folder", "ledger_folder", "locked"]
 
 LOCKS_FOLDERS = os.name == "posix"
 """Whether the system can lock a folder itself."""
@@ -21,6 +21,15 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("privaware", appauthor=False)
+
+
+def ledger_folder() -> Path:
+    """The folder for digests of rows and ledgers of rows from memory: `$PRIVAWARE_LEDGERS`, or the user's data folder."""
+    if named := os.environ.get("PRIVAWARE_LEDGERS"):
+        return Path(named)
+    from platformdirs import user_data_path
+
+    return user_data_path("privaware", appauthor=False)
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:

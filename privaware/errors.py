@@ -5,7 +5,7 @@ Every message says what was expected, what came and what to do. The command line
 
 from __future__ import annotations
 
-__all__ = ["BudgetExceeded", "CheckFailed", "PrivawareError", "Refused", "WrongInput"]
+__all__ = ["BudgetExceeded", "CheckFailed", "OverlapWarning", "PrivawareError", "Refused", "WrongInput"]
 
 
 class PrivawareError(Exception):
@@ -32,3 +32,7 @@ class CheckFailed(PrivawareError):
 
 class Refused(PrivawareError):
     """The guarantee would not hold, so the request is refused."""
+
+
+class OverlapWarning(UserWarning):
+    """The same rows are charged in several places, none of which adds up what they reveal together."""

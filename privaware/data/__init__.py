@@ -3,12 +3,14 @@
 `read` returns a `Raw`: a file as it is (CSV, Parquet, `.npz`, a folder of images by class, a DataFrame), on
 the owner's side only. `draft` proposes a schema from it, for a person to confirm; `Data.of` codes the
 rows by a schema. Every value ends within what the schema declares, or one sentence names file, line and column
-of the one that does not, never the value: `show_values` is for the owner's own screen.
+of the one that does not, never the value: `show_values` is for the owner's own screen. `rows_digest` knows the same
+rows again.
 """
 
 from privaware.data._data import Data
+from privaware.data._digest import array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft
 from privaware.data._read import Raw, read
 from privaware.data._values import show_values
 
-__all__ = ["Data", "Raw", "draft", "read", "show_values"]
+__all__ = ["Data", "Raw", "array_hashes", "draft", "read", "row_hashes", "rows_digest", "show_values"]

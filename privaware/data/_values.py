@@ -107,10 +107,11 @@ def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
             numbers = values.to_numpy(dtype=float, na_value=np.nan)
         return numbers, np.isnan(numbers)
     words = words_of(values)
-    return words.map(_number, float), words.missing()
+    return words.map(number_of, float), words.missing()
 
 
-def _number(word: str) -> float:
+def number_of(word: str) -> float:
+    """The number that a word spells, or NaN."""
     try:
         return float(word) if "_" not in word else np.nan
     except ValueError:

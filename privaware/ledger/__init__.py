@@ -3,7 +3,7 @@
 A ledger is one SQLite file, shared safely by several processes. Its first entry fixes the limit,
 delta, unit, relation and the names of the disjoint parts of the rows; each later entry carries the
 hash of the one before. There is no refund and no running total: what is spent is recomputed from
-the events every time.
+the events every time. A registry in the user's data folder knows which ledgers are for which rows.
 
 >>> from tempfile import TemporaryDirectory
 >>> from privaware.events import Pure
@@ -20,5 +20,16 @@ from __future__ import annotations
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
 from privaware.ledger._print import printed_lines
+from privaware.ledger._registry import digest_key, known_ledgers, memory_ledger, register, spent_together
 
-__all__ = ["Entry", "Facts", "Ledger", "printed_lines"]
+__all__ = [
+    "Entry",
+    "Facts",
+    "Ledger",
+    "digest_key",
+    "known_ledgers",
+    "memory_ledger",
+    "printed_lines",
+    "register",
+    "spent_together",
+]

@@ -52,7 +52,8 @@ class Entry:
     """One line of the ledger; `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run).
 
     `files` are the SHA-256 of the files that the entry binds, by name. A closing entry has no time, which would tell
-    how long a run took and so how many trials a private selection had.
+    how long a run took and so how many trials a private selection had. `rows` is the keyed digest of the rows that a
+    charge was for: without the key, which is not in the ledger, it tells nothing about them.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class Entry:
     seed: int | None = None
     limit: float | None = None
     facts: Facts | None = None
+    rows: str | None = None
     files: Mapping[str, str] | None = None
     hash: str = ""
 
@@ -77,7 +79,7 @@ class Entry:
         for name in ("time", "previous", "hash"):
             value = getattr(self, name)
             _expect(isinstance(value, str), f"{name} as text", value)
-        for name in ("partition", "run"):
+        for name in ("partition", "run", "rows"):
             value = getattr(self, name)
             _expect(value is None or _text(value), f"{name} as text or None", value)
         _expect(_integer(self.number), "number as a whole number", self.number)

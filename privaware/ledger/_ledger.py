@@ -24,11 +24,15 @@ Paths = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Ledger:
-    """The budget of one data set. Every call opens the file again, so threads and forks are safe."""
+    """The budget of one data set. Every call opens the file again, so threads and forks are safe.
+
+    One that is not `lasting` is removed by whoever made it, so that no registry of rows notes it.
+    """
 
     path: Path
     facts: Facts
     genesis: str
+    lasting: bool = True
 
     @classmethod
     def create(
@@ -126,13 +130,14 @@ class Ledger:
         run: str | None = None,
         partition: str | None = None,
         seed: int | None = None,
+        rows: str | None = None,
     ) -> Entry:
-        """Records `event` on disk, or raises and records nothing.
+        """Records `event` on disk, or raises and records nothing; `rows` is the digest of the rows it is for.
 
         With the key of a `run` that was charged for the same event and has not finished, that entry
         is returned and nothing is charged again.
         """
-        entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed)
+        entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
         entries = self.entries()  # priced before the lock is taken, and again only if the head moved
         if charged := self._admit(entries, entry):
             return charged

@@ -22,7 +22,7 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
         if entry.event is not None:
             if entry.event not in alone:
                 alone[entry.event] = epsilon_of(entry.event, facts.delta)
-            absent = {"partition": None, "run": None, "seed": None}
+            absent = {"partition": None, "run": None, "seed": None, "rows": None}
             events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
     return {
         "path": str(path),

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
-from privaware.data import Data, Raw, draft, read
+from privaware.data import Data, Raw, draft, read, row_hashes, rows_digest
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
+from privaware.ledger import digest_key
 from privaware.schema import Schema
 from privaware.workflow._options import RunOptions
 
@@ -30,12 +31,14 @@ class Source:
     """Where rows come from, and their public facts.
 
     `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
-    bounds the values of both are not yet checked against any. `public` are rows that a learner needs.
+    bounds the values of both are not yet checked against any. `public` are rows that a learner needs. `digest` reads
+    the rows to learn from, to know them again; built-in data, which are public, have none.
     """
 
     name: str
     schema: Schema
     read_private_rows: Callable[[], tuple[Data, Data | None]]
+    digest: Callable[[], str | None]
     public: Data | None
     builtin: bool
     path: Path | None
@@ -66,6 +69,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
+        digest=cache(lambda: _digest(raw())),
         public=public,
         builtin=False,
         path=path,
@@ -83,6 +87,11 @@ def draft_schema(data: Any, *, target: str | None = None, task: str | None = Non
 def scoring(schema: Schema) -> Schema:
     """The same facts for rows to score on: each counts by itself, and numbers to predict stay as they are."""
     return replace(schema, unit="row", cap=1, low=None, high=None)
+
+
+def _digest(raw: Raw) -> str:
+    key = digest_key()
+    return rows_digest(row_hashes(raw, key), key)
 
 
 def _is_builtin(data: Any) -> bool:
@@ -135,6 +144,7 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         name=name,
         schema=schema,
         read_private_rows=rows,
+        digest=lambda: None,
         public=_public_part(name, schema, options.dry_run) if needs_public else None,
         builtin=True,
         path=None,

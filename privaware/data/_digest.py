@@ -1,0 +1,129 @@
+"""Keyed hashes of rows: the same rows are known again in another order, file or format.
+
+A cell counts by its value: 1, "1.0" and true are one number, "NA" and an empty cell are missing, other text is itself
+without outer spaces. Whole numbers are exact and others are rounded to single precision, so that a column of float32
+equals its CSV file. A row is hashed with the names of its columns, whatever their order.
+
+Privacy: hashes of rows stay in memory. A digest that is written down is keyed BLAKE2b over all of them: without the
+key, 256 bits of the operating system, nobody can tell whether it belongs to rows that they guess.
+
+>>> import pandas as pd
+>>> rows = pd.DataFrame({"age": [30, 40], "town": ["Ulm", "Bonn"]})
+>>> key = b"32 random bytes of the data's owner"[:32]
+>>> rows_digest(row_hashes(Raw(frame=rows), key), key) == rows_digest(row_hashes(Raw(frame=rows[::-1]), key), key)
+True
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privaware.data._read import Raw
+from privaware.data._values import is_missing, number_of, numbers_of, words_of
+from privaware.errors import WrongInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["array_hashes", "row_hashes", "rows_digest"]
+
+MIDNIGHT = " 00:00:00"
+
+
+def row_hashes(raw: Raw, key: bytes) -> np.ndarray:
+    """One number of 64 bits for each row, equal for equal rows."""
+    if raw.frame is None:
+        labels = {} if raw.labels is None else {"label": raw.labels}
+        return array_hashes({"image": raw.images, **labels}, key)
+    hashes = np.zeros(len(raw.frame), dtype=np.uint64)
+    for name in raw.frame.columns:
+        hashes += _mixed(_cells(raw.frame[name], key), f"column {name}", key)
+    return _mixed(hashes, "row", key)
+
+
+def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
+    """One number of 64 bits for each row of several arrays of one length, such as images and labels."""
+    import pandas as pd
+
+    hashes = np.zeros(len(next(iter(arrays.values()))), dtype=np.uint64)
+    for name, array in arrays.items():
+        if array.ndim == 1 and array.dtype.kind in "biufUS":
+            cells = _cells(pd.Series(array), key)
+        else:
+            rows = np.ascontiguousarray(array).reshape(len(array), -1)
+            cells = np.array([_hash(row.tobytes(), key) for row in rows], dtype=np.uint64)
+        hashes += _mixed(cells, f"array {name}", key)
+    return _mixed(hashes, "row", key)
+
+
+def rows_digest(hashes: np.ndarray, key: bytes) -> str:
+    """The digest of all rows, however they are ordered: 32 hexadecimal digits."""
+    return blake2b(np.sort(hashes).tobytes(), key=key, digest_size=16, person=b"rows").hexdigest()
+
+
+def _cells(values: pd.Series, key: bytes) -> np.ndarray:
+    """A column as numbers of 64 bits that stand for its values."""
+    if values.dtype.kind in "biuf":
+        return _bits(numbers_of(values)[0])
+    numbers = _parsed(values)
+    if numbers is not None:
+        return _bits(numbers)
+    try:
+        words = words_of(values)
+    except WrongInput:  # lists, records and bytes are no single values
+        words = words_of(values.map(repr))
+    return _spellings(words.spellings, key)[words.codes]
+
+
+def _parsed(values: pd.Series) -> np.ndarray | None:
+    """Text that is numbers throughout, read quickly; None where some of it is not."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(values.dtype, pd.StringDtype):
+        return None
+    try:
+        numbers: np.ndarray = pa.array(values, from_pandas=True).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    return numbers
+
+
+def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
+    """What each spelling stands for: a number, a missing value or text."""
+    import pandas as pd
+
+    missing = np.array([is_missing(word) for word in spellings], dtype=bool)
+    numbers = np.array([number_of(word) for word in spellings], dtype=float)
+    texts = np.array([word.removesuffix(MIDNIGHT) for word in spellings], dtype=object)
+    secret = blake2b(key=key, digest_size=8, person=b"text").hexdigest()
+    hashed = pd.util.hash_array(texts, hash_key=secret, categorize=False)  # SipHash
+    return np.where(np.isnan(numbers) & ~missing, hashed, _bits(numbers))
+
+
+def _bits(numbers: np.ndarray) -> np.ndarray:
+    """Equal numbers as equal bits: one zero, one NaN, fractions in single precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = numbers.astype(np.float32).astype(np.float64)
+    rounded = np.where(numbers == np.floor(numbers), numbers, single) + 0.0
+    rounded[np.isnan(rounded)] = np.nan
+    return rounded.view(np.uint64)
+
+
+def _hash(content: bytes, key: bytes) -> int:
+    return int.from_bytes(blake2b(content, key=key, digest_size=8, person=b"cell").digest(), "little")
+
+
+def _mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
+    """Cells spread over 64 bits by secret multipliers of this purpose: sums of them do not meet by accident."""
+    secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
+    added, first, second = np.frombuffer(secret, dtype=np.uint64)
+    mixed = cells + added
+    for factor in (first, second):
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= factor | np.uint64(1)
+    mixed ^= mixed >> np.uint64(29)
+    return mixed

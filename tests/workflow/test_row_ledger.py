@@ -1,0 +1,143 @@
+"""One data set has one budget, whatever its name: rows are known again, or their owner is warned."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware import Ledger, fit, select
+from privaware.errors import BudgetExceeded, OverlapWarning, WrongInput
+from privaware.ledger import spent_together
+
+CALL: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
+ROWS = 120
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame({"age": draw.integers(18, 90, ROWS), "y": draw.choice(["no", "yes"], ROWS)})
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A file whose budget of epsilon 1 is spent."""
+    table().to_csv(tmp_path / "people.csv", index=False)
+    fit(tmp_path / "people.csv", **CALL)
+    return tmp_path / "people.csv"
+
+
+def copied(people: Path) -> Path:
+    return Path(shutil.copy(people, people.with_name("copy.csv")))
+
+
+def linked(people: Path) -> Path:
+    people.with_name("link.csv").symlink_to(people)
+    return people.with_name("link.csv")
+
+
+def in_another_format(people: Path) -> Path:
+    table()[::-1].to_parquet(people.with_name("rows.parquet"))
+    return people.with_name("rows.parquet")
+
+
+def in_memory(people: Path) -> pd.DataFrame:
+    return pd.read_csv(people)
+
+
+@pytest.mark.parametrize("renamed", [copied, linked, in_another_format, in_memory])
+def test_p49_rows_under_another_name_find_their_ledger(people: Path, renamed: Any) -> None:
+    with pytest.raises(BudgetExceeded, match=r"people\.csv\.ledger"):
+        fit(renamed(people), **CALL)
+    said: list[str] = []
+    Ledger.open(f"{people}.ledger").set_limit(3.0)
+    fit(renamed(people) if renamed is not linked else people.with_name("link.csv"), say=said.append, **CALL)
+    assert any("known under another name" in sentence and "people.csv.ledger" in sentence for sentence in said)
+    assert [path.name for path in people.parent.glob("*.ledger")] == ["people.csv.ledger"]
+    assert len(Ledger.open(f"{people}.ledger").json()["events"]) == 2
+
+
+def test_p49_second_ledger_of_the_same_rows_warns_with_the_epsilon_of_both(people: Path) -> None:
+    other = people.with_name("other.ledger")
+    with pytest.warns(OverlapWarning, match="another ledger too") as warned:
+        fit(in_memory(people), ledger=other, **CALL)
+    both = spent_together((Ledger.open(other), Ledger.open(f"{people}.ledger")), 1e-5)
+    assert 1.0 < both <= 2.0
+    assert f"epsilon {both:.4g} at delta 1e-05" in str(warned[0].message)
+    said: list[str] = []
+    Ledger.open(other).set_limit(3.0)
+    fit(people, ledger=other, say=said.append, **CALL)
+    assert any("another ledger too" in sentence for sentence in said)
+
+
+def test_rows_from_memory_have_a_lasting_ledger_outside_the_folder_that_is_released(tmp_path: Path) -> None:
+    fit(table(), out=tmp_path / "m", **CALL)
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
+        "model.json",
+        "model.safetensors",
+        "report.html",
+    ]
+    with pytest.raises(BudgetExceeded):
+        select(table(), target="y", epsilon=1.0, accept_schema=True)
+    fit(table(seed=1), **CALL)
+    ledgers = list(Path(os.environ["PRIVAWARE_LEDGERS"]).glob("*.ledger"))
+    assert len(ledgers) == 2
+
+
+def test_what_is_written_down_does_not_hold_the_key_or_a_row(people: Path) -> None:
+    folder = Path(os.environ["PRIVAWARE_LEDGERS"])
+    key = (folder / "key").read_bytes()
+    assert len(key) == 32
+    assert (folder / "key").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    book = Path(f"{people}.ledger").read_bytes()
+    assert key not in book
+    assert key.hex().encode() not in book
+    digest = Ledger.open(f"{people}.ledger").json()["events"][0]["rows"]
+    assert len(digest) == 32
+    (folder / "key").write_bytes(bytes(32))
+    with pytest.raises(BudgetExceeded):
+        fit(people, **CALL)
+    fit(in_memory(people), **CALL)  # known by another key only
+    assert digest not in {path.stem for path in folder.glob("*.ledger")}
+
+
+def test_moved_and_copied_ledgers_count_once_and_lost_ones_are_missed(people: Path) -> None:
+    book = Path(f"{people}.ledger")
+    Ledger.open(book).set_limit(9.0)
+    there = people.parent / "there"
+    there.mkdir()
+    for path in (people, book):
+        shutil.move(path, there / path.name)
+    fit(there / people.name, **CALL)  # the same ledger in another folder: nothing to warn of
+    shutil.copy(there / people.name, people)
+    shutil.copy(there / book.name, book)
+    fit(there / people.name, **CALL)
+    with pytest.warns(OverlapWarning, match="another ledger too") as warned:
+        fit(people, **CALL)
+    shared = spent_together((Ledger.open(book), Ledger.open(there / book.name)), 1e-5)
+    assert f"epsilon {shared:.4g} " in str(warned[0].message)
+    for path in (book, there / book.name):
+        path.unlink()
+    with pytest.warns(OverlapWarning, match="not there any more"):
+        fit(people, **CALL)
+
+
+def test_another_unit_of_the_same_rows_is_refused_or_has_no_epsilon_in_common(people: Path) -> None:
+    other = {**CALL, "delta": 1e-6}
+    with pytest.raises(WrongInput, match="expected delta"):
+        fit(in_memory(people), **other)
+    with pytest.warns(OverlapWarning, match="no epsilon holds for both"):
+        fit(in_memory(people), ledger=people.with_name("labels.ledger"), unit="label", **CALL)
+
+
+def test_dry_run_leaves_no_digest(people: Path) -> None:
+    folder = Path(os.environ["PRIVAWARE_LEDGERS"])
+    before = sorted(folder.iterdir())
+    fit(table(seed=2), dry_run=True, **CALL)
+    assert sorted(folder.iterdir()) == before
