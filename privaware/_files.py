@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 
 def ledger_folder() -> Path:
-    """The folder for digests of rows and ledgers of rows from memory: `$PRIVAWARE_LEDGERS`, or the user's data folder."""
+    """The folder for digests of rows and ledgers of rows from memory: `$PRIVAWARE_LEDGERS`, or the user's data."""
     if named := os.environ.get("PRIVAWARE_LEDGERS"):
         return Path(named)
     from platformdirs import user_data_path

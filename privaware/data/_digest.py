@@ -53,7 +53,8 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
         if array.ndim == 1 and array.dtype.kind in "biufUS":
             cells = _cells(pd.Series(array), key)
         else:
-            rows = np.ascontiguousarray(array).reshape(len(array), -1)
+            plain = array.astype(np.float32) if array.dtype.kind == "f" else array
+            rows = np.ascontiguousarray(plain).reshape(len(array), -1)
             cells = np.array([_hash(row.tobytes(), key) for row in rows], dtype=np.uint64)
         hashes += _mixed(cells, f"array {name}", key)
     return _mixed(hashes, "row", key)

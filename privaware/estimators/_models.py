@@ -22,6 +22,7 @@ from privaware.estimators._declared import (
     seed_of,
 )
 from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.estimators._overlap import fit_ledger, is_overlapping
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Schema
@@ -53,19 +54,24 @@ class PrivateModel(PrivateEstimator):
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plans, charges and trains; keeps only what may be seen by everyone."""
-        result = fit(
-            frame,
-            target=schema.target,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            schema=schema,
-            learner=self.learner,
-            ledger=self.ledger,
-            seed=seed_of(self.random_state),
-        )
+        seed = seed_of(self.random_state)
+        with fit_ledger(self.ledger, schema, self.delta) as ledger:
+            result = fit(
+                frame,
+                target=schema.target,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                schema=schema,
+                learner=self.learner,
+                ledger=ledger,
+                seed=seed,
+            )
         assert result.model is not None
         self.epsilon_ = result.epsilon
-        self.certified_ = result.certified
+        overlapping = is_overlapping(
+            frame, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+        )
+        self.certified_ = result.certified and not overlapping
         self.guarantee_ = result.sentence
         self.assumptions_ = result.assumptions
         self.model_ = result.model
@@ -82,7 +88,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     """A classifier released under (epsilon, delta)-differential privacy.
 
     `schema` is a `Schema` or its TOML file; `learner` any name of `privaware list learners`;
-    `ledger` the file that the cost is charged to (without one, each `fit` has a ledger of its own).
+    `ledger` the file that the cost is charged to. Without one, fits of this process on overlapping rows are added up,
+    and from the second on each warns with the epsilon of all and is not certified.
     A `random_state` makes the result reproducible and therefore not for release.
 
     >>> import pandas as pd

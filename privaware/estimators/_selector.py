@@ -22,6 +22,7 @@ from privaware.estimators._declared import (
     seed_of,
 )
 from privaware.estimators._labels import declared_labels, label_set, spelling
+from privaware.estimators._overlap import fit_ledger, is_overlapping
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow.select import select
@@ -72,20 +73,25 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         schema, target = self._with_target(schema, checked, y)
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
-        selection = select(
-            frame.assign(**{schema.target: target}),
-            target=schema.target,
-            method=self.method,
-            settings=self.settings,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            schema=schema,
-            ledger=self.ledger,
-            seed=seed_of(self.random_state),
-        )
+        rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)
+        with fit_ledger(self.ledger, schema, self.delta) as ledger:
+            selection = select(
+                rows,
+                target=schema.target,
+                method=self.method,
+                settings=self.settings,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                schema=schema,
+                ledger=ledger,
+                seed=seed,
+            )
         assert selection.columns is not None
         self.epsilon_ = selection.epsilon
-        self.certified_ = selection.certified
+        overlapping = is_overlapping(
+            rows, schema, selection.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+        )
+        self.certified_ = selection.certified and not overlapping
         self.guarantee_ = selection.sentence
         self.assumptions_ = selection.assumptions
         self.columns_ = selection.columns

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.events import Event
 from privaware.ledger import Ledger, known_ledgers, memory_ledger, register, spent_together
-from privaware.workflow._options import RunOptions
+from privaware.workflow._options import RunOptions, Say
 from privaware.workflow._source import Source
 
-__all__ = ["open_ledger", "register_rows"]
+__all__ = ["known_path", "open_ledger", "register_rows"]
 
 
 def open_ledger(source: Source, options: RunOptions, *, new_limit: float, resources: ExitStack) -> Ledger:
@@ -38,19 +38,21 @@ def open_ledger(source: Source, options: RunOptions, *, new_limit: float, resour
     )
 
 
-def register_rows(ledger: Ledger, source: Source, event: Event, options: RunOptions) -> str | None:
+def register_rows(
+    ledger: Ledger, digest_of_rows: Callable[[], str | None], event: Event, say: Say | None
+) -> str | None:
     """Notes that the ledger will be charged for these rows, and warns of other ledgers of theirs; their digest.
 
-    Rows of built-in data and ledgers that do not last have none.
+    Rows of built-in data and ledgers that do not last have none. Warnings go to `say`, if there is one.
     """
-    digest = source.digest() if ledger.lasting else None
+    digest = digest_of_rows() if ledger.lasting else None
     if digest is None:
         return None
     for sentence in overlaps(ledger, digest, event):
-        if options.say is None:
+        if say is None:
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
-            options.say(sentence)
+            say(sentence)
     register(digest, ledger)
     return digest
 
@@ -88,12 +90,15 @@ def _ledger_path(source: Source, options: RunOptions, resources: ExitStack) -> P
         return beside
     digest = source.digest()
     assert digest is not None
-    for known in known_ledgers(digest):
-        if known.open() is not None:
-            if options.say is not None:
-                options.say(f"these rows are known under another name: charged to '{known.path}'")
-            return known.path
-    return memory_ledger(digest) if beside is None else beside
+    known = known_path(digest)
+    if known is not None and options.say is not None:
+        options.say(f"these rows are known under another name: charged to '{known}'")
+    return known or beside or memory_ledger(digest)
+
+
+def known_path(digest: str) -> Path | None:
+    """The first ledger that was charged for the rows of this digest and is still there."""
+    return next((known.path for known in known_ledgers(digest) if known.open() is not None), None)
 
 
 def _promise(ledger: Ledger) -> tuple[str, int, str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
+from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.workflow._charged_run import ChargedRun, charged_run
@@ -31,6 +32,7 @@ class Fit:
     model: Model | None = field(default=None, repr=False)
     sentence: str = ""
     assumptions: list[str] = field(default_factory=list, repr=False)
+    event: Event = field(default=NOTHING, repr=False)
 
     @classmethod
     def of(cls, run: ChargedRun) -> Fit:
@@ -48,6 +50,7 @@ class Fit:
             model=run.model,
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
+            event=plan.event,
         )
 
     def json(self) -> dict[str, Any]:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
+from privaware.card import Guarantee
+from privaware.data import array_hashes, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
 from privaware.errors import WrongInput
-from privaware.ledger import Ledger
+from privaware.ledger import Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow._plan import Plan
+from privaware.workflow._row_ledger import known_path, register_rows
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import nn
+
+    from privaware.mechanism import Mechanism
 
 __all__ = ["train"]
 
@@ -45,7 +54,9 @@ def train(
     number of rows; without it the number of `targets` counts as public. `more` goes to `Descent`: `update`, `clip`,
     `average`, `copies`, `microbatch` and the like.
 
-    Privacy: (epsilon, delta) for adding or removing one row. A ledger, or its file, is charged before a row is used.
+    Privacy: (epsilon, delta) for adding or removing one row; the copy has it as `guarantee`. A ledger is charged before
+    a mechanism sees a row: the one given, or its file, or the one of these rows in the user's data folder, whose limit
+    is the `epsilon` of the first call.
 
     >>> import torch
     >>> from torch import nn
@@ -53,6 +64,8 @@ def train(
     >>> net = train(nn.Linear(2, 2), x, (x[:, 0] > 0).long(), epsilon=2.0, steps=20, rate=1.0, norm=1.0, lr=2.0)
     >>> bool((net(x).argmax(1) == (x[:, 0] > 0)).float().mean() > 0.8)
     True
+    >>> net.guarantee.epsilon <= 2.0, net.guarantee.certified
+    (True, True)
     """
     count = len(targets) if rows is None else rows
     if not 0 < delta * count < 1:
@@ -64,10 +77,12 @@ def train(
     descent = Descent(steps=steps, sampler=sampler, **settings)
     noise = accounting.calibrate(descent.cost, epsilon, delta)
     run = None if checkpoint is None else _run_name(checkpoint)
-    charged = None if ledger is None else _row_ledger(ledger, epsilon, delta)
-    if charged is not None:
-        what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
-        charged.spend(descent.cost(noise), what=what, seed=seed, run=run)
+    event = descent.cost(noise)
+    digest = cache(lambda: _digest(inputs, targets))
+    charged = _row_ledger(ledger, digest, epsilon, delta)
+    what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
+    charged.ready(event, what=what, seed=seed, run=run)
+    charged.spend(event, what=what, seed=seed, run=run, rows=register_rows(charged, digest, event, None))
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     trained = descent.run(
         module,
@@ -79,8 +94,18 @@ def train(
         device=device,
         callbacks=Callbacks(checkpoint=saved, progress=progress),
     )
-    if charged is not None and run is not None:
+    if run is not None:
         charged.finish(run)
+    schema = Schema(rows=count, assumed=() if rows is not None else ("the number of rows, as that of the targets",))
+    plan = Plan(
+        learner="train",
+        mechanism=cast("Mechanism[Any]", descent),
+        schema=schema,
+        noise=noise,
+        delta=delta,
+        parts=((what, event),),
+    )
+    trained.guarantee = Guarantee.of(plan, seed)  # type: ignore[assignment]
     return trained
 
 
@@ -90,10 +115,30 @@ def _run_name(checkpoint: Checkpoint | str) -> str:
     return f"train {Path(path).resolve()}"
 
 
-def _row_ledger(ledger: Ledger | str | Path, epsilon: float, delta: float) -> Ledger:
-    """The ledger, or that of a file: a new one has this run's epsilon as its limit."""
+def _digest(inputs: Any, targets: Any) -> str:
+    """The digest of the rows, each with its target."""
+    several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
+    arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        raise WrongInput(f"expected one target an example, got inputs and targets of lengths {sorted(lengths)}")
+    key = digest_key()
+    return rows_digest(array_hashes(arrays, key), key)
+
+
+def _array(values: Any) -> np.ndarray:
+    import torch
+
+    tensor = torch.as_tensor(values).detach().cpu()
+    plain: np.ndarray = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    return plain
+
+
+def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
+    """The ledger, or that of a file or of these rows: a new one has this run's epsilon as its limit."""
     if not isinstance(ledger, Ledger):
-        ledger = Ledger.open_or_create(ledger, delta=delta, new_limit=epsilon)
+        path = ledger or known_path(digest()) or memory_ledger(digest())
+        ledger = Ledger.open_or_create(path, delta=delta, new_limit=epsilon)
     if (ledger.unit, ledger.relation) != ("row", "add_remove"):
         raise WrongInput(
             f"expected a ledger for adding or removing one row, got one for {ledger.unit}, {ledger.relation}; "

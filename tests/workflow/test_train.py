@@ -8,6 +8,7 @@ from torch import nn
 
 from privaware import Ledger, train
 from privaware.accounting import epsilon
+from privaware.descent import Descent
 from privaware.errors import BudgetExceeded, WrongInput
 
 
@@ -50,3 +51,39 @@ def test_delta_too_large_for_the_rows_is_refused():
     x, y = task()
     with pytest.raises(WrongInput, match="smaller delta"):
         train(nn.Linear(4, 2), x, y, epsilon=1.0, delta=0.01, steps=1, rate=1.0, norm=1.0, lr=0.5)
+
+
+def test_p49_rows_from_memory_are_charged_once_and_for_all(monkeypatch):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5}
+    train(nn.Linear(4, 2), x, y, **settings)
+    flipped = torch.arange(len(y) - 1, -1, -1)
+    with pytest.raises(BudgetExceeded):
+        train(nn.Linear(4, 2), x[flipped].double().numpy(), y[flipped].numpy(), **settings)
+    train(nn.Linear(4, 2), x[1:], y[1:], **settings)
+    monkeypatch.setattr(Descent, "run", lambda *_, **__: pytest.fail("trained without a charge"))
+    with pytest.raises(BudgetExceeded):
+        train(nn.Linear(4, 2), x, y, **settings)
+
+
+def test_trained_module_carries_its_guarantee(tmp_path):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "rate": 0.2, "norm": 1.0, "lr": 0.5}
+    trained = train(nn.Linear(4, 2), x, y, ledger=tmp_path / "rows.ledger", **settings)
+    guarantee = trained.guarantee
+    assert guarantee.epsilon == pytest.approx(Ledger.open(tmp_path / "rows.ledger").spent())
+    assert (guarantee.delta, guarantee.unit, guarantee.certified) == (1e-5, "row", True)
+    assert "any one row was in the data or not" in guarantee.sentence
+    assert "public: the number of rows, as that of the targets" in guarantee.assumptions
+    assert "probability 0.2" in guarantee.sampler
+    seeded = train(nn.Linear(4, 2), x[1:], y[1:], seed=3, **settings)
+    assert not seeded.guarantee.certified
+    assert "NOT FOR RELEASE" in seeded.guarantee.sentence
+
+
+def test_rows_without_targets_cost_nothing(tmp_path):
+    x, y = task()
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    with pytest.raises(WrongInput, match="one target an example"):
+        train(nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+    assert ledger.spent() == 0

@@ -1,0 +1,106 @@
+"""Fits of this process on overlapping rows: cross-validation and repeated fits reveal together more than each alone.
+
+Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of them is composed with it.
+Rows that are equal count as the same, and rows that an earlier step of a pipeline has changed count as others. Another
+process (`n_jobs`) has its own memory: there only a `ledger` adds up.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from privaware import accounting
+from privaware.data import Raw, row_hashes
+from privaware.errors import OverlapWarning
+from privaware.events import Event
+from privaware.ledger import Ledger
+from privaware.schema import Schema
+
+__all__ = ["PAST_FITS", "PastFit", "fit_ledger", "is_overlapping"]
+
+NO_LIMIT = 1e9
+KEY = secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PastFit:
+    """What a fit cost whom: sorted hashes of its rows, its event, its unit, and the ledger that adds it up, if any."""
+
+    hashes: np.ndarray
+    event: Event
+    promise: tuple[str, int, str]
+    ledger: Path | None
+
+    def overlaps(self, other: PastFit) -> bool:
+        if self.hashes is other.hashes:
+            return True
+        few, many = sorted((self.hashes, other.hashes), key=len)
+        position = np.minimum(np.searchsorted(many, few), len(many) - 1)
+        return bool((many[position] == few).any())
+
+
+PAST_FITS: list[PastFit] = []
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def fit_ledger(ledger: Ledger | str | Path | None, schema: Schema, delta: float) -> Iterator[Ledger | str | Path]:
+    """The ledger of an estimator, or one without a limit that lasts as long as its fit."""
+    if ledger is not None:
+        yield ledger
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        unit = {"unit": schema.unit, "relation": schema.relation, "cap": schema.cap}
+        created = Ledger.create(Path(folder) / "fit.ledger", limit=NO_LIMIT, delta=delta, **unit)
+        yield replace(created, lasting=False)
+
+
+def is_overlapping(
+    frame: pd.DataFrame, schema: Schema, event: Event, *, delta: float, ledger: Ledger | str | Path | None, seeded: bool
+) -> bool:
+    """Remembers a fit, and says whether its rows were in earlier ones that its ledger does not add up.
+
+    If so it warns with the epsilon of all of them together, unless the fit was `seeded` and so is not for release.
+    """
+    fit = PastFit(
+        hashes=np.unique(row_hashes(Raw(frame=frame), KEY)),
+        event=event,
+        promise=(schema.unit, schema.cap, schema.relation),
+        ledger=_file_of(ledger),
+    )
+    with _LOCK:
+        same = next((past.hashes for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit.hashes)
+        fit = replace(fit, hashes=same)  # folds of a grid search are fitted many times: one copy of their hashes
+        overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
+        PAST_FITS.append(fit)
+    added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
+    if added_up or not overlapping:
+        return False
+    if not seeded:
+        warnings.warn(_sentence(fit, overlapping, delta), OverlapWarning, stacklevel=4)
+    return True
+
+
+def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
+    start = "rows of this fit were in earlier fits of this process"
+    end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+    if any(past.promise != fit.promise for past in overlapping):
+        return f"{start}, for another unit or relation, {end}"
+    epsilon = accounting.epsilon(sum((past.event for past in overlapping), start=fit.event), delta)
+    return f"{start}: together they spend epsilon {epsilon:.4g} at delta {delta:g}, {end}"
+
+
+def _file_of(ledger: Ledger | str | Path | None) -> Path | None:
+    if ledger is None:
+        return None
+    return (ledger.path if isinstance(ledger, Ledger) else Path(ledger)).resolve()

@@ -1,0 +1,102 @@
+"""Fits on overlapping rows are added up: they warn with the epsilon of all, and are not certified."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema
+from privaware.errors import OverlapWarning
+from privaware.schema import Column
+
+ROWS = 200
+
+
+def declared() -> Schema:
+    columns = tuple(Column(name=name, low=-1, high=1) for name in ("a", "b"))
+    return Schema(columns=columns, classes=("False", "True"), rows=ROWS)
+
+
+def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).uniform(-1, 1, size=(ROWS, 2))
+    return X, X[:, 0] > 0
+
+
+def classifier(**settings: object) -> PrivateClassifier:
+    return PrivateClassifier(**{"schema": declared(), "learner": "majority", **settings})
+
+
+def composed(warning: warnings.WarningMessage) -> float:
+    match = re.search(r"together they spend epsilon ([\d.]+) at delta 1e-05", str(warning.message))
+    assert match is not None
+    return float(match[1])
+
+
+def test_p48_third_plain_fit_warns_with_the_epsilon_of_all_three() -> None:
+    X, y = rows()
+    first = classifier().fit(X, y)
+    with pytest.warns(OverlapWarning) as after_two:
+        second = classifier().fit(X[50:150], y[50:150])
+    with pytest.warns(OverlapWarning) as after_three:
+        third = classifier().fit(pd.DataFrame(X[::-1], columns=["a", "b"]), y[::-1])
+    assert [model.certified_ for model in (first, second, third)] == [True, False, False]
+    assert 1.0 < composed(after_two[0]) < composed(after_three[0]) <= 3.0
+
+
+def test_p48_cross_validation_and_grid_search_are_not_certified() -> None:
+    X, y = rows()
+    with pytest.warns(OverlapWarning) as warned:
+        cross_val_score(classifier(), X, y, cv=3)
+    assert len(warned) == 2  # of three folds
+    with pytest.warns(OverlapWarning) as warned:
+        grid = GridSearchCV(classifier(), {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+    assert len(warned) == 5  # two folds of each value, and all rows at the end
+    assert not grid.best_estimator_.certified_
+    assert composed(warned[-1]) > 3.0
+
+
+def test_fits_on_other_rows_do_not_warn() -> None:
+    assert all(classifier().fit(*rows(seed)).certified_ for seed in range(2))
+    X, y = rows(seed=3)
+    assert classifier().fit(X[:100], y[:100]).certified_
+    assert classifier().fit(X[100:], y[100:]).certified_
+
+
+def test_seeded_fits_do_not_warn_but_count() -> None:
+    X, y = rows()
+    assert not classifier(random_state=0).fit(X, y).certified_
+    assert not classifier(random_state=1).fit(X, y).certified_
+    with pytest.warns(OverlapWarning) as warned:
+        assert not classifier().fit(X, y).certified_
+    assert composed(warned[0]) > 2.0
+
+
+def test_one_ledger_adds_up_without_a_warning_and_two_do_not(tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "rows.ledger", limit=9.0)
+    assert all(classifier(ledger=ledger).fit(X, y).certified_ for ledger in (book, str(book.path), book.path))
+    with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+        assert not classifier().fit(X, y).certified_
+    with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+        assert not classifier(ledger=book).fit(X, y).certified_
+
+
+def test_a_selector_and_a_model_of_the_same_rows_are_added_up() -> None:
+    X, y = rows()
+    assert PrivateSelector(schema=declared(), settings={"columns": 1}).fit(X, y).certified_
+    with pytest.warns(OverlapWarning, match="together they spend"):
+        classifier().fit(X, y)
+
+
+def test_another_unit_has_no_epsilon_in_common() -> None:
+    X, y = rows()
+    classifier().fit(X, y)
+    labels = Schema.parse(declared().toml().replace('unit = "row"', 'unit = "label"'))
+    with pytest.warns(OverlapWarning, match="another unit or relation"):
+        classifier(schema=labels).fit(X, y)
