@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelCard:
-    """All that a released model says of itself. `tensors` is the SHA-256 of `model.safetensors`."""
+    """All that a released model says of itself.
+
+    `created` is the time of its charge; `tensors` is the SHA-256 of `model.safetensors`.
+    """
 
     version: str
     created: str
@@ -159,7 +162,7 @@ class ModelCard:
         """The card of a model that was trained by this plan and charged in this ledger entry."""
         return cls(
             version=__version__,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            created=datetime.fromisoformat(entry.time).isoformat(timespec="seconds"),
             learner=plan.learner,
             settings=plain_settings(plan.settings),
             plan=tuple(plan.sentences),

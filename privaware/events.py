@@ -306,6 +306,18 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         yield event, count
 
 
+def nested(event: Event) -> Iterator[Event]:
+    """The event and every event inside it.
+
+    >>> [type(each).__name__ for each in nested(3 * Pure(epsilon=0.1).sampled(rate=0.5))]
+    ['Repeated', 'Sampled', 'Pure']
+    """
+    yield event
+    for part in (getattr(event, "event", None), *getattr(event, "events", ())):
+        if part is not None:
+            yield from nested(part)
+
+
 def describe(event: Event) -> str:
     """What an event releases, in words for plans, reports and ledgers.
 

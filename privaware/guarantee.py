@@ -6,14 +6,24 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from privaware.events import Event
+from privaware.events import Event, Sampled, leaves
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
 
-__all__ = ["UNREVIEWED", "PricedPlan", "assumptions", "guarantee_sentence"]
+__all__ = [
+    "CHOSEN_WITHOUT_NOISE",
+    "UNREVIEWED",
+    "PricedPlan",
+    "assumptions",
+    "guarantee_sentence",
+    "sampler_sentence",
+    "sentence_of",
+]
 
 UNREVIEWED = "private given bounds and categories read off the rows"
 """What the guarantee of a model says whose schema is a draft that its owner has not reviewed."""
+CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
+"""The flaw of the standard workflow of a search."""
 
 
 class PricedPlan(Protocol):
@@ -45,7 +55,13 @@ class PricedPlan(Protocol):
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
     """What the guarantee of `what` means, in one plain sentence."""
-    schema = plan.schema
+    return sentence_of(plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, what=what)
+
+
+def sentence_of(
+    schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = "", what: str = "this model"
+) -> str:
+    """The same from the facts that it states."""
     whom = {"row": "any one row", "label": "the label of any one row"}.get(
         schema.unit, f"all rows of any one {schema.unit}"
     )
@@ -53,14 +69,23 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     replaced = schema.relation == "replace_one" or schema.unit == "label"
     change = f"{verb} replaced" if replaced else f"{verb} in the data or not"
     start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
-    if plan.flaw:
-        start = f"NOT PRIVATE: {plan.flaw}. But for that, who"
+    if flaw:
+        start = f"NOT PRIVATE: {flaw}. But for that, who"
     condition = "" if schema.reviewed else f"; {UNREVIEWED}, which nobody has reviewed"
     return (
         f"{start}ever sees {what} learns little about whether {whom} {change}: "
-        f"no conclusion becomes more than {math.exp(min(plan.epsilon, 700.0)):.3g} times as likely "
-        f"(epsilon {plan.epsilon:.4g}), except with a chance of {plan.delta:g} (delta){condition}."
+        f"no conclusion becomes more than {math.exp(min(epsilon, 700.0)):.3g} times as likely "
+        f"(epsilon {epsilon:.4g}), except with a chance of {delta:g} (delta){condition}."
     )
+
+
+def sampler_sentence(event: Event) -> str:
+    """How rows are sampled at each step, in words."""
+    rates = {part.rate for part, _ in leaves(event) if isinstance(part, Sampled)}
+    if rates:
+        shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
+        return f"Poisson samples: each row is in a step with probability {shown}, independently"
+    return "every row takes part in every step"
 
 
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:

@@ -36,9 +36,11 @@ ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
 PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget: the default.", "--private-schema")]
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: how many rows of one person are used at most.")]
+HEADER = Annotated[bool | None, option("Whether the first line of a CSV holds names.", "--header/--no-header")]
 TASK = Annotated[str | None, option("classification or regression, where the target could be either.")]
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
+SIGN = Annotated[Path | None, option("An ed25519 private key in a PEM file, to sign the result with.")]
 SEED = Annotated[int | None, option("Makes the run reproducible and the result NOT for release.")]
 _JSON = "One JSON object on standard output, nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
@@ -79,10 +81,12 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "private_schema": (PRIVATE, False),
     "unit": (UNIT, None),
     "cap": (CAP, 1),
+    "header": (HEADER, None),
     "task": (TASK, None),
     "ledger": (LEDGER, None),
     "limit": (LIMIT, None),
     "dry_run": (DRY_RUN, False),
+    "sign": (SIGN, None),
     "seed": (SEED, None),
 }
 """The options of every verb that reads private rows, with their defaults."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
 app = typer.Typer()
+LEDGER = Annotated[Path | None, o.option("The ledger of the data set: checks the charge and the hashes of all files.")]
+KEY = Annotated[Path | None, o.option("The ed25519 public key of whoever signed the model, in a PEM file.")]
 
 
 @app.command(epilog="Example: privaware verify income-model --ledger people.csv.ledger")
-def verify(model: o.MODEL, ledger: o.LEDGER = None, seed: o.SEED = None, json: o.JSON = False) -> int:
-    """Recompute a model's guarantee from its events, with both accountants."""
+def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED = None, json: o.JSON = False) -> int:
+    """Recompute what a model says of itself, and compare its files with the ledger and a signature."""
     from privaware.workflow.verify import verify as run
 
-    verdict = run(model, ledger=ledger)
+    verdict = run(model, ledger=ledger, key=key)
     lines = [_verdict(verdict.valid, verdict.certified), *verdict.problems]
+    if verdict.bound:
+        by = "the ledger" if ledger is not None else "a signature"
+        lines.append(f"bound by {by}: these are the files that were released")
+    lines += [f"not checked: {sentence}" for sentence in verdict.unchecked]
     epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]
     lines.append(", ".join([*epsilons, f"delta {verdict.delta:g}"]))
     show(verdict.json(), lines, json)

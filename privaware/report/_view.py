@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from privaware.card import Guarantee, ModelCard
@@ -27,8 +27,8 @@ ACCOUNTANTS = {
 }
 
 
-def view(card: ModelCard) -> dict[str, Any]:
-    """Everything the template names."""
+def view(card: ModelCard, draw: Callable[..., str]) -> dict[str, Any]:
+    """Everything the template names; `draw` makes an SVG of a chart and its facts."""
     return {
         "card": card,
         "schema": card.schema,
@@ -37,8 +37,8 @@ def view(card: ModelCard) -> dict[str, Any]:
         "guarantee": _guarantee(card),
         "assumed": _assumed(card),
         "events": _events(card),
-        "budget": _budget(card),
-        "risk": _risk(card.guarantee),
+        "budget": _budget(card, draw),
+        "risk": _risk(card.guarantee, draw),
         "columns": [_column(column) for column in card.schema.columns],
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
@@ -125,7 +125,7 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
     ]
 
 
-def _budget(card: ModelCard) -> dict[str, Any]:
+def _budget(card: ModelCard, draw: Callable[..., str]) -> dict[str, Any]:
     """The bars and their meaning in words; no chart where no epsilon is finite."""
     known = [
         (part.what, part.epsilon, _words.rounded_up(part.epsilon))
@@ -138,7 +138,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
     composed = ("together", total, _words.rounded_up(total))
     bars = known[:BARS]
     return {
-        "svg": _charts.render(_charts.budget(bars, composed)),
+        "svg": draw(_charts.budget, bars, composed),
         "alternative": "; ".join(f"{what}: {text}" for what, _, text in (*bars, composed)),
         "words": _composition([epsilon for _, epsilon, _ in known], total),
         "left": max(0, len(known) - BARS),
@@ -161,13 +161,13 @@ def _composition(parts: list[float], total: float) -> str:
     )
 
 
-def _risk(guarantee: Guarantee) -> dict[str, Any]:
+def _risk(guarantee: Guarantee, draw: Callable[..., str]) -> dict[str, Any]:
     """The attack-risk curve, and its true positive rates at a few false positive rates."""
     points = [
         (f"{100 * fpr:g}%", _words.percent(_charts.power(guarantee.epsilon, guarantee.delta, fpr))) for fpr in FPRS
     ]
     return {
-        "svg": _charts.render(_charts.risk(guarantee.epsilon, guarantee.delta)),
+        "svg": draw(_charts.risk, guarantee.epsilon, guarantee.delta),
         "game": _words.attack_game(guarantee.unit, guarantee.relation),
         "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
         "alternative": "; ".join(f"{tpr} at {fpr} false alarms" for fpr, tpr in points),

@@ -64,10 +64,7 @@ def _plain(x: Decimal) -> str:
 
 def unproven_reason(event: events.Event) -> str | None:
     """Why `event` has no proven guarantee, where it has none."""
-    if isinstance(event, events.Unproven):
-        return str(event.reason)
-    inner = [getattr(event, "event", None), *getattr(event, "events", ())]
-    return next((why for part in inner if part is not None and (why := unproven_reason(part))), None)
+    return next((str(part.reason) for part in events.nested(event) if isinstance(part, events.Unproven)), None)
 
 
 def protected_unit(unit: str, cap: int) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,7 +22,6 @@ from privaware import accounting, metrics, report
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent, plain_settings
 from privaware.data import Data
-from privaware.errors import WrongInput
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism
@@ -32,7 +30,9 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow import _output
 from privaware.workflow._options import RunOptions
-from privaware.workflow._plan import Plan
+from privaware.workflow._plan import Plan, expect_finite_price
+from privaware.workflow._signature import Signer
+from privaware.workflow._row_ledger import open_ledger, register_rows
 from privaware.workflow._source import Source, resolve, scoring
 from privaware.workflow.predict import load
 
@@ -70,6 +70,7 @@ class ChargedRun:
         self.test_rows: Data | None = None
         self._rows: Data | None = None
         self._resources = resources
+        self._signer: Signer | None = None
 
     @property
     def schema(self) -> Schema:
@@ -99,20 +100,23 @@ class ChargedRun:
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Puts the cost of `plan` on disk and says whether there is something to execute.
 
-        There is nothing to execute in a dry run, which only says the plan, and where the model of an ended run still
-        lacks its final name, which it gets now. Nothing is said or charged before the input is known to be good.
+        There is nothing to execute in a dry run, which only says the plan, and where the model of an interrupted run
+        lies complete in the folder, which is closed and published now. Nothing is said or charged before the input is
+        known to be good and the price to be finite.
         """
         self.plan = plan
+        expect_finite_price(plan)
+        self._signer = None if self.options.sign is None else Signer.of(self.options.sign)
         if self.options.dry_run:
             self._say_plan()
             return False
         folder = self.options.folder
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
-        self.ledger = self._open_ledger()
+        self.ledger = open_ledger(self.source, self.options, new_limit=plan.limit, resources=self._resources)
         key = self._key()
         finished = _finished_runs(self.ledger, key)
-        if folder is not None and finished and _output.prepared_run(folder) == f"{key}-{finished - 1}":
+        if folder is not None and self._prepared(folder, (f"{key}-{finished - 1}", f"{key}-{finished}")):
             self._publish_prepared(folder)
             return False
         self.name = f"{key}-{finished}"
@@ -137,7 +141,7 @@ class ChargedRun:
         self.internal = self._internal_scores(model)
         folder = self.options.folder
         if folder is None:
-            self.ledger.finish(self.name)
+            self._close()
             return
         with _output.disk_errors(folder, RESUMES):
             _output.discard_prepared(folder)  # another run's card never meets these tensors
@@ -145,19 +149,19 @@ class ChargedRun:
                 self.plan, model, tensors=model.save(folder), entry=self.entry, seed=self.rng.seed, search=search
             )
             _output.prepare_model(folder, card, report.page(card))
-            self.ledger.finish(self.name)
-            _output.publish_model(folder)
+            self._close(_output.prepared_files(folder))
+            _output.publish_model(folder, self.entry.time)
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
         """A result that is no model, in one JSON file with what it cost."""
         folder = self.options.folder
         if folder is None:
-            self.ledger.finish(self.name)
+            self._close()
             return
         record = {
             "format": 1,
             "version": __version__,
-            **{key: value for key, value in result.items() if key not in ("seconds", "out")},
+            **{key: value for key, value in result.items() if key not in ("seconds", "internal", "out")},
             "unit": self.schema.unit,
             "relation": self.schema.relation,
             "seed": self.rng.seed,
@@ -169,7 +173,7 @@ class ChargedRun:
         }
         with _output.disk_errors(folder, RESUMES):
             content = json.dumps(record, indent=1, allow_nan=False).encode()
-            _output.publish_file(folder / name, content, close=lambda: self.ledger.finish(self.name))
+            _output.publish_file(folder / name, content, close=self._close, charged=self.entry.time)
 
     def public_rows(self) -> Data:
         """The training rows of a built-in data set, which are public: no charge."""
@@ -194,48 +198,49 @@ class ChargedRun:
         rows, self.test_rows = self.source.read_private_rows()
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
         self._say_plan()
+        digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
-        self.entry = self.ledger.spend(self.plan.event, **cost)
+        self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(
             "resuming: this run was charged before" if resumed else f"charged to the ledger: entry {self.entry.number}"
         )
 
+    def _close(self, files: Mapping[str, str] | None = None) -> None:
+        """Closes the run in the ledger with the hashes of the `files` it releases, and signs them if that was asked."""
+        closing = self.ledger.closing(self.name) or self.ledger.finish(self.name, files=files)
+        if self._signer is not None and self.options.folder is not None:
+            self._signer.write(self.options.folder, closing)
+
+    def _prepared(self, folder: Path, names: tuple[str, ...]) -> bool:
+        """Whether the model of one of these runs lies complete in the folder and was only not published."""
+        card, entries = _output.prepared_card(folder), self.ledger.entries()
+        if card is None or card.ledger.run not in names:
+            return False
+        entry = next((entry for entry in entries if entry.hash == card.ledger.entry), None)
+        closing = self.ledger.closing(card.ledger.run)
+        changed = closing is not None and closing.files not in (None, _output.prepared_files(folder))
+        if entry is None or changed:
+            return False
+        self.name, self.entry = card.ledger.run, entry
+        return True
+
     def _publish_prepared(self, folder: Path) -> None:
-        _output.publish_model(folder)
+        with _output.disk_errors(folder, RESUMES):
+            self._close(_output.prepared_files(folder))
+            _output.publish_model(folder, self.entry.time)
         self.say("the run had ended before it could be published: published now")
         released = load(folder)
         self.model, self.search = released, released.card.search
 
-    def _open_ledger(self) -> Ledger:
-        """The ledger of this data set: the one given, beside the file, inside the folder, or for this call only."""
-        schema, options = self.schema, self.options
-        if isinstance(options.ledger, Ledger):
-            _expect_same_promise(options.ledger, schema, options.delta)
-            return options.ledger
-        return Ledger.open_or_create(
-            self._ledger_path(),
-            limit=options.limit,
-            delta=options.delta,
-            new_limit=self.plan.limit,
-            unit=schema.unit,
-            relation=schema.relation,
-            cap=schema.cap,
-        )
-
-    def _ledger_path(self) -> Path:
-        if self.options.ledger_path is not None:
-            return self.options.ledger_path
-        if self.source.path is not None:
-            return Path(f"{str(self.source.path).rstrip('/')}.ledger")
-        folder = self.options.folder
-        return (folder or Path(self._resources.enter_context(tempfile.TemporaryDirectory()))) / "run.ledger"
-
     def _key(self) -> str:
         """One name for one command: the same data, settings and folder resume, anything else is a new run."""
         source, plan, folder = self.source, self.plan, self.options.folder
-        path = "memory" if source.path is None else str(source.path.resolve())
         facts = {
-            "data": source.name if source.builtin else path,
+            "data": source.name
+            if source.builtin
+            else source.digest()
+            if source.path is None
+            else str(source.path.resolve()),
             "schema": plan.schema.json(),
             "verb": self.verb,
             "learner": plan.learner,
@@ -261,12 +266,3 @@ def _finished_runs(ledger: Ledger, key: str) -> int:
     """How many runs of this command have ended; the next one may have been charged already."""
     closed = {entry.run for entry in ledger.entries() if entry.kind == "finished"}
     return next(count for count in itertools.count() if f"{key}-{count}" not in closed)
-
-
-def _expect_same_promise(ledger: Ledger, schema: Schema, delta: float) -> None:
-    has = (ledger.unit, ledger.facts.cap, ledger.relation, ledger.delta)
-    needs = (schema.unit, schema.cap, schema.relation, delta)
-    if has != needs:
-        raise WrongInput(
-            f"the ledger is for unit, cap, relation and delta {has}, this run for {needs}; one ledger holds one of each"
-        )

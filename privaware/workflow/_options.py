@@ -31,11 +31,13 @@ class RunArguments(TypedDict, total=False):
     private_schema: bool
     unit: str | None
     cap: int
+    header: bool | None
     ledger: Ledger | str | Path | None
     limit: float | None
     dry_run: bool
     out: str | Path | None
     seed: int | None
+    sign: str | Path | None
     say: Say | None
 
 
@@ -44,8 +46,10 @@ class RunOptions:
     """How one run is carried out: its rows and their schema, its ledger, its output, its seed.
 
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
-    without a schema option bounds and categories are paid for, as with `private_schema`. `test` are rows to score on,
-    `public` those of a learner that needs some. `say` receives the plan and the progress, one sentence at a time.
+    without a schema option bounds and categories are paid for, as with `private_schema`. `header` says whether the
+    first line of a CSV file holds names. `test` are rows to score on, `public` those of a learner that needs some.
+    `sign` is the file of a private key that signs the result. `say` receives the plan and the progress, one sentence
+    at a time.
     """
 
     target: str | None = None
@@ -56,11 +60,13 @@ class RunOptions:
     private_schema: bool = False
     unit: str | None = None
     cap: int = 1
+    header: bool | None = None
     ledger: Ledger | str | Path | None = None
     limit: float | None = None
     dry_run: bool = False
     out: str | Path | None = None
     seed: int | None = None
+    sign: str | Path | None = None
     say: Say | None = None
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)

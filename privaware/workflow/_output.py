@@ -1,8 +1,9 @@
 """The folder of a result while it is written: locked by one process, and one rename publishes it.
 
-Tensors and report are written first, then `model.json` under another name; the run is closed in the ledger; the rename
-comes last. Whatever a killed run left behind, the same command can resume from it, and only a model that the ledger
-knows as finished is ever published.
+Tensors and report are written first, then `model.json` under another name; the run is closed in the ledger with the
+hashes of all three; the rename comes last. Whatever a killed run left behind, the same command can resume from it, and
+only a model that the ledger knows as finished is ever published. Published files and their folder carry the time of the
+charge: when a run ended would tell how long it took, and so the secret number of trials of a private selection.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from privaware._files import atomic_write, locked
 from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
+from privaware.workflow._signature import SIGNATURE
 
 __all__ = [
     "SEARCH",
@@ -25,11 +28,14 @@ __all__ = [
     "disk_errors",
     "locked_folder",
     "prepare_model",
-    "prepared_run",
+    "prepared_card",
+    "prepared_files",
     "publish_file",
     "publish_model",
+    "sha256",
 ]
 
+REPORT = "report.html"
 PREPARED = "model.json.unpublished"
 SEARCH = ".search"
 """The folder in which a search keeps its journal."""
@@ -38,8 +44,10 @@ OURS = {
     "run.ledger-journal",
     "model.safetensors",
     "model.safetensors.partial",
-    "report.html",
-    "report.html.partial",
+    REPORT,
+    REPORT + ".partial",
+    SIGNATURE,
+    SIGNATURE + ".partial",
     PREPARED,
     PREPARED + ".partial",
     "selection.json.unpublished",
@@ -88,39 +96,61 @@ def discard_prepared(folder: Path) -> None:
 
 def prepare_model(folder: Path, card: ModelCard, report: str) -> None:
     """Everything but the last rename is on disk; the tensors are there already."""
-    atomic_write(folder / "report.html", report.encode())
+    atomic_write(folder / REPORT, report.encode())
     atomic_write(folder / PREPARED, card.content())
 
 
-def publish_model(folder: Path) -> None:
-    """Makes a prepared folder a model; before others may see it, the journal of a search is removed."""
+def publish_model(folder: Path, charged: str) -> None:
+    """Makes a prepared folder a model with the time of its charge.
+
+    Before others may see it, the journal of a search is removed.
+    """
     if (folder / SEARCH).exists():
         shutil.rmtree(folder / SEARCH)
-    os.replace(folder / PREPARED, folder / "model.json")
     for item in folder.iterdir():
         if item.name.startswith(DRAFT):
             item.unlink()
+    for name in (TENSORS, REPORT, PREPARED, SIGNATURE):
+        _set_time(folder / name, charged)
+    os.replace(folder / PREPARED, folder / "model.json")
+    _set_time(folder, charged)
 
 
-def publish_file(path: Path, content: bytes, *, close: Callable[[], object]) -> None:
+def publish_file(path: Path, content: bytes, *, close: Callable[[Mapping[str, str]], object], charged: str) -> None:
     """A result in one file: on disk, then `close` ends the run, and only then does the file get its name.
 
-    A result visible before its run is closed could be released again, with other noise, without a charge.
+    A result visible before its run is closed could be released again, with other noise, without a charge. `close` gets
+    the hash of the file, and the file gets the time of its charge.
     """
     unpublished = path.with_name(f"{path.name}.unpublished")
     atomic_write(unpublished, content)
-    close()
+    close({path.name: sha256(unpublished)})
+    for written in (unpublished, path.with_name(SIGNATURE)):
+        _set_time(written, charged)
     os.replace(unpublished, path)
+    _set_time(path.parent, charged)
 
 
-def prepared_run(folder: Path) -> str | None:
-    """The run whose model lies prepared in the folder, if one does and the tensors are that run's."""
+def prepared_card(folder: Path) -> ModelCard | None:
+    """The card of the model that lies prepared in the folder, if one does and all its files are there."""
     try:
         card = ModelCard.read(folder, PREPARED)
-        matches = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors
-        return card.ledger.run if matches else None
+        complete = sha256(folder / TENSORS) == card.tensors and (folder / REPORT).is_file()
+        return card if complete else None
     except (OSError, WrongInput):
         return None
+
+
+def prepared_files(folder: Path) -> dict[str, str]:
+    """The hashes of a prepared model's files, under the names they will have."""
+    names = {TENSORS: TENSORS, "model.json": PREPARED, REPORT: REPORT}
+    return {name: sha256(folder / written) for name, written in names.items()}
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -134,6 +164,13 @@ def disk_errors(folder: Path, advice: str) -> Iterator[None]:
         raise WrongInput(
             f"cannot write the model folder {str(folder)!r:.120}: {problem.strerror or problem}; {advice}"
         ) from None
+
+
+def _set_time(path: Path, charged: str) -> None:
+    """Gives a file or folder, if it is there, the time of an entry of the ledger."""
+    seconds = datetime.fromisoformat(charged).timestamp()
+    with suppress(FileNotFoundError):
+        os.utime(path, (seconds, seconds))
 
 
 def _expect_new(folder: Path, ledger: Path | None) -> None:

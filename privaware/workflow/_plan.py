@@ -20,7 +20,8 @@ from privaware import accounting
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Group, Sampled, describe, leaves
+from privaware.events import NOTHING, Event, Group, describe
+from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
@@ -30,7 +31,7 @@ from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._settings import configured, setting_names
 
-__all__ = ["Plan", "model_event", "search_plan", "selection_plan", "training_plan"]
+__all__ = ["Plan", "expect_finite_price", "model_event", "search_plan", "selection_plan", "training_plan"]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit assumes of one processor."""
@@ -81,11 +82,7 @@ class Plan:
     @property
     def sampler(self) -> str:
         """How rows are sampled at each step, in words."""
-        rates = {event.rate for event, _ in leaves(self.event) if isinstance(event, Sampled)}
-        if rates:
-            shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
-            return f"Poisson samples: each row is in a step with probability {shown}, independently"
-        return "every row takes part in every step"
+        return sampler_sentence(self.event)
 
     @property
     def sentences(self) -> list[str]:
@@ -174,6 +171,15 @@ def search_plan(
     plan = _priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
     reasons = (f"{strategy}, as asked: about {search.trials(schema):.4g} trials", *plan.reasons)
     return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
+
+
+def expect_finite_price(plan: Plan) -> None:
+    """Refuses what no finite epsilon is proven for, such as the best of many runs that can fail with a small chance."""
+    if not math.isfinite(plan.epsilon):
+        raise WrongInput(
+            f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
+            f"{describe(plan.event):.200}; choose a larger delta, another learner or fewer trials"
+        )
 
 
 def model_event(search: Search, schema: Schema, noise: float) -> Event:

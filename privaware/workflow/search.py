@@ -5,7 +5,8 @@ the training of the model that it finds is charged. The standard workflow, which
 comparison: it runs on public benchmark data only, and its result says that it is not private.
 
 Where the number of trials is a secret, progress and seconds would reveal it: both are for the owner's eyes, and neither
-is written into the model folder.
+is written into the model folder or the ledger. So is the journal, which counts the trials of a search while it runs or
+waits to be resumed; it is removed before the model is published.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from privaware import accounting
 from privaware._validate import expect
 from privaware.data import Data, read
 from privaware.errors import WrongInput
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
@@ -43,7 +45,6 @@ POPULATION = {"cpu": 8, "cuda": 128}
 """Candidates trained as one population: few on a processor, so that progress is seen and little is lost by a kill."""
 MOST_WORKERS = 64
 """Each is a process with a tensor library and the rows of its own."""
-FLAW = "the settings were chosen on the same rows without noise, for comparison only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,6 @@ class Searched:
     plan: list[str]
     certified: bool
     internal: dict[str, float | None]
-    seconds: float
     out: str | None
     model: Model | None = field(default=None, repr=False)
     sentence: str = field(default="", repr=False)
@@ -80,8 +80,7 @@ class Searched:
             workflow=workflow,
             plan=plan.sentences,
             certified=run.certified,
-            internal=run.internal,
-            seconds=run.seconds,
+            internal={**run.internal, "seconds": run.seconds},
             out=run.out,
             model=run.model,
             sentence="" if run.model is None else run.sentence,
@@ -168,7 +167,7 @@ def _search_public_rows(
     began = time.perf_counter()
     aware = workflow == "aware"
     point = search.space.priced_points()[0]
-    plan = _candidate_plan(run, search, point, settings, epsilon, flaw="" if aware else FLAW)
+    plan = _candidate_plan(run, search, point, settings, epsilon, flaw="" if aware else CHOSEN_WITHOUT_NOISE)
     expect_valid_space(search, plan.schema, priced=aware)
     _expect_workers(run, search)
     if not run.options.dry_run:
@@ -178,10 +177,8 @@ def _search_public_rows(
         plan = _candidate_plan(run, search, point, settings, epsilon, flaw=plan.flaw)
     if run.charge(plan):
         run.publish_model(run.execute(), search={"point": point, "workflow": workflow})
-    seconds = 0.0 if run.options.dry_run else time.perf_counter() - began
-    return replace(
-        Searched.of(run, search, strategy, workflow), epsilon_model=plan.epsilon, seconds=seconds
-    )  # only one training was charged
+    run.seconds = 0.0 if run.options.dry_run else time.perf_counter() - began
+    return replace(Searched.of(run, search, strategy, workflow), epsilon_model=plan.epsilon)  # one training was charged
 
 
 def _candidate_plan(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from privaware.card import plain_settings
+from privaware.events import NOTHING, Event, Selected, nested
 from privaware.guarantee import assumptions, guarantee_sentence
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
@@ -19,7 +20,11 @@ FILE = "selection.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The columns, and what it cost to choose them."""
+    """The columns, and what it cost to choose them.
+
+    `internal` is for the owner's eyes. Where the number of trials is a secret, the seconds would tell it and are only
+    there.
+    """
 
     columns: tuple[str, ...] | None
     epsilon: float
@@ -27,14 +32,17 @@ class Selection:
     method: str
     plan: list[str] = field(repr=False)
     certified: bool
-    seconds: float
+    internal: dict[str, float | None]
+    seconds: float | None
     out: str | None
     sentence: str = field(default="", repr=False)
     assumptions: list[str] = field(default_factory=list, repr=False)
+    event: Event = field(default=NOTHING, repr=False)
 
     @classmethod
     def of(cls, run: ChargedRun, columns: tuple[str, ...] | None) -> Selection:
         """The result of a run; a dry one has no columns."""
+        secret = any(isinstance(event, Selected) for event in nested(run.plan.event))
         return cls(
             columns=columns,
             epsilon=run.plan.epsilon,
@@ -42,15 +50,17 @@ class Selection:
             method=run.plan.learner,
             plan=run.plan.sentences,
             certified=run.certified,
-            seconds=run.seconds,
+            internal={"seconds": run.seconds},
+            seconds=None if secret else run.seconds,
             out=run.out,
             sentence=guarantee_sentence(run.plan, run.options.seed, what="these columns"),
             assumptions=list(assumptions(run.plan)),
+            event=run.plan.event,
         )
 
     def json(self) -> dict[str, Any]:
         """The fields of `privaware select --json`."""
-        fields = {name: value for name, value in vars(self).items() if name not in ("sentence", "assumptions")}
+        fields = {name: value for name, value in vars(self).items() if name not in ("sentence", "assumptions", "event")}
         return {**fields, "columns": None if self.columns is None else list(self.columns)}
 
 

@@ -1,72 +1,85 @@
-"""Checks a model folder: its guarantee is recomputed from its events by both accountants and compared."""
+"""Checks a result: what it says is recomputed from its events, and its files are compared with ledger and signature."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError, WrongInput
-from privaware.events import NOTHING, Event
-from privaware.ledger import Ledger
+from privaware.errors import WrongInput
+from privaware.events import NOTHING
 from privaware.model import TENSORS
+from privaware.workflow._binding import Claim, against_ledger, against_signature
+from privaware.workflow._statements import Check, price, wrong_prices, wrong_report, wrong_words
 from privaware.workflow.predict import load
 
 __all__ = ["Verdict", "verify"]
 
-SLACK = 1e-6
-"""Relative rounding error by which the recomputed epsilon may exceed the stated one."""
-LOOSE = 0.01
-"""A stated epsilon that exceeds the recomputed one by this fraction belongs to other events."""
+ALONE = (
+    "without --ledger: whether the data set was charged for this, and whether tensors, model.json and report are those "
+    "that were released"
+)
+SIGNED_ALONE = "without --ledger: whether the data set was charged for this, and what else was"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`problems` says in words why a model is not valid."""
+    """`problems` says in words why a model is not valid, `unchecked` what could not be checked.
+
+    It is `bound` where its files are known to be those that were released: by the ledger, or by a signature. `signed`
+    is None unless a key was given.
+    """
 
     valid: bool
     epsilon: dict[str, float | None]
     delta: float
     problems: list[str]
+    unchecked: list[str]
+    bound: bool
+    signed: bool | None
     certified: bool
 
     def json(self) -> dict[str, Any]:
         """The fields of `privaware verify --json`."""
-        return {name: getattr(self, name) for name in ("valid", "epsilon", "delta", "problems", "certified")}
+        return dict(vars(self))
 
 
-def verify(model: str | Path, *, ledger: str | Path | None = None) -> Verdict:
-    """Recomputes the guarantee of a model folder; with `ledger` also the chain and the entry it names."""
-    card = load(model).card
-    guarantee, delta = card.guarantee, card.guarantee.delta
-    if not math.isfinite(guarantee.epsilon) or delta == 0:
+def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Path | None = None) -> Verdict:
+    """Recomputes the guarantee of a model folder.
+
+    With `ledger` also the chain, the charge and the hashes of all files; with `key`, an ed25519 public key in a PEM
+    file, also the signature.
+    """
+    folder = Path(model)
+    card = load(folder).card
+    guarantee = card.guarantee
+    if not math.isfinite(guarantee.epsilon) or guarantee.delta == 0:
         raise WrongInput(
-            f"model.json: expected a finite epsilon and delta in (0, 1), got {guarantee.epsilon!r} and {delta!r}"
+            "model.json: expected a finite epsilon and delta in (0, 1), "
+            f"got {guarantee.epsilon!r} and {guarantee.delta!r}"
         )
     event = sum((part.event for part in card.events), start=NOTHING)
-    problems = _changed_tensors(Path(model), card)
-    bounds: dict[str, Any] = {}
-    try:
-        bounds = accounting.bounds(event, delta)
-        spent = accounting.epsilon(event, delta)
-        if not guarantee.epsilon * (1 - LOOSE) <= spent <= guarantee.epsilon * (1 + SLACK):
-            problems.append(f"the events cost epsilon {spent:.6g}, the model claims {guarantee.epsilon:.6g}")
-    except PrivawareError as problem:
-        problems.append(str(problem))
-    except OverflowError:  # a count of hundreds of digits
-        problems.append("the events are too many to be priced")
-    problems += _contradictions(card)
-    if ledger is not None:
-        problems += _against_ledger(Path(ledger), card, event)
+    priced = price(event, guarantee.delta)
+    statements = Check(problems=_changed_tensors(folder, card) + wrong_prices(card, priced) + wrong_words(card, event))
+    claim = Claim(entry=card.ledger.entry, event=event, facts=guarantee.json())
+    signature = against_signature(folder, key, None if ledger is None else Path(ledger), claim)
+    checks = [statements, wrong_report(folder, card), signature]
+    if ledger is None:
+        checks.append(Check(unchecked=[SIGNED_ALONE if signature.bound else ALONE]))
+    else:
+        checks.append(against_ledger(folder, Path(ledger), claim))
+    problems = [problem for check in checks for problem in check.problems]
     return Verdict(
         valid=not problems,
-        epsilon={name: bounds.get(name) for name in ("pld", "cf", "rdp")},
-        delta=delta,
-        problems=problems,
+        epsilon=priced.accountants,
+        delta=guarantee.delta,
+        problems=list(dict.fromkeys(problems)),
+        unchecked=[sentence for check in checks for sentence in check.unchecked],
+        bound=not problems and any(check.bound for check in checks),
+        signed=None if key is None else signature.bound,
         certified=guarantee.certified and card.schema.reviewed and not problems,
     )
 
@@ -76,34 +89,3 @@ def _changed_tensors(folder: Path, card: ModelCard) -> list[str]:
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return []
     return [f"{TENSORS} is not the file that was released: its hash differs from model.json"]
-
-
-def _contradictions(card: ModelCard) -> list[str]:
-    """Where the guarantee contradicts the schema, or its own seed."""
-    stated, declared = card.guarantee.json(), card.schema.json()
-    problems = [
-        f"the guarantee is for {name} {stated[name]!r:.80}, the schema for {declared[name]!r:.80}"
-        for name in ("unit", "cap", "relation")
-        if name in stated and stated[name] != declared[name]
-    ]
-    if card.guarantee.certified and card.guarantee.seed is not None:
-        problems.append("the model is called certified although its run was seeded")
-    return problems
-
-
-def _against_ledger(path: Path, card: ModelCard, event: Event) -> list[str]:
-    problems = Ledger.verify(path)
-    if problems:
-        return problems
-    ledger = Ledger.open(path)
-    entry = ledger.entry(card.ledger.entry) if card.ledger.entry else None
-    if entry is None:
-        return ["the ledger has no entry with the hash that the model names"]
-    if entry.event != event:
-        return [f"the ledger entry {entry.number} was charged for other events than the model names"]
-    stated, charged = card.guarantee.json(), {**asdict(ledger.facts), "seed": entry.seed}
-    return [
-        f"the ledger says {name} {charged[name]!r:.80}, the model {stated[name]!r:.80}"
-        for name in ("delta", "unit", "cap", "relation", "seed")
-        if name in stated and stated[name] != charged[name]
-    ]

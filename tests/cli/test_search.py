@@ -15,7 +15,7 @@ from privaware.strategies._scoring import ValidationScorer
 from privaware.workflow import _output
 from tests.cli.people import SPACE, Run, watched, write_people
 
-FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "seconds", "internal"}
+FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "internal"}
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ def test_search_killed_while_publishing_leaves_no_losing_candidate(
 ) -> None:
     publish = _output.publish_model
 
-    def dying(place: Path) -> None:
+    def dying(place: Path, charged: str) -> None:
         assert (place / ".search").exists()
-        publish(place)
+        publish(place, charged)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_output, "publish_model", dying)
@@ -198,7 +198,7 @@ def test_a_wrong_call_is_one_sentence_and_costs_nothing(
 def test_two_workers_finish_a_search(run: Run, words: Any) -> None:
     result = run(*words, "--strategy", "grid", "--epsilon", 8, "--workers", 2, "--out", "model", "--json")
     assert result.code == 0, result.err
-    assert np.isfinite(result.json["seconds"])
+    assert np.isfinite(result.json["internal"]["seconds"])
 
 
 def test_epsilon_of_one_model_is_for_the_unit_of_the_schema(run: Run, words: Any, people: Path) -> None:

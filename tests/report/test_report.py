@@ -36,10 +36,17 @@ def folder(tmp_path: Path) -> Path:
     return model
 
 
-def test_write_replaces_the_report_of_the_folder(folder: Path) -> None:
-    (folder / "report.html").write_text("old")
-    assert report.write(folder) == folder / "report.html"
-    assert (folder / "report.html").read_text(encoding="utf-8") == page(card_entries())
+def test_write_adds_a_missing_report_and_keeps_one_that_is_there(folder: Path) -> None:
+    """The ledger binds the report of a folder, so that another page there would make the model invalid."""
+    path = folder / "report.html"
+    path.write_text("old")
+    with pytest.raises(WrongInput, match="another page"):
+        report.write(folder)
+    assert path.read_text() == "old"
+    path.unlink()
+    for _ in range(2):
+        assert report.write(folder) == path
+        assert path.read_text(encoding="utf-8") == page(card_entries())
     assert sorted(p.name for p in folder.iterdir()) == ["model.json", "report.html"]
 
 
@@ -59,7 +66,7 @@ def test_write_does_not_follow_a_link_out_of_the_folder(folder: Path, tmp_path: 
     (folder / "report.html").symlink_to(victim)
     with pytest.raises(WrongInput, match="exists already"):
         report.write(folder, victim)
-    report.write(folder)
+    report.write(folder, overwrite=True)
     assert victim.read_text() == "mine"
 
 

@@ -144,7 +144,7 @@ def test_selection_resumes_with_its_ledger_inside_the_folder(
     out = tmp_path / "choice"
     call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "ledger": out / "own.ledger"}
 
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -25,8 +25,10 @@ SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema"
     "ledger",
     "limit",
     "dry_run",
+    "header",
     "out",
     "seed",
+    "sign",
     "say",
 }
 

@@ -43,9 +43,9 @@ def test_result_is_not_visible_before_its_run_is_closed(
     table.write_text("\n".join(["a,b,y", *lines]) + "\n")
     finish = Ledger.finish
 
-    def dying(self: Ledger, run: str) -> Any:
+    def dying(self: Ledger, run: str, **named: Any) -> Any:
         if late:
-            finish(self, run)
+            finish(self, run, **named)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -1,0 +1,160 @@
+"""What a model says of itself, recomputed from its events: the price, its words, and the page that repeats them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privaware import accounting, report
+from privaware.card import ModelCard
+from privaware.errors import PrivawareError
+from privaware.events import NOTHING, Event, Group, Selected, nested
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, sampler_sentence, sentence_of
+from privaware.workflow._output import REPORT
+
+__all__ = ["Check", "Priced", "price", "wrong_prices", "wrong_report", "wrong_words"]
+
+SLACK = 1e-6
+"""Relative rounding error by which a recomputed epsilon may exceed the stated one."""
+LOOSE = 0.01
+"""A stated epsilon that exceeds the recomputed one by this fraction belongs to other events."""
+ACCOUNTANTS = ("pld", "cf", "rdp")
+
+
+@dataclass(kw_only=True)
+class Check:
+    """What a check found wrong, and what it could not check, one sentence each."""
+
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    bound: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priced:
+    """Events with what this version's accountants say of them: no epsilon where they cannot be priced."""
+
+    event: Event
+    epsilon: float | None
+    accountants: dict[str, float | None]
+    problems: tuple[str, ...] = ()
+
+
+def price(event: Event, delta: float) -> Priced:
+    """The price of an event, or why it has none."""
+    nothing: dict[str, float | None] = dict.fromkeys(ACCOUNTANTS)
+    try:
+        bounds: dict[str, Any] = accounting.bounds(event, delta)
+        return Priced(
+            event=event,
+            epsilon=accounting.epsilon(event, delta),
+            accountants={name: bounds.get(name) for name in ACCOUNTANTS},
+        )
+    except PrivawareError as problem:
+        return Priced(event=event, epsilon=None, accountants=nothing, problems=(str(problem),))
+    except OverflowError:  # a count of hundreds of digits
+        return Priced(
+            event=event, epsilon=None, accountants=nothing, problems=("the events are too many to be priced",)
+        )
+
+
+def wrong_prices(card: ModelCard, priced: Priced) -> list[str]:
+    """Where the epsilons of a card are not those of its events."""
+    guarantee = card.guarantee
+    if priced.epsilon is None:
+        return list(priced.problems)
+    problems = []
+    if not _agree(guarantee.epsilon, priced.epsilon, priced.event):
+        problems.append(f"the events cost epsilon {priced.epsilon:.6g}, the model claims {guarantee.epsilon:.6g}")
+    for name, stated in guarantee.accountants.items():
+        computed = priced.accountants.get(name)
+        if stated is not None and computed is not None and not _agree(stated, computed, priced.event):
+            problems.append(f"{name} says epsilon {computed:.6g}, the model that it says {stated:.6g}")
+    if guarantee.method in ACCOUNTANTS and guarantee.accountants.get(guarantee.method) is None:
+        problems.append(f"the model names {guarantee.method} as its accountant and no epsilon by it")
+    if len(card.events) < 2:
+        parts = [(part, priced) for part in card.events]
+    else:
+        parts = [(part, price(part.event, guarantee.delta)) for part in card.events]
+    for part, alone in parts:
+        if (
+            part.epsilon is not None
+            and alone.epsilon is not None
+            and not _agree(part.epsilon, alone.epsilon, part.event)
+        ):
+            problems.append(
+                f"{part.what:.80} costs epsilon {alone.epsilon:.6g} alone, the model says {part.epsilon:.6g}"
+            )
+    return problems
+
+
+def _agree(stated: float, computed: float, event: Event) -> bool:
+    """Whether a stated epsilon is the computed one.
+
+    Later versions may prove less for private selection, so there a stated one may be larger.
+    """
+    selects = any(isinstance(part, Selected) for part in nested(event))
+    return computed <= stated * (1 + SLACK) and (selects or stated * (1 - LOOSE) <= computed)
+
+
+def wrong_words(card: ModelCard, event: Event) -> list[str]:
+    """Where the words of a card contradict its schema, its events or its seed."""
+    guarantee, schema = card.guarantee, card.schema
+    stated, declared = guarantee.json(), schema.json()
+    problems = [
+        f"the guarantee is for {name} {stated[name]!r:.80}, the schema for {declared[name]!r:.80}"
+        for name in ("unit", "cap", "relation")
+        if name in stated and stated[name] != declared[name]
+    ]
+    flaw = CHOSEN_WITHOUT_NOISE if card.search.get("workflow") == "standard" else ""
+    if guarantee.certified and guarantee.seed is not None:
+        problems.append("the model is called certified although its run was seeded")
+    if guarantee.certified and flaw:
+        problems.append(f"the model is called certified although {flaw}")
+    if problems:
+        return problems
+    sentence = sentence_of(schema, guarantee.epsilon, guarantee.delta, seed=guarantee.seed, flaw=flaw)
+    if guarantee.sentence != sentence:
+        problems.append(f"the sentence of the guarantee is not that of its numbers, which is: {sentence:.300}")
+    if guarantee.sampler != sampler_sentence(event):
+        problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
+    total = f"epsilon {guarantee.epsilon:.4g} at delta {guarantee.delta:g}"
+    if card.plan and not card.plan[-1].endswith(total):
+        problems.append(f"the plan ends with another price than {total}")
+    return problems + _wrong_unit(card)
+
+
+def _wrong_unit(card: ModelCard) -> list[str]:
+    """Where events are priced for fewer rows than the unit has; of labels, a cost alone does not tell."""
+    schema = card.schema
+    size = 1 if schema.unit == "row" else schema.cap
+    size *= 2 if schema.relation == "replace_one" else 1
+    if schema.unit == "label" or size == 1:
+        return []
+    return [
+        f"{part.what:.80} is priced for other neighbours than units of {size} rows"
+        for part in card.events
+        if part.event != NOTHING and not (isinstance(part.event, Group) and part.event.size == size)
+    ]
+
+
+def wrong_report(folder: Path, card: ModelCard) -> Check:
+    """Whether the page in the folder is that of the card."""
+    path = folder / REPORT
+    if not path.is_file():
+        return Check(unchecked=[f"there is no {REPORT}"])
+    if not math.isfinite(card.guarantee.epsilon):
+        return Check(unchecked=[f"{REPORT}, for want of a finite epsilon"])
+    try:
+        text, expected = report.page_text(path.read_bytes().decode("utf-8")), report.text(card)
+    except OSError as problem:
+        return Check(problems=[f"{REPORT} cannot be read: {problem.strerror or problem}"])
+    except (PrivawareError, ValueError) as problem:
+        return Check(problems=[f"{REPORT} is not the page of this model: {problem!s:.200}"])
+    if text == expected:
+        return Check()
+    if missing := report.missing_statements(card, text):
+        return Check(problems=[f"{REPORT} does not say what the events do: {missing[0]:.200}"])
+    return Check(unchecked=[f"{REPORT} is worded otherwise than this version words it"])
