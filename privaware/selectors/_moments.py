@@ -1,33 +1,56 @@
-"""Second moments of bounded rows, and their release with symmetric noise."""
+"""Second moments of bounded rows, and their release with symmetric noise.
+
+Rows are clipped onto a public lattice and their products are added exactly (`exact_sums`), so one row moves a sum by
+its own term, whatever the number and order of rows. That needs a row's features to be a function of the row alone,
+bit for bit: they are computed in blocks of one fixed shape, filled up with empty rows, so that no product of
+matrices sees how many rows there are.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from privaware import features as transformations
+from privaware.data import Data
+from privaware.exact_sums import clip_rows, outer_sum, row_lattice
+from privaware.features.onehot import OneHot
 from privaware.noise import Rng
 
-MICROBATCH = 4096
-"""Rows of one matrix product."""
+BLOCK = 256
+"""Rows whose features are computed together."""
+
+ONE_HOT_BLOCK = 2**16
+"""One-hot rows are computed entry by entry: their blocks need no fixed shape."""
+
+
+def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
+    """The rows after their features (tables without any are one-hot encoded), a block at a time."""
+    if not features and data.schema.form == "table":
+        for at in range(0, max(len(data), 1), ONE_HOT_BLOCK):
+            yield OneHot()(data.x[at : at + ONE_HOT_BLOCK], data.schema)
+        return
+    for at in range(0, max(len(data), 1), BLOCK):
+        rows = data.x[at : at + BLOCK]
+        filling = np.full((BLOCK - len(rows), *rows.shape[1:]), "" if rows.dtype == object else 0, rows.dtype)
+        yield transformations.apply(features, np.concatenate([rows, filling]), data.schema)[: len(rows)]
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
-    """Each row clipped to `norm`; values that are not finite count as 0."""
-    flat = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(float)
-    rows = np.nan_to_num(flat, posinf=0.0, neginf=0.0)
-    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), 1e-300)
-    length = largest * np.sqrt(((rows / largest) ** 2).sum(axis=1, keepdims=True))
-    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(length, 1e-300)))
+    """Flat rows on the lattice of `norm`, each clipped to a little less; values that are not finite count as 0."""
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    return clip_rows(flat, norm, row_lattice(norm, flat.shape[1]))
 
 
-def second_moments(rows: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:
-    """The sum of a a' over the rows (or of a b'), some rows at a time."""
-    others = rows if others is None else others
-    exact = np.zeros((rows.shape[1], others.shape[1]))
-    for at in range(0, len(rows), MICROBATCH):
-        exact += rows[at : at + MICROBATCH].T @ others[at : at + MICROBATCH]
-    return exact
+def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> np.ndarray:
+    """The exact sum over `clipped` rows of a a', or of a b' with others that were clipped to norm 1."""
+    lattice = row_lattice(norm, rows.shape[1])
+    if others is None:
+        return np.asarray(outer_sum(rows, rows, lattice, lattice))
+    return np.asarray(outer_sum(rows, others, lattice, row_lattice(1.0, others.shape[1])))
 
 
 def folded(square: np.ndarray) -> np.ndarray:

@@ -13,7 +13,10 @@ added or removed moves
 
 in L2 distance, because |uv'|_F = |u||v|. Each family is divided by its bound and multiplied by the
 root of its share; shares add to 1, so the vector moves by at most 1, and is released by one
-Gaussian call.
+Gaussian call. That holds for the numbers as computed: counts, and counts times K_i K_j less their means,
+are whole numbers without error; a conversion and a product with a public number follow, each off by at most 2^-53
+of an entry, so by 2^-53 n of the bound for n rows. On both of two neighbours that is 2^-51 n, and the bounds are
+taken `MARGIN` larger, which covers 2^32 rows.
 
 Why not noise on the entropies, as the paper proposes: one entropy moves by up to h(1/n) when a row
 is replaced, all m(m+1)/2 of them at once, and noise of that size exceeds the entropies themselves
@@ -31,6 +34,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.exact_sums import MARGIN
 from privaware.features.onehot import OneHot
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -88,10 +92,10 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def counts(data: Data, bins: int) -> np.ndarray:
-    """All two-way tables as one matrix (slots, slots): a matrix product of one-hot blocks."""
-    exact = np.zeros((sum(slots(data.schema, bins)),) * 2)
+    """All two-way tables as one matrix (slots, slots) of whole numbers: a matrix product of one-hot blocks."""
+    exact = np.zeros((sum(slots(data.schema, bins)),) * 2, dtype=np.int64)
     for block in blocks(data, bins):
-        exact += block.T @ block  # whole numbers below 2^24, so float32 is exact
+        exact += (block.T @ block).astype(np.int64)  # at most CELLS rows: below 2^24, so float32 is exact
     return exact
 
 
@@ -110,14 +114,18 @@ def release(data: Data, bins: int, noise: float, rng: Rng, *, pairs: bool = True
     sizes = slots(data.schema, bins)
     families = _families(sizes, pairs)
     exact_counts = counts(data, bins)
-    exact_parts = {"single": _centred(np.diagonal(exact_counts), sizes, 0)}
-    both = _centred(_centred(exact_counts, sizes, 0), sizes, 1)
-    exact_parts |= {name: both[family.mask] for name, family in families.items() if name != "single"}
-    exact = np.concatenate([exact_parts[name] / families[name].unit for name in families])
+    exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
+    exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
+    weights = _spread(1 / np.array(sizes), sizes, 0)
+    exact_parts = {"single": exact_single * (weights / families["single"].unit)}
+    for name, family in families.items():
+        if name != "single":
+            exact_parts[name] = (exact_joint * (np.outer(weights, weights) / family.unit))[family.mask]
+    exact = np.concatenate([exact_parts[name] for name in families])
     noisy = rng.gaussian(exact, noise=noise, sensitivity=1.0)
     ends = np.cumsum([len(exact_parts[name]) for name in families])[:-1]
     parts = dict(zip(families, np.split(noisy, ends), strict=True))
-    joint = np.zeros_like(both)
+    joint = np.zeros(exact_joint.shape)
     spread = np.zeros((len(sizes), len(sizes)))
     for name, family in families.items():
         if name != "single":
@@ -157,7 +165,7 @@ def _families(sizes: tuple[int, ...], pairs: bool) -> dict[str, _Family]:
     families = {}
     for name in names:
         mask = np.repeat(np.repeat(chosen[name], sizes, axis=0), sizes, axis=1)
-        unit = math.sqrt(max(bounds[name], 1e-12) * total / SHARES[name])
+        unit = math.sqrt(max(bounds[name], 1e-12) * total / SHARES[name]) / (1 - MARGIN)
         families[name] = _Family(pairs=chosen[name], mask=mask, unit=unit)
     return families
 
@@ -181,6 +189,14 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
     shape[axis] = len(sizes)
     means = _sums(values, sizes, axis) / np.array(sizes).reshape(shape)
     return values - _spread(means, sizes, axis)
+
+
+def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
+    """Each column's slots less their mean, times the number of slots: whole numbers."""
+    shape = [1] * counts.ndim
+    shape[axis] = sum(sizes)
+    times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)
+    return counts * times - _spread(_sums(counts, sizes, axis), sizes, axis)
 
 
 def uncertainties(tables: Tables) -> np.ndarray:

@@ -9,7 +9,8 @@ Paper: Tramer and Boneh 2021, Differentially private learning needs better featu
     data), appendix B.1, arXiv:2011.11660. Their code takes the two norms from the exact medians of the
     private rows; here they are public constants.
 Privacy: (epsilon, delta) for one row added or removed, two Gaussian releases. A row adds one vector of
-    norm at most `means` to the first sum and one of norm at most `squares` to the second.
+    norm at most `means` to the first sum and one of norm at most `squares` to the second, also as
+    computed: the vectors lie on public lattices, so that sums have no rounding error (see `_moments`).
 Use when: channels differ in scale (wavelet scattering) and rows are tens of thousands.
 
 >>> from privaware.noise import Rng
@@ -27,21 +28,17 @@ from typing import Any
 
 import numpy as np
 
-from privaware import features as transformations
 from privaware._validate import expect_between
 from privaware.data import Data
 from privaware.events import Event, Gaussian
-from privaware.features.onehot import OneHot
+from privaware.exact_sums import Total, add_column_sums, row_lattice
 from privaware.features.standardise import Standardise
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Transformation
-from privaware.selectors._moments import clipped
+from privaware.selectors._moments import clipped, transformed
 
 __all__ = ["Normalise"]
-
-MICROBATCH = 1024
-"""Rows transformed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +65,17 @@ class Normalise(Transformation):
         deviation = np.sqrt(np.maximum(square - mean**2, floor))
         return Standardise(mean=_plain(mean), deviation=_plain(deviation))
 
-    def _sums(self, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        bare = not self.features and data.schema.form == "table"
-        first = (OneHot(),) if bare else self.features
-        totals: list[np.ndarray] = []
-        for at in range(0, max(len(data), 1), MICROBATCH):
-            channels = transformations.apply(first, data.x[at : at + MICROBATCH], data.schema)
-            channels = np.nan_to_num(channels.astype(float), posinf=0.0, neginf=0.0)
-            positions = channels.reshape(*channels.shape[:2], math.prod(channels.shape[2:]))
-            means = clipped(positions.mean(axis=2), self.means)
-            squares = clipped((positions**2).mean(axis=2), self.squares)
-            sums = [means.sum(axis=0), squares.sum(axis=0)]
-            totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
-        return totals[0], totals[1]
+    def _sums(self, data: Data) -> list[np.ndarray]:
+        """The sums over rows of clipped means and of clipped mean squares."""
+        norms, totals = (self.means, self.squares), (Total(), Total())
+        for channels in transformed(self.features, data):
+            finite = np.nan_to_num(channels.astype(float), posinf=0.0, neginf=0.0)
+            positions = finite.reshape(*finite.shape[:2], math.prod(finite.shape[2:]))
+            with np.errstate(over="ignore"):
+                moments = (positions.mean(axis=2), (positions**2).mean(axis=2))
+            for total, norm, rows in zip(totals, norms, moments, strict=True):
+                add_column_sums(total, clipped(rows, norm), row_lattice(norm, rows.shape[1]))
+        return [total.value for total in totals]
 
 
 def _plain(values: np.ndarray) -> tuple[float, ...]:

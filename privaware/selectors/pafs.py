@@ -11,8 +11,9 @@ Paper: Bao, Bauer and Bindschaedler, On the importance of architecture and featu
 Privacy: (epsilon, delta) for one row added or removed. At most `models` sets are tried, a number fixed
     before the rows are read, and all of them are paid for: each is Pure(1 / noise) to the rows of the
     first part (with more than two classes, one problem a class at that share of it), and one
-    Gaussian(noise) to those of the second, whose count of correct predictions one row moves by at most 1. A
-    row is in one part, by a draw of its own, so the part that costs more is the cost.
+    Gaussian(noise) to those of the second, whose count of correct predictions one row moves by at most 1
+    (predictions are computed without rounding, so no row changes another's). A row is in one part, by a
+    draw of its own, so the part that costs more is the cost.
     Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
     average (logarithmic distribution), is sampled independently, and only the best is released. That is
     private selection, at about twice the cost of a single model, whatever their number.
@@ -40,6 +41,7 @@ from privaware._validate import expect_between, expect_count
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Gaussian, Laplace, Pure, Selected
+from privaware.exact_sums import MANTISSA, Lattice
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
@@ -52,6 +54,9 @@ __all__ = ["Pafs"]
 
 POPULATION = 4096
 """Sets whose models are solved together."""
+
+ENTRIES = Lattice(bound=1.0, bits=20)
+"""Of validation rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,7 @@ class _Trials:
     def __init__(self, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
         schema = train.schema
         self.noise, self.rng, self.left = noise, rng, left
-        self.rows, self.validation_rows = _encoded(train), _encoded(validation)
+        self.rows, self.validation_rows = _encoded(train), ENTRIES.round(_encoded(validation))
         self.labels, self.validation_labels = _labels(train), _labels(validation)
         encode = OneHot()
         widths = [encode.width(Schema(columns=(column,))) for column in schema.used]
@@ -159,7 +164,7 @@ class _Trials:
             rng=self.rng,
             norm=np.tile(np.sqrt(masks.sum(axis=1) + 1.0), problems),
         )
-        margins = (weights @ self.validation_rows.T).reshape(problems, sets, len(self.validation_rows))
+        margins = exact_products(weights, self.validation_rows).reshape(problems, sets, len(self.validation_rows))
         if problems == 1:
             correct = (margins[0] > 0) == self.validation_labels
         else:
@@ -168,6 +173,16 @@ class _Trials:
         one = np.ones(sets)
         release: Any = self.rng.laplace if pure else self.rng.gaussian
         return np.asarray(release(exact_counts, noise=self.noise * one, sensitivity=one))
+
+
+def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Released weights times rows on `ENTRIES`, weights rounded such that no product or sum has a rounding error.
+
+    So which class a row is predicted is a function of the row and the release, not of the row's position.
+    """
+    bits = MANTISSA - ENTRIES.bits - math.ceil(math.log2(rows.shape[1]))
+    public = Lattice(bound=max(float(np.abs(weights).max(initial=0.0)), 2.0**-99), bits=bits)
+    return np.asarray(public.round(weights) @ rows.T)
 
 
 def _mean(models: int) -> float:

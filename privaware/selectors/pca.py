@@ -7,7 +7,8 @@ centred: the mean would be one more release.
 Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving
     principal component analysis.
 Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A row moves A by a a',
-    whose Frobenius norm is |a|^2 <= norm^2. Noise is drawn for the vector of diagonal entries and of
+    whose Frobenius norm is |a|^2 <= norm^2, also as computed: rows lie on a public lattice, so that the
+    sum has no rounding error (see `_moments`). Noise is drawn for the vector of diagonal entries and of
     root 2 times the upper ones, which has the same norm, so a diagonal entry has deviation noise
     norm^2 and another one root 2 less: the same price as equal noise on the upper triangle, and a
     smaller error. Plain components (`private=False`) have no guarantee: their cost is Unproven, and
@@ -29,16 +30,14 @@ from typing import Any
 
 import numpy as np
 
-from privaware import features as transformations
 from privaware._validate import expect_between, expect_count
 from privaware.data import Data
 from privaware.events import Event, Gaussian, Unproven
-from privaware.features.onehot import OneHot
 from privaware.features.project import Project
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Transformation
-from privaware.selectors._moments import clipped, release, second_moments
+from privaware.selectors._moments import clipped, release, second_moments, transformed
 
 __all__ = ["Pca"]
 
@@ -62,16 +61,12 @@ class Pca(Transformation):
         return Gaussian(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Project:
-        rows = clipped(transformations.apply(self._first(data), data.x, data.schema), self.norm)
-        exact = second_moments(rows)
+        rows = np.concatenate([clipped(block, self.norm) for block in transformed(self.features, data)])
+        exact = second_moments(rows, self.norm)
         noisy = release(exact, noise, self.norm**2, rng) if self.private else exact
         values, vectors = np.linalg.eigh(noisy)
         order = np.argsort(-values, kind="stable")[: self.components]
         return Project(matrix=_plain(vectors[:, order]), norm=self.norm)
-
-    def _first(self, data: Data) -> tuple[Any, ...]:
-        bare = not self.features and data.schema.form == "table"
-        return (OneHot(),) if bare else self.features
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:

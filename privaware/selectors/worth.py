@@ -17,7 +17,8 @@ Paper: Bao, Bauer and Bindschaedler, lemma 1 and corollary 1. The lemma's printe
     d = 3 and theta_m x_m = -2 dropping wins (1 against 4) while the bound says otherwise. For c = 0 both
     are the corollary, |theta_m| <= s.
 Privacy: (epsilon, delta) for one row added or removed, one Gaussian release of (sum x x', sum x y').
-    Rows and targets have norm at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2.
+    Rows and targets have norm at most 1, so a row moves it by (|x|^4 + |x|^2 |y|^2)^(1/2) <= root 2, also as
+    computed: both lie on public lattices, so that the sums have no rounding error (see `_moments`).
     Solving and dropping use released numbers only.
 Use when: a linear model follows and its budget is known: `model_noise` is its noise multiplier over this one's.
 
@@ -75,8 +76,9 @@ class Worth(Selector):
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
         schema = data.schema
         encode = OneHot(bins=self.bins)
-        rows = clipped(encode(data.x, schema), 1.0)
-        exact = np.concatenate([folded(second_moments(rows)), second_moments(rows, _targets(data)).ravel()])
+        rows, targets = clipped(encode(data.x, schema), 1.0), clipped(_targets(data), 1.0)
+        moments_with_target = second_moments(rows, 1.0, targets)
+        exact = np.concatenate([folded(second_moments(rows, 1.0)), moments_with_target.ravel()])
         noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(2))
         width = rows.shape[1]
         ends = width * (width + 1) // 2
@@ -155,7 +157,7 @@ def _targets(data: Data) -> np.ndarray:
     """Targets of norm at most 1: -1 or 1 for two classes, centred one-hot for more, scaled numbers."""
     schema = data.schema
     if not schema.classes:
-        return clipped(scaled(data.y, schema)[:, None], 1.0)
+        return scaled(data.y, schema)[:, None]
     if len(schema.classes) == 2:
         return np.asarray(2.0 * (data.y == 1) - 1.0)[:, None]
     return np.asarray(np.eye(len(schema.classes))[data.y] - 1 / len(schema.classes))

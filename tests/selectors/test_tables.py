@@ -71,7 +71,7 @@ def test_sensitivity_bound_of_the_tables_is_tight() -> None:
 
     rng = Seen(seed=0)
     release(data, 8, 1.0, rng)
-    assert np.linalg.norm(rng.exact) == pytest.approx(1.0)
+    assert 1 - 1e-5 < np.linalg.norm(rng.exact) <= 1
 
 
 def test_shrinkage_lowers_the_uncertainty_of_independent_columns() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware.data import Data
+from privaware.exact_sums import MARGIN
 from privaware.schema import Column, Schema
-from privaware.selectors.top import dependence
+from privaware.selectors.top import dependence, distances
 
 
 def table(codes: np.ndarray, y: np.ndarray, sizes: tuple[int, ...]) -> Data:
@@ -46,3 +47,24 @@ def test_dependence_score_sensitivity_bound_is_tight() -> None:
     without = table(rare, rare[:, 0], (2, 2))
     more = table(np.append(rare, [[1]], axis=0), np.append(rare[:, 0], 1), (2, 2))
     assert (dependence(more, 8) - dependence(without, 8))[0] > 3.9
+
+
+def in_floats(table: np.ndarray, classes: np.ndarray, _: tuple[int, ...]) -> np.ndarray:
+    """The same in float64, which rounds products of counts."""
+    deviation = np.abs(table - np.outer(table.sum(axis=1).astype(float), classes) / classes.sum())
+    return np.array([deviation.sum()])
+
+
+def test_p39_dependence_score_moves_by_less_than_four_at_billions_of_rows() -> None:
+    """A new slot of a new class, where the bound is reached but for 4 / rows; the score in float64 exceeds it."""
+    rng, furthest = np.random.default_rng(0), {distances: 0.0, in_floats: 0.0}
+    for _ in range(300):
+        fewer = np.zeros((2, 10), dtype=np.int64)
+        fewer[0, :9] = rng.integers(2**28, 2**29, 9)
+        more = fewer.copy()
+        more[1, 9] = 1
+        for score in furthest:
+            moved = score(more, more.sum(axis=0), (2,)) - score(fewer, fewer.sum(axis=0), (2,))
+            furthest[score] = max(furthest[score], float(np.abs(moved).max()))
+    assert furthest[distances] * (1 - MARGIN) < 4 - 1e-5
+    assert furthest[in_floats] > 4
