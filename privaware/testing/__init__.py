@@ -33,6 +33,7 @@ from privaware.testing._rows import example, extremes, neighbours, rows_for
 from privaware.testing._selector import check_selector
 from privaware.testing._strategy import check_strategy
 from privaware.testing._tape import Recorder, Replayer
+from privaware.testing._transcript import privacy_losses, redrawn_losses, transcript_game
 
 __all__ = [
     "BrokenPromise",
@@ -48,9 +49,12 @@ __all__ = [
     "example",
     "extremes",
     "neighbours",
+    "privacy_losses",
     "record",
+    "redrawn_losses",
     "released_numbers",
     "replay",
     "rows_for",
     "spent",
+    "transcript_game",
 ]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting
+from privaware.attacks._bounds import epsilon_lower
 from privaware.data import Data
-from privaware.errors import PrivawareError
+from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Composed, Disjoint, Event, Selected, leaves
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
@@ -22,6 +23,7 @@ from privaware.testing._price import spent
 from privaware.testing._release import name_of, released_numbers
 from privaware.testing._replay import Replay, record, replay
 from privaware.testing._rows import Edit, example, extremes, joined, neighbours, rows_for
+from privaware.testing._transcript import redrawn_losses
 
 SIZES = (0, 1, 2, 8)
 """Few rows, where one has the largest effect; the canary game uses the fewest possible and the last."""
@@ -45,7 +47,8 @@ def check_mechanism(
     Checked are: a cost from public facts alone, which more noise never raises; no crash and a finite release on 0, 1
     and 2 rows and on rows that are not finite; all randomness from `rng`; record and replay on neighbouring rows (one
     added, removed, replaced or relabelled, as schema and mechanism say) with the cost of what was recorded; no state
-    kept from a run; and a two-sided canary game against `epsilon`.
+    kept from a run; and two-sided canary games against `epsilon`, on what is released and, where it can be noised
+    again without another run, on all that is noised.
 
     `data` replaces the synthetic rows of `schema`, `neighbour` is a canary of your own; `games` is how often each of
     two games (one row among few, one among none) runs the mechanism on either side; 0 leaves them out.
@@ -204,13 +207,26 @@ class _Check:
             raise BrokenPromise("run changed the fields of the mechanism: they must hold public settings only")
 
     def game(self, canaries: list[tuple[Data, Data]], noise: float, epsilon: float, games: int) -> float:
-        """An attack on the releases proves no more than the stated epsilon."""
+        """Attacks on what is released, and on all that is noised, prove no more than the stated epsilon."""
         lower = 0.0
         for data, neighbour in canaries if games else []:
             lower = max(lower, canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games))
+            lower = max(lower, self.noise_game(data, neighbour, noise))
         if lower > epsilon:
             raise BrokenPromise(f"the canary game proves epsilon of at least {lower:.3g}, the claim is {epsilon:.3g}")
         return lower
+
+    def noise_game(self, data: Data, neighbour: Data, noise: float) -> float:
+        """The game against all noised values, where they can be noised again; 0 where they cannot or are not paid."""
+        if _contains(self.mechanism.cost(self.schema, noise), Selected):
+            return 0.0
+        if len(neighbour) < len(data):
+            data, neighbour = neighbour, data
+        try:
+            scores = redrawn_losses(self.mechanism, data, neighbour, noise)
+        except WrongInput:
+            return 0.0
+        return epsilon_lower(*scores, delta=self.delta, confidence=0.999)
 
 
 @functools.lru_cache(maxsize=256)

@@ -21,7 +21,7 @@ def spent(
     several on one sample are priced together. `only` restricts to some calls.
     """
     counts: Counter[Event] = Counter()
-    for rates, releases in _blocks(calls):
+    for rates, releases in blocks(calls):
         chosen = [at for at in releases if only is None or at in only]
         bare = [at for at in chosen if not rates or at in set(unsampled)]
         counts.update(event for at in bare for event in _events(calls[at]))
@@ -36,16 +36,17 @@ def spent(
     return total
 
 
-def _blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
-    blocks: list[tuple[list[float], list[int]]] = [([], [])]
+def blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
+    """The rates of consecutive Poisson samples, and the positions of the releases up to the next sample."""
+    groups: list[tuple[list[float], list[int]]] = [([], [])]
     for at, call in enumerate(calls):
         if call.kind == "poisson":
-            if blocks[-1][1] or not blocks[-1][0]:
-                blocks.append(([], []))
-            blocks[-1][0].append(float(call.public["rate"]))
+            if groups[-1][1] or not groups[-1][0]:
+                groups.append(([], []))
+            groups[-1][0].append(float(call.public["rate"]))
         elif not call.samples_rows:
-            blocks[-1][1].append(at)
-    return blocks
+            groups[-1][1].append(at)
+    return groups
 
 
 def _on_sample(events: list[Event], rate: float, relation: str) -> Event:

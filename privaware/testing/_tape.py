@@ -23,12 +23,18 @@ from privaware.testing._rows import Edit
 
 
 class Recorder(Rng):
-    """A generator that draws as usual and records every call."""
+    """A generator that draws as usual and records every call.
 
-    def __init__(self, seed: int, *, edit: Edit | None = None, inside: bool = True) -> None:
+    The row of `edit` is in every Poisson sample (`inside`), in none, or (None) sampled as any other; where rows are
+    split into parts it is in `part`, if one is named.
+    """
+
+    def __init__(
+        self, seed: int, *, edit: Edit | None = None, inside: bool | None = True, part: int | None = None
+    ) -> None:
         super().__init__(seed)
         self.calls: list[Call] = []
-        self.edit, self.inside = edit, inside
+        self.edit, self.inside, self.part = edit, inside, part
         self._positions: dict[int, int] = {}  # of the row in question: among all rows, and in its part
         if edit and edit.kind != "added" and edit.rows:
             self._positions[edit.rows] = edit.at
@@ -78,9 +84,12 @@ class Recorder(Rng):
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         parts = super().shards(rows, shares)
-        self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         edit = self.edit
-        if edit and edit.kind != "added" and 0 < rows == edit.rows:
+        with_row = edit and edit.kind != "added" and 0 < rows == edit.rows
+        if edit and with_row and self.part is not None:
+            parts[edit.at] = self.part
+        self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
+        if edit and with_row:
             same = parts == parts[edit.at]
             self._positions[int(same.sum())] = int(same[: edit.at].sum())
         return parts.copy()
@@ -107,7 +116,7 @@ class Recorder(Rng):
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
         """The row in question is in every sample, or in none, whenever its position in the mask is known."""
-        if rate < 1 and len(mask) in self._positions:
+        if rate < 1 and self.inside is not None and len(mask) in self._positions:
             mask[self._positions[len(mask)]] = self.inside
         return mask
 
@@ -115,21 +124,31 @@ class Recorder(Rng):
 class Replayer(Recorder):
     """A generator that returns what was released on neighbouring rows, and compares exact values with those."""
 
-    def __init__(self, seed: int, recorded: list[Call], edit: Edit, *, inside: bool, doubled: bool) -> None:
-        super().__init__(seed, edit=edit, inside=inside)
-        self.recorded = recorded
-        self.doubled = doubled
+    def __init__(
+        self,
+        seed: int,
+        recorded: list[Call],
+        edit: Edit,
+        *,
+        inside: bool,
+        doubled: bool = False,
+        part: int | None = None,
+        limited: bool = True,
+    ) -> None:
+        """`doubled`: a replaced row is two rows to a sample; `limited`: no row may move more than its sensitivity."""
+        super().__init__(seed, edit=edit, inside=inside, part=part)
+        self.recorded, self.doubled, self.limited = recorded, doubled, limited
         self.ratios: dict[int, float] = {}
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
         before = self._next("poisson", {"rate": rate})
-        mask = self._fitted(before.exact, rows, self.inside or rate >= 1)
+        mask = self._force(self._fitted(before.exact, rows, self.inside or rate >= 1), rate)
         self.calls.append(make_call("poisson", mask, mask, {"rate": rate}))
         return mask.copy()
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         before = self._next("shards", {"shares": tuple(shares)})
-        part = Rng.shards(self, 1, shares)[0]
+        part = Rng.shards(self, 1, shares)[0] if self.part is None else self.part
         parts = self._fitted(before.exact, rows, part)
         self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
@@ -161,7 +180,7 @@ class Replayer(Recorder):
     def _compare(self, before: Call, now: Call, ratio: float) -> None:
         at = len(self.calls)
         self.ratios[at] = ratio
-        if ratio > 1:
+        if self.limited and ratio > 1:
             raise BrokenPromise(
                 f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves what is implied by the "
                 f"release by {ratio:.4g} times what was declared"
@@ -189,7 +208,7 @@ class Replayer(Recorder):
             )
         twice = 2.0 if self.doubled and kind != "respond" and _sampled_before(self.calls) else 1.0
         self.ratios[at] = moved_ratio(before, now) / twice
-        if self.ratios[at] > 1:
+        if self.limited and self.ratios[at] > 1:
             raise BrokenPromise(
                 f"sensitivity exceeded: in call {at + 1} ({kind}) one row moves the exact value by "
                 f"{self.ratios[at]:.4g} times the declared sensitivity ({MEASURES.get(kind, 'rows changed')})"

@@ -1,0 +1,200 @@
+"""The game against everything that was noised: exact privacy losses of recorded runs.
+
+The price of a mechanism covers every noised value, not only what is computed from them. An attacker who knows both data
+sets, the noise and all noised values scores a run by how much likelier they are with the row than without it; no
+attacker does better. Scores are only ranked, so what they prove holds whatever the noise really is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privaware.attacks._bounds import epsilon_lower
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.mechanism import Mechanism
+from privaware.noise import Rng
+from privaware.testing._call import Call, as_array
+from privaware.testing._likelihood import log_ratio
+from privaware.testing._price import blocks
+from privaware.testing._rows import Edit
+from privaware.testing._tape import Recorder, Replayer
+
+__all__ = ["privacy_losses", "redrawn_losses", "transcript_game"]
+
+NUMBERS = 100_000
+MOST_GAMES = 10_000
+"""How many numbers are noised on a side, and in how many games, when no number of games is set."""
+
+
+def transcript_game(
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    delta: float,
+    games: int = 1000,
+    confidence: float = 0.999,
+) -> float:
+    """A lower bound on epsilon from `games` recorded runs on each of two neighbouring data sets.
+
+    For mechanisms whose price covers every noised value: all but private selection.
+
+    >>> from privaware.testing import example, rows_for
+    >>> class Positive:
+    ...     def run(self, data, noise, rng):
+    ...         return rng.gaussian(float(len(data)), noise=noise, sensitivity=1.0) > 0
+    >>> rows = rows_for(example(), 2)
+    >>> bool(2 < transcript_game(Positive(), rows.take(slice(1)), rows, noise=0.2, delta=1e-5, games=200) < 30)
+    True
+    """
+    scores = [
+        [
+            sum(float(losses.sum()) for losses in privacy_losses(mechanism, data, neighbour, noise, seed=seed, ran=ran))
+            for seed in range(first, first + games)
+        ]
+        for first, ran in ((0, "neighbour"), (games, "data"))
+    ]
+    return epsilon_lower(*scores, delta=delta, confidence=confidence)
+
+
+def privacy_losses(
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    seed: int,
+    ran: str,
+    part: int | None = None,
+) -> list[np.ndarray]:
+    """Runs on "data" or on its "neighbour"; how much likelier each noised value is on the neighbour.
+
+    The neighbour has one row more, or one changed. Each array has one number for each part with a noise of its own.
+    Releases on one Poisson sample count together, and the attacker does not know whether the row was in it. Where
+    rows are split, the attacker knows the split, and the row is in `part`.
+    """
+    edit = Edit.between(data, neighbour)
+    if edit.kind == "removed":
+        raise WrongInput("expected a neighbour with one row more or one changed, got one row less; exchange the two")
+    added = edit.kind == "added"
+    in_neighbour = Edit(kind="removed" if added else "changed", at=edit.at, rows=len(neighbour))
+    on_neighbour = ran == "neighbour"
+    recorder = Recorder(seed, edit=in_neighbour if on_neighbour else edit, inside=None, part=part)
+    mechanism.run(neighbour if on_neighbour else data, noise, recorder)
+    calls = recorder.calls
+    sampled = any(call.kind == "poisson" and call.public["rate"] < 1 for call in calls)
+    if sampled and not added:
+        raise WrongInput("expected one row more where rows are sampled, got one row changed")
+
+    def evaluated(rows: Data, change: Edit) -> list[Call]:
+        """The same run with all released values fixed, its exact values on these rows."""
+        rng = Replayer(seed, calls, change, inside=True, part=part, limited=False)
+        mechanism.run(rows, noise, rng)
+        rng.finish()
+        return rng.calls
+
+    if not on_neighbour:
+        return _losses(calls, evaluated(neighbour, edit), calls)
+    without = evaluated(data, in_neighbour)
+    inside = Edit(kind="changed", at=edit.at, rows=len(neighbour))
+    return _losses(without, evaluated(neighbour, inside) if sampled else calls, calls)
+
+
+def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> list[np.ndarray]:
+    """One array for each release, or for each Poisson sample with all releases on it."""
+    losses = []
+    for rates, releases in blocks(recorded):
+        ratios = [log_ratio(without[at], within[at], as_array(recorded[at].returned)) for at in releases]
+        if not rates or min(rates) == 1:
+            losses += ratios
+        elif len(rates) == 1:
+            losses.append(_sampled(sum(float(ratio.sum()) for ratio in ratios), np.array(rates)))
+        else:  # a population: a sample for each model
+            losses += [_sampled(ratio, np.array(rates)) for ratio in ratios]
+    return losses
+
+
+def _sampled(losses: Any, rates: np.ndarray) -> np.ndarray:
+    """Of a row that is in the sample with these probabilities."""
+    return np.asarray(np.logaddexp(np.log1p(-rates), np.log(rates) + losses))
+
+
+def redrawn_losses(
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    games: int | None = None,
+    count: int = 1,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of `games` releases on the neighbour and as many on the data, from a few recorded runs on either.
+
+    Each recorded exact value is noised again by the same call, and the row is sampled again; a game is `count` such
+    repetitions. Mechanisms whose exact values depend on earlier noise or on a sample of other rows are refused:
+    they need a run for each game. `games` left out is as many as `NUMBERS` noised numbers allow.
+    """
+    edit = Edit.between(data, neighbour)
+    changed = Edit(kind="changed", at=edit.at, rows=len(neighbour))
+    without = _fixed_calls(mechanism, data, noise, None, seed, inside=True)
+    within, outside = (
+        _fixed_calls(mechanism, neighbour, noise, changed, seed, inside=inside) for inside in (True, False)
+    )
+    if [call.kind for call in without] != [call.kind for call in within]:
+        raise WrongInput("expected the same calls of the generator on both data sets; replay says where they differ")
+    if games is None:
+        size = count * sum(call.exact.size for call in without)
+        games = min(MOST_GAMES, max(4, NUMBERS // max(1, size)))
+    rng, scores = Rng(seed=seed), []
+    for inside, out in ((within, outside), (without, without)):
+        total = np.zeros(games)
+        for rates, releases in blocks(without) * count:
+            rate = min(1.0, sum(rates)) if rates else 1.0
+            sampled = rng.poisson(games, rate)
+            losses = np.zeros(games)
+            for at in releases:
+                returned = _redrawn((out[at], inside[at]), sampled, rng)
+                losses += log_ratio(without[at], within[at], returned).reshape(games, -1).sum(axis=1)
+            total += losses if rate == 1 else _sampled(losses, np.array(rate))
+        scores.append(total)
+    return scores[0], scores[1]
+
+
+def _fixed_calls(
+    mechanism: Mechanism[Any], rows: Data, noise: float, edit: Edit | None, seed: int, *, inside: bool
+) -> list[Call]:
+    """The calls of a run, if no release depends on the generator's seed."""
+    tapes = []
+    for each in (seed, seed + 1):
+        recorder = Recorder(each, edit=edit, inside=inside)
+        mechanism.run(rows, noise, recorder)
+        tapes.append(recorder.calls)
+    first, second = tapes
+    same = len(first) == len(second) and all(
+        one.samples_rows or np.array_equal(one.exact, two.exact) for one, two in zip(first, second, strict=True)
+    )
+    if not same or any(call.kind in ("perturb", "iterate") for call in first):
+        raise WrongInput(
+            "expected exact values that depend on the rows alone, got some that depend on noise or samples; use "
+            "transcript_game, which runs the mechanism for each game"
+        )
+    return first
+
+
+def _redrawn(calls: tuple[Call, Call], chosen: np.ndarray, rng: Rng) -> np.ndarray:
+    """One release a game of the second call where `chosen`, else of the first."""
+    call = calls[1]
+    public: dict[str, Any] = {
+        name: as_array(value) if hasattr(value, "shape") else value for name, value in call.public.items()
+    }
+    if call.kind == "choose":
+        return np.array([rng.choose(calls[int(at)].exact, **public) for at in chosen])
+    exact: Any = np.stack([each.exact for each in calls])[chosen.astype(int)]
+    if hasattr(call.returned, "detach"):  # tensors have noise of their own
+        exact = call.returned.new_tensor(exact)
+    return as_array(getattr(rng, call.kind)(exact, **public))

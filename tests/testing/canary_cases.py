@@ -1,0 +1,427 @@
+"""Worst-case neighbours of each mechanism, the game against it, its ideal attacker and its planted bugs.
+
+python -m tests.testing.canary_cases          # the table of docs/security.md
+python -m tests.testing.canary_cases --runs   # the same with one real run for each game: minutes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware import accounting
+from privaware.attacks._bounds import epsilon_lower
+from privaware.data import Data
+from privaware.events import Event, Laplace, Selected
+from privaware.learners import Learner
+from privaware.learners.alibi import Alibi
+from privaware.learners.dpsgd import DpSgd
+from privaware.learners.linear import Linear
+from privaware.learners.pate import Pate
+from privaware.model import Model
+from privaware.models.spaces import Space
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.selectors.bounds import Bounds, candidates
+from privaware.selectors.cfs_ga import CfsGa
+from privaware.selectors.cfs_greedy import CfsGreedy
+from privaware.selectors.pafs import Pafs
+from privaware.selectors.top import Top
+from privaware.strategies._search import Search
+from privaware.strategies.rs import Rs
+from privaware.testing import privacy_losses, redrawn_losses, rows_for
+from privaware.testing._likelihood import choice_probabilities
+from privaware.testing._rows import joined
+from tests.testing import ideal_attackers
+
+CONFIDENCE = 0.999
+Scores = tuple[np.ndarray, np.ndarray]
+Play = Callable[[float, int], Scores]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """`play` returns scores with and without the row, of a run at some noise; `ideal` simulates them.
+
+    `claim` is what one game costs, at `noise`; `delta` is where proof and claim are compared. Each of `bugs` plays the
+    same game against a broken mechanism. `runs` plays by real runs where `play` noises recorded values again.
+    """
+
+    claim: Event
+    noise: float
+    play: Play
+    ideal: Callable[[np.random.Generator, int], Scores]
+    bugs: dict[str, Callable[[int], Scores]]
+    runs: Play | None = None
+    delta: float = 0.1
+    games: int = 20_000
+
+    def proven(self, scores: Scores) -> float:
+        """The epsilon below which these scores are not possible."""
+        return epsilon_lower(*scores, delta=self.delta, confidence=CONFIDENCE)
+
+    def ideal_proof(self, games: int, repeats: int = 10) -> float:
+        """What the ideal attacker proves on average with as many games."""
+        rng = np.random.default_rng(0)
+        return float(np.mean([self.proven(self.ideal(rng, games)) for _ in range(repeats)]))
+
+    @property
+    def claimed(self) -> float:
+        return float(accounting.epsilon(self.claim, self.delta))
+
+
+@dataclass(frozen=True)
+class CountsRowsTwice:
+    """A planted bug: each row moves the sum by twice its sensitivity."""
+
+    mechanism: Any
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Any:
+        return self.mechanism.run(data.take(np.repeat(np.arange(len(data)), 2)), noise, rng)
+
+
+def redrawn(mechanism: Any, rows: tuple[Data, Data], count: int = 1) -> Play:
+    """Games that noise the recorded values of a few runs again, `count` times each."""
+    return lambda noise, games: redrawn_losses(mechanism, *rows, noise, games=games, count=count, seed=1)
+
+
+def runs(mechanism: Any, rows: tuple[Data, Data]) -> Play:
+    """A run for each game."""
+
+    def scores(noise: float, seeds: range, ran: str) -> np.ndarray:
+        played = [privacy_losses(mechanism, *rows, noise, seed=seed, ran=ran) for seed in seeds]
+        return np.array([sum(float(release.sum()) for release in losses) for losses in played])
+
+    return lambda noise, games: (
+        scores(noise, range(games), "neighbour"),
+        scores(noise, range(games, 2 * games), "data"),
+    )
+
+
+def steps(learner: Any, rows: tuple[Data, Data], count: int) -> Play:
+    """One long run on either data set; `count` steps of it are a game."""
+
+    def play(noise: float, games: int) -> Scores:
+        long = replace(learner, steps=games * count, lr=1e-6)
+        sides = [privacy_losses(long, *rows, noise, seed=1, ran=ran) for ran in ("neighbour", "data")]
+        with_row, without = (
+            np.array([float(step.sum()) for step in side]).reshape(games, count).sum(axis=1) for side in sides
+        )
+        return with_row, without
+
+    return play
+
+
+def pair(schema: Schema, rows: Any, labels: list[int], row: Any, label: int) -> tuple[Data, Data]:
+    """Rows, and the same with one more."""
+    kind = object if any(not column.bounded and column.kind == "category" for column in schema.used) else float
+    x = np.array(rows, dtype=kind).reshape(len(labels), len(schema.used))
+    data = Data(schema=schema, x=x, y=np.array(labels, dtype=np.int64))
+    return data, joined(data, np.array(row, dtype=kind), label)
+
+
+NUMBER = Column(name="a", low=0, high=1, bins=(0.5,))
+ONE = Schema(columns=(NUMBER,), classes=("no", "yes"), rows=10)
+TWO = replace(ONE, columns=(NUMBER, replace(NUMBER, name="b")), rows=1000)
+ALONE = pair(ONE, [], [], [1.0], 1)
+
+
+def linear() -> Case:
+    """A row alone: at weights of zero its gradient is twice the clipping norm."""
+    learner = Linear(steps=1)
+    play, noise, twice = redrawn(learner, ALONE), 1.0, redrawn(CountsRowsTwice(learner), ALONE)
+    return Case(
+        claim=learner.cost(ONE, noise),
+        noise=noise,
+        play=play,
+        runs=steps(learner, ALONE, 1),
+        ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "a row counted twice": lambda games: twice(noise, games),
+        },
+    )
+
+
+def dpsgd() -> Case:
+    """A row alone, with a gradient longer than the clipping norm; four steps, each on half of the rows."""
+    noise, count = 1.0, 4
+    learner = DpSgd(steps=1, batch=5, architecture={"name": "linear"})
+    learner = replace(learner, initial=learner.run(ALONE[0], noise, Rng(seed=0)))
+    play, all_rows = redrawn(learner, ALONE, count), redrawn(replace(learner, batch=10), ALONE, count)
+    return Case(
+        claim=count * learner.cost(ONE, noise),
+        noise=noise,
+        play=play,
+        runs=steps(learner, ALONE, count),
+        ideal=lambda rng, games: ideal_attackers.sampled_gaussian(rng, games, noise=noise, rate=0.5, count=count),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "sampling priced and not done": lambda games: all_rows(noise, games),
+        },
+    )
+
+
+def pate() -> Case:
+    """A row alone: its teacher votes for the class that no other teacher votes for, on each of four queries."""
+    learner, noise = Pate(teachers=2, queries=4, public=rows_for(ONE, 4)), 2.0
+    play = redrawn(learner, ALONE)
+    return Case(
+        claim=learner.cost(ONE, noise),
+        noise=noise,
+        play=play,
+        runs=runs(learner, ALONE),
+        ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise, count=4),
+        bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+def alibi() -> Case:
+    """One row, and the same with the other label."""
+    schema, noise = replace(ONE, unit="label"), 0.5
+    row = replace(ALONE[1], schema=schema)
+    rows = row, replace(row, y=1 - row.y)
+    play = redrawn(Alibi(steps=1), rows)
+    return Case(
+        claim=Alibi().cost(schema, noise),
+        noise=noise,
+        delta=1e-5,
+        play=play,
+        runs=runs(Alibi(steps=1), rows),
+        ideal=lambda rng, games: ideal_attackers.laplace(rng, games, scale=2 * noise, shifts=[1.0, -1.0]),
+        bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+def cfs(selector: Any) -> Case:
+    """A row alone, with a value in every column: it moves the released vector by exactly 1."""
+    rows, noise = pair(TWO, [], [], [1.0, 1.0], 1), 1.0
+    play, twice = redrawn(selector, rows), redrawn(CountsRowsTwice(selector), rows)
+    return Case(
+        claim=selector.cost(TWO, noise),
+        noise=noise,
+        play=play,
+        runs=runs(selector, rows),
+        ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "a row counted twice": lambda games: twice(noise, games),
+        },
+    )
+
+
+def top() -> Case:
+    """A row that lowers one column's dependence on the target by 3.6 and raises the other's by 3.8, of at most 4."""
+    kinds = np.repeat([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]], [46, 50, 885], axis=0)
+    rows, noise = pair(TWO, kinds[:, :2], kinds[:, 2].astype(int).tolist(), [0.0, 1.0], 0), 0.5
+    play = redrawn(Top(columns=1), rows)
+    scores = [np.array([_dependence(each.x[:, at], each.y) for at in range(2)]) for each in reversed(rows)]
+    chances = (choice_probabilities(scores[0], 8 * noise), choice_probabilities(scores[1], 8 * noise))
+    return Case(
+        claim=Top(columns=1).cost(TWO, noise),
+        noise=noise,
+        delta=1e-5,
+        play=play,
+        runs=runs(Top(columns=1), rows),
+        ideal=lambda rng, games: ideal_attackers.choice(rng, games, chances=[chances]),
+        bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+def _dependence(column: np.ndarray, target: np.ndarray) -> float:
+    """How far a table of 2 x 2 counts is from independence, in rows."""
+    counts = np.array([[np.sum((column == a) & (target == b)) for b in (0, 1)] for a in (0, 1)], dtype=float)
+    return float(np.abs(counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()).sum())
+
+
+def bounds_of_words() -> Case:
+    """Three rows of one word, and a fourth."""
+    schema = Schema(columns=(Column(name="word", kind="category", categories=()),), classes=("no", "yes"), rows=10)
+    rows, noise = pair(schema, ["a"] * 3, [1] * 3, "a", 1), 0.5
+    play, twice = redrawn(Bounds(), rows), redrawn(CountsRowsTwice(Bounds()), rows)
+    return Case(
+        claim=Bounds().cost(schema, noise),
+        noise=noise,
+        delta=1e-5,
+        games=4000,
+        play=play,
+        runs=runs(Bounds(), rows),
+        ideal=lambda rng, games: ideal_attackers.laplace(rng, games, scale=noise, shifts=[1.0]),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "a row counted twice": lambda games: twice(noise, games),
+        },
+    )
+
+
+def bounds_of_numbers() -> Case:
+    """Three rows at the lowest candidate and one at -3.
+
+    A row moves the scores above it by share - 1 and the others by share, so that half of the claim is all that can be
+    lost; the planted bug must be larger than half the noise to be proved.
+    """
+    schema = Schema(columns=(Column(name="a"),), classes=("no", "yes"), rows=10)
+    rows, noise = pair(schema, [-1e12] * 3, [1] * 3, [-3.0], 1), 0.5
+    play, (grid, prior) = redrawn(Bounds(), rows), candidates()
+    two = redrawn(Bounds(), pair(schema, [-1e12], [1], [-3.0], 1))
+    chances = []
+    for share in (0.25, 0.75):
+        scores = [_distance(each.x[:, 0], grid, share) + np.round(2 * noise * prior) for each in reversed(rows)]
+        chances.append((choice_probabilities(scores[0], 2 * noise), choice_probabilities(scores[1], 2 * noise)))
+    return Case(
+        claim=Bounds().cost(schema, noise),
+        noise=noise,
+        delta=1e-5,
+        games=2000,
+        play=play,
+        runs=runs(Bounds(), rows),
+        ideal=lambda rng, games: ideal_attackers.choice(rng, games, chances=chances),
+        bugs={"a tenth of the noise": lambda games: two(noise / 10, games)},
+    )
+
+
+def _distance(values: np.ndarray, grid: np.ndarray, share: float) -> np.ndarray:
+    """How many rows each candidate is from being the quantile, negated."""
+    below = (values[:, None] < grid).sum(axis=0)
+    upto = (values[:, None] <= grid).sum(axis=0)
+    rank = share * len(values)
+    return -np.maximum(np.maximum(below - rank, rank - upto), 0.0)
+
+
+def pafs() -> Case:
+    """A validation row that every model predicts correctly; each set of columns that is tried is a game."""
+    schema = replace(ONE, columns=tuple(replace(NUMBER, name=name) for name in "abcdefg"), rows=20)
+    rows, noise = pair(schema, np.ones((20, 7)), [1] * 20, np.ones(7), 1), 0.7
+    selector = Pafs(population=400, generations=1, held_out=0.05)
+
+    def scores(noise: float, games: int, seed: int, ran: str) -> np.ndarray:
+        tried: list[float] = []
+        while len(tried) < games:
+            trained, scored = privacy_losses(selector, *rows, noise, seed=seed, ran=ran, part=1)
+            tried += (trained + scored).tolist()
+            seed += 1
+        return np.array(tried[:games])
+
+    def play(noise: float, games: int) -> Scores:
+        return scores(noise, games, 0, "neighbour"), scores(noise, games, 1000, "data")
+
+    return Case(
+        claim=replace(selector, models=1).cost(schema, noise),
+        noise=noise,
+        games=2000,
+        play=play,
+        ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise),
+        bugs={"half the noise": lambda games: play(noise / 2, games // 2)},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Learner):
+    """A candidate of a search: the number of training rows, with noise; it predicts "yes" where that is negative."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+
+    kind: str = ""
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Laplace(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        count = rng.laplace(np.array([float(len(data))]), noise=noise, sensitivity=1.0)
+        tensors = {"value": np.array([count[0], 0.0])}
+        architecture = {"name": "constant", "inputs": 1, "outputs": 2}
+        return _Constant(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
+
+
+class _Constant(Model):
+    """The same outputs for every row, without a network."""
+
+    def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
+        return np.tile(self.tensors["value"], (len(inputs), 1))
+
+
+class _KnownSplit(Rng):
+    """Rows beyond the hundredth train, the others are validation rows: the attacker knows the split."""
+
+    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+        return (np.arange(rows) < CORRECT).astype(np.int64)
+
+
+CORRECT = 100
+
+
+def search() -> Case:
+    """The best of a secret number of trials: one training row makes good candidates rarer."""
+    schema = Schema(columns=(NUMBER,), classes=("no", "yes"), rows=2 * CORRECT)
+    data, neighbour = pair(schema, np.zeros((CORRECT, 1)), [1] * CORRECT, [0.0], 1)
+    space, noise = Space.load({"choices": {"kind": ["count"]}, "build": {"kind": "$kind"}}), 0.5
+    mechanism = Search(
+        space=space,
+        strategy=Rs(trials=3),
+        build=lambda settings: Counted(**settings),
+        held_out=0.5,
+        reference_noise=noise,
+        reference_epsilon=1 / noise,
+    )
+    claim = mechanism.cost(schema, noise)
+    assert isinstance(claim, Selected)
+    known = {
+        "scale": noise,
+        "score_scale": 8 * noise,
+        "correct": CORRECT,
+        "mean_odds": 1 - accounting.trial_count_parameters(claim)[1],
+    }
+
+    def scores(rows: Data, at: float, seeds: range) -> np.ndarray:
+        best = [mechanism.run(rows, at, _KnownSplit(seed=seed)) for seed in seeds]
+        counts = np.array([result.model.tensors["value"][0] for result in best])
+        released = np.array([result.score for result in best]) * CORRECT
+        return ideal_attackers.best_of_many_ratio(counts, released, **known)
+
+    def play(at: float, games: int) -> Scores:
+        return scores(neighbour, at, range(games)), scores(data, at, range(games, 2 * games))
+
+    return Case(
+        claim=claim,
+        noise=noise,
+        delta=1e-5,
+        games=1000,
+        play=play,
+        ideal=lambda rng, games: ideal_attackers.best_of_many(rng, games, **known),
+        bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "linear": linear,
+    "dpsgd": dpsgd,
+    "pate": pate,
+    "alibi": alibi,
+    "pafs": pafs,
+    "cfs_greedy": lambda: cfs(CfsGreedy(columns=1)),
+    "cfs_ga": lambda: cfs(CfsGa(columns=1, population=2, generations=1)),
+    "top": top,
+    "bounds, categories": bounds_of_words,
+    "bounds, numbers": bounds_of_numbers,
+    "search": search,
+}
+
+
+def main() -> None:
+    """Prints the table, one line a mechanism as soon as it is known."""
+    by_runs = "--runs" in sys.argv[1:]
+    print("| mechanism | games a side | delta | proved | ideal attacker | claim |\n|---|---|---|---|---|---|")
+    for name, build in CASES.items():
+        case = build()
+        play = case.runs if by_runs and case.runs else case.play
+        games = min(case.games, 2000) if by_runs else case.games
+        proved, ideal = case.proven(play(case.noise, games)), case.ideal_proof(games)
+        print(f"| {name} | {games:,} | {case.delta:g} | {proved:.2f} | {ideal:.2f} | {case.claimed:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
