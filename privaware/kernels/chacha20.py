@@ -117,13 +117,16 @@ if triton is not None:
             tl.store(out + at, numbers[slot], mask=at < count)
 
     @triton.jit
-    def _noisy(key, counter, exact, scales, out, width, count, spacing, LANES: tl.constexpr):
+    def _noisy(key, counter, exact, scales, out, width, count, spacing, ONE: tl.constexpr, LANES: tl.constexpr):
         numbers = _eight(key, counter, True, LANES)
         first = tl.program_id(0).to(tl.int64) * (8 * LANES) + tl.arange(0, LANES)
         for slot in tl.static_range(8):
             at = first + slot * LANES
             inside = at < count
-            scale = tl.load(scales + at // width, mask=inside, other=1.0).to(tl.float64)
+            if ONE:
+                scale = tl.load(scales).to(tl.float64)
+            else:
+                scale = tl.load(scales + at // width, mask=inside, other=1.0).to(tl.float64)
             # Clearing the mantissa leaves the power of two at or below.
             bits = (scale * spacing).to(tl.int64, bitcast=True) & 0x7FF0000000000000
             step = bits.to(tl.float64, bitcast=True)
@@ -154,8 +157,8 @@ class ChaCha20:
         The result is a multiple of the power of two at or below scale * spacing.
         """
         out = torch.empty_like(exact)
-        arguments = (exact, scale, out, exact.shape[1], exact.numel(), spacing)
-        _noisy[(self._programs(exact.numel()),)](self.key, self.counter, *arguments, LANES=LANES, num_warps=2)
+        arguments = (self.key, self.counter, exact, scale, out, exact.shape[1], exact.numel(), spacing)
+        _noisy[(self._programs(exact.numel()),)](*arguments, ONE=len(exact) == 1, LANES=LANES, num_warps=2)
         self._advance(exact.numel())
         return out
 

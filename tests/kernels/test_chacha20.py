@@ -103,14 +103,15 @@ def test_kernel_computes_the_same_numbers(counter: int) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_kernel_adds_noise_on_the_lattice(kind: torch.dtype) -> None:
-    exact = torch.linspace(-5, 5, 3 * 433, dtype=kind, device="cuda").view(3, 433)
-    scale = torch.tensor([[0.3], [1.0], [7.7]], dtype=kind, device="cuda")
+@pytest.mark.parametrize("scales", [[0.3, 1.0, 7.7], [2.1]])
+def test_kernel_adds_noise_on_the_lattice(kind: torch.dtype, scales: list[float]) -> None:
+    exact = torch.linspace(-5, 5, len(scales) * 1433, dtype=kind, device="cuda").view(len(scales), 1433)
+    scale = torch.tensor(scales, dtype=kind, device="cuda")[:, None]
     step = lattice(scale)
     stream, again = ChaCha20(KEY, "cuda"), ChaCha20(KEY, "cuda")
     assert stream.fits(exact, scale)
     released = stream.noisy(exact, scale, 2.0**-12)
-    expected = (again.normal((3, 433)) * (scale / step) + exact / step).round() * step
+    expected = (again.normal(tuple(exact.shape)) * (scale / step) + exact / step).round() * step
     assert torch.equal(released / step, (released / step).round())
     assert ((released - expected).abs() > 0).float().mean() < 0.01  # ties and last bits of a sum
     assert ((released - expected).abs() <= step).all()
