@@ -105,6 +105,12 @@ class Recorder(Rng):
             )
         return super().torch(stream, device)
 
+    def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
+        raise BrokenPromise(
+            "a sample is not one call: the sampling stream was drawn from on a device, by rng.uniforms, so that it "
+            "cannot be repeated on neighbouring rows; replay on the CPU"
+        )
+
     def _release(self, kind: str, exact: Any, **public: Any) -> Any:
         self._busy = True
         returned = getattr(Rng, kind)(self, exact, **public)

@@ -131,3 +131,15 @@ def test_p32_row_count_in_a_text_is_a_leak() -> None:
     rows = rows_for(example(), 5)
     with pytest.raises(BrokenPromise, match="the release differs"):
         replay(BatchSizesLogged(), rows, rows.take(np.arange(4)), 1.0)
+
+
+def test_sample_drawn_on_a_device_cannot_be_replayed() -> None:
+    class OnDevice:
+        def cost(self, schema: Any, noise: float) -> Any:
+            return NOTHING
+
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            return rng.uniforms((len(data),), "cpu") < 0.5
+
+    with pytest.raises(BrokenPromise, match="drawn from on a device"):
+        record(OnDevice(), rows_for(example(), 5), 1.0, seed=1)
