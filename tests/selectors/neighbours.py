@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,44 +13,59 @@ from privaware.noise import Rng
 from privaware.schema import Column, Schema
 
 
+def l1(apart: np.ndarray) -> float:
+    return math.fsum(np.abs(apart).tolist())
+
+
+def l2(apart: np.ndarray) -> float:
+    """Without rounding worth speaking of."""
+    return math.sqrt(math.fsum((apart * apart).tolist()))
+
+
+def largest(apart: np.ndarray) -> float:
+    return float(np.abs(apart).max())
+
+
+class Release(NamedTuple):
+    """What noise is added to, its sensitivity, and the norm in which that is meant."""
+
+    exact: np.ndarray
+    sensitivity: float
+    length: Callable[[np.ndarray], float]
+
+
 class Recording(Rng):
     """Keeps what every release is computed from, with its sensitivity."""
 
     def __init__(self) -> None:
         super().__init__(seed=1)
-        self.releases: list[tuple[np.ndarray, float]] = []
+        self.releases: list[Release] = []
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
-        self.releases.append((np.array(exact), float(np.max(sensitivity))))
+        self.releases.append(Release(np.array(exact), float(np.max(sensitivity)), l2))
         return super().gaussian(exact, noise=noise, sensitivity=sensitivity)
 
     def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
-        self.releases.append((np.array(exact), float(np.max(sensitivity))))
+        self.releases.append(Release(np.array(exact), float(np.max(sensitivity)), l1))
         return super().laplace(exact, noise=noise, sensitivity=sensitivity)
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
-        self.releases.append((np.array(exact), sensitivity))
+        self.releases.append(Release(np.array(exact), sensitivity, largest))
         return 0
 
 
-def recorded(mechanism: Any, data: Data, noise: float = 1.0) -> list[tuple[np.ndarray, float]]:
-    """The exact value and the sensitivity of every release."""
+def recorded(mechanism: Any, data: Data, noise: float = 1.0) -> list[Release]:
+    """All releases of a run."""
     rng = Recording()
     mechanism.run(data, noise, rng)
     return rng.releases
-
-
-def distance(one: np.ndarray, two: np.ndarray) -> float:
-    """L2, without rounding worth speaking of."""
-    apart = (one - two).ravel()
-    return math.sqrt(math.fsum((apart * apart).tolist()))
 
 
 def ratios(mechanism: Any, data: Data, at: int = 0) -> list[float]:
     """How far taking out row `at` moves each release, over its sensitivity."""
     fewer = data.take(np.arange(len(data)) != at)
     pairs = zip(recorded(mechanism, data), recorded(mechanism, fewer), strict=True)
-    return [distance(exact, without) / sensitivity for (exact, sensitivity), (without, _) in pairs]
+    return [one.length((one.exact - two.exact).ravel()) / one.sensitivity for one, two in pairs]
 
 
 def losing_bits(rows: int, columns: int = 3) -> Data:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from privaware.data import Data
 from privaware.exact_sums import MARGIN
 from privaware.schema import Column, Schema
-from privaware.selectors.top import dependence, distances
+from privaware.selectors.top import Top, dependence, distances
+from tests.selectors.neighbours import ratios
 
 
 def table(codes: np.ndarray, y: np.ndarray, sizes: tuple[int, ...]) -> Data:
@@ -68,3 +69,10 @@ def test_p39_dependence_score_moves_by_less_than_four_at_billions_of_rows() -> N
             furthest[score] = max(furthest[score], float(np.abs(moved).max()))
     assert furthest[distances] * (1 - MARGIN) < 4 - 1e-5
     assert furthest[in_floats] > 4
+
+
+def test_p39_one_row_of_a_million_moves_a_score_by_at_most_its_sensitivity() -> None:
+    codes, y = np.zeros((1_000_000, 1)), np.zeros(1_000_000)
+    codes[0], y[0] = 1, 1
+    (moved,) = ratios(Top(columns=1), table(codes, y, (2, 2)))
+    assert 1 - 1e-4 < moved <= 1
