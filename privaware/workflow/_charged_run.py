@@ -31,8 +31,8 @@ from privaware.schema import Schema
 from privaware.workflow import _output
 from privaware.workflow._options import RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
-from privaware.workflow._signature import Signer
 from privaware.workflow._row_ledger import open_ledger, register_rows
+from privaware.workflow._signature import Signer
 from privaware.workflow._source import Source, resolve, scoring
 from privaware.workflow.predict import load
 
