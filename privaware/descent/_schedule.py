@@ -17,7 +17,18 @@ from typing import Protocol
 
 from privaware.errors import WrongInput
 
-__all__ = ["Schedule", "constant", "cosine", "exponential", "linear", "piecewise", "step_down", "warm_up"]
+__all__ = [
+    "Schedule",
+    "constant",
+    "cosine",
+    "exponential",
+    "linear",
+    "piecewise",
+    "polynomial",
+    "step_down",
+    "time_decay",
+    "warm_up",
+]
 
 
 class Schedule(Protocol):
@@ -69,6 +80,46 @@ class exponential:
 
     def at(self, step: int, steps: int) -> float:
         return float(self.factor ** (step // self.every))
+
+
+@dataclass(frozen=True)
+class time_decay:
+    """1 / (1 + decay * t), t counting periods of `every` steps: it falls fast first, slowly later."""
+
+    decay: float
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        if self.decay < 0 or self.every < 1:
+            raise WrongInput(f"time_decay: expected decay >= 0 and every >= 1, got {self.decay!r}, {self.every!r}")
+
+    def at(self, step: int, steps: int) -> float:
+        return 1 / (1 + self.decay * (step // self.every))
+
+
+@dataclass(frozen=True)
+class polynomial:
+    """From 1 to `end` over the fraction `within` of the steps, as (1 - t)^power, then `end`; a value for each `every`.
+
+    >>> [round(polynomial(power=2.0, end=0.5).at(step, 4), 3) for step in range(4)]
+    [1.0, 0.781, 0.625, 0.531]
+    """
+
+    power: float = 3.0
+    end: float = 0.5
+    within: float = 1.0
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        if self.power <= 0 or self.end <= 0 or not 0 < self.within <= 1 or self.every < 1:
+            raise WrongInput(
+                "polynomial: expected power > 0, end > 0, within in (0, 1] and every >= 1, "
+                f"got {self.power!r}, {self.end!r}, {self.within!r}, {self.every!r}"
+            )
+
+    def at(self, step: int, steps: int) -> float:
+        remaining = max(0.0, 1 - step // self.every * self.every / (self.within * steps))
+        return float(self.end + (1 - self.end) * remaining**self.power)
 
 
 @dataclass(frozen=True)

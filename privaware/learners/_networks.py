@@ -15,11 +15,9 @@ from privaware._validate import expect, expect_between, expect_fraction, expect_
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.features.hashed import Hashed
-from privaware.features.onehot import OneHot
-from privaware.features.standardise import Standardise
 from privaware.learners import Learner
-from privaware.learners._fixed_features import feature_for, shape_after
+from privaware.learners._architecture import architecture, network_feature
+from privaware.learners._augmentation import shifted, shifted_mirrored
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -27,8 +25,6 @@ from privaware.schema import Schema
 __all__ = ["Network"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
-WIDTH = 32
-"""Units of a hidden layer: narrow, because noise grows with the number of parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +34,9 @@ class Network(Learner):
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
     chosen from the schema. `batch` is the expected batch size (left out: from the declared rows), `steps` the number
     of batches (left out: `epochs` times rows / batch), `norm` the clipping norm, `clip` how it is applied. `average`
-    is the share of last steps whose mean is released.
+    is the share of last steps whose mean is released, or a table such as {"name": "ema", "decay": 0.98}. `loss`,
+    `schedule` (of the learning rate) and `noise_schedule` are tables such as {"name": "focal", "gamma": 5.0} and
+    {"name": "cosine", "end": 0.1}, where `every` and `over` count epochs; the noise's schedule sets its price too.
     Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
     letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
     descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
@@ -56,7 +54,10 @@ class Network(Learner):
     norm: float
     lr: float
     clip: str = "flat"
-    average: float = 0.25
+    average: float | dict[str, Any] = 0.25
+    loss: dict[str, Any] | None = None
+    schedule: dict[str, Any] | None = None
+    noise_schedule: dict[str, Any] | None = None
     copies: int = 1
     mirror: bool = False
     features: list[dict[str, Any]] | None = None
@@ -72,13 +73,15 @@ class Network(Learner):
                 expect_between(name, 1, 1e9, **{setting: value})
         expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
         expect_one_of(name, CLIPS, clip=self.clip)
-        described = self.architecture is None or isinstance(self.architecture, dict)
-        expect(described, name, "architecture as a table", self.architecture)
+        for setting in ("architecture", "loss", "schedule", "noise_schedule"):
+            table = getattr(self, setting)
+            expect(table is None or isinstance(table, dict), name, f"{setting} as a table", table)
         if self.mirror and self.copies % 2:
             raise WrongInput(
                 f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"
             )
-        expect_fraction(name, average=self.average)
+        if not isinstance(self.average, dict):
+            expect_fraction(name, average=self.average)
         listed = self.features is None or _is_list_of(dict, self.features)
         expect(listed, name, "features as a list of tables", self.features)
         listed = self.trainable is None or _is_list_of(bool, self.trainable)
@@ -148,16 +151,34 @@ class Network(Learner):
 
         batch = min(schema.rows, self.batch or max(256, schema.rows // 40))
         rate = batch / schema.rows
+        epoch = math.ceil(1 / rate)
+        schedules = {
+            name: descent.build_schedule(table, epoch)
+            for name, table in {"lr_schedule": self.schedule, "noise_schedule": self.noise_schedule}.items()
+            if table is not None
+        }
         return descent.Descent(
             steps=self.steps or math.ceil(self.epochs / rate),
             sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
             clip=self._clip(noise),
             update=self._update(),
-            average=descent.tail(self.average) if self.average else None,
-            loss=descent.cross_entropy if schema.classes else descent.squared,
+            average=descent.build_average(self.average),
+            loss=self._loss(schema, rate),
             copies=self.copies,
             augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
+            **schedules,
         )
+
+    def _loss(self, schema: Schema, rate: float) -> Any:
+        from privaware import descent
+
+        if self.loss is None:
+            return descent.cross_entropy if schema.classes else descent.squared
+        loss = descent.build_loss(self.loss, epochs=self.epochs if self.steps is None else self.steps * rate)
+        if (loss is descent.squared) == bool(schema.classes):
+            task = "classification" if schema.classes else "regression"
+            raise WrongInput(f"expected a loss for {task}, got {self.loss!r:.120}")
+        return loss
 
     def _clip(self, noise: float) -> Any:
         from privaware import descent
@@ -221,51 +242,6 @@ def _is_list_of(kind: type, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def network_feature(schema: Schema) -> Any:
-    """The feature of a network's inputs: entries of size about 1."""
-    if schema.form == "image":
-        channels = schema.shape[0]
-        return Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)
-    plain = feature_for(schema)
-    if isinstance(plain, Hashed):
-        return Hashed(slots=plain.slots, words=plain.words, letters=plain.letters, norm=8.0)
-    return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
-
-
-def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
-    """The described network, checked against rows after the features `chain`, or a small default for them."""
-    shape = shape_after(chain, schema)
-    outputs = max(len(schema.classes), 1)
-    flat = len(shape) != 3 or (description or {}).get("name") == "fcn"
-    ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
-    described = default_architecture(shape) | ends if description is None else ends | description
-    model = models.parse(described)
-    if model.codes is not None or math.prod(model.shape) != math.prod(shape):
-        raise WrongInput(
-            f"expected an architecture for inputs of shape {list(shape)}, got {list(model.shape)}; leave its inputs out"
-        )
-    if described["outputs"] != outputs:
-        raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
-    return model.describe()
-
-
-def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
-    """One hidden layer for vectors; for images up to three convolutions with group norm and tanh."""
-    if len(shape) == 1:
-        return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}
-    blocks = min(3, int(math.log2(min(shape[1:]))))
-    if blocks < 1:
-        return {"name": "linear"}
-    blocks = max(1, blocks - 1) if blocks < 3 else 3
-    return {
-        "name": "simple_cnn",
-        "filters": [16, 32, 32][:blocks],
-        "hidden": [WIDTH],
-        "activation": "tanh",
-        "groups": 4,
-    }
-
-
 def targets_of(data: Data) -> Any:
     """Class indices, or numbers scaled to [-1, 1]."""
     import torch
@@ -273,35 +249,3 @@ def targets_of(data: Data) -> Any:
     if data.schema.classes:
         return torch.from_numpy(data.y)
     return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])
-
-
-def shifted(images: Any, generator: Any) -> Any:
-    """Each image translated at random by up to 1/8 of its height and width; the edge is repeated."""
-    import torch
-
-    rows, _, height, width = images.shape
-    indices = []
-    for size in (height, width):
-        reach = max(1, size // 8)
-        by = torch.randint(-reach, reach + 1, (rows, 1), generator=generator, device=generator.device)
-        at = torch.arange(size, device=generator.device)[None] + by
-        indices.append(at.clamp(0, size - 1).to(images.device))
-    down, across = indices
-    images = images.gather(2, down[:, None, :, None].expand_as(images))
-    return images.gather(3, across[:, None, None, :].expand_as(images))
-
-
-def mirrored(images: Any, _: Any) -> Any:
-    """Every second image mirrored: of two copies of a row, one is as it was.
-
-    Rows must have an even number of copies: else a row's position would decide which are mirrored, and one more row
-    would change the gradients of all that come after it.
-    """
-    copies = images.clone()
-    copies[1::2] = images[1::2].flip(-1)
-    return copies
-
-
-def shifted_mirrored(images: Any, generator: Any) -> Any:
-    """Shifted, and every second one mirrored."""
-    return mirrored(shifted(images, generator), generator)

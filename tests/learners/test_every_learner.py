@@ -11,15 +11,20 @@ from privaware.learners.adassp import Adassp
 from privaware.learners.alibi import Alibi
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
+from privaware.learners.focal import Focal
 from privaware.learners.frozen import Frozen
+from privaware.learners.hand_dp import HandDp
 from privaware.learners.iteration_amplification import IterationAmplification
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
 from privaware.learners.newton import Newton
+from privaware.learners.noise_decay import NoiseDecay
 from privaware.learners.objective_perturbation import ObjectivePerturbation
 from privaware.learners.output_perturbation import OutputPerturbation
 from privaware.learners.pate import Pate
+from privaware.learners.quantile_clip import QuantileClip
+from privaware.learners.tanh import Tanh
 from privaware.schema import Column, Schema
 from privaware.testing import check_learner, rows_for
 
@@ -39,7 +44,7 @@ IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
-    ("dpsgd", "dp_adam", "frozen"), 40
+    ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp"), 40
 )
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
@@ -54,6 +59,11 @@ LEARNERS = {
     "dpsgd, images": (DpSgd(steps=4), IMAGE),
     "dp_adam": (DpAdam(steps=4, architecture=SMALL), TABLE),
     "frozen": (Frozen(steps=4, layers=1, architecture=SMALL), TABLE),
+    "tanh": (Tanh(steps=4, architecture=SMALL), TABLE),
+    "focal": (Focal(steps=4, batch=12, architecture=SMALL), TABLE),
+    "noise_decay": (NoiseDecay(epochs=2, batch=12, architecture=SMALL), TABLE),
+    "quantile_clip": (QuantileClip(steps=4, batch=12, architecture=SMALL), TABLE),
+    "hand_dp": (HandDp(steps=4, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
     "majority": (Majority(), TABLE),
     "mean": (Mean(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),

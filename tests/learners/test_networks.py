@@ -12,8 +12,9 @@ import torch
 from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.learners import _networks
-from privaware.learners._networks import architecture, mirrored, network_feature, shifted
+from privaware.learners import _augmentation
+from privaware.learners._architecture import architecture, network_feature
+from privaware.learners._augmentation import mirrored, shifted
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.frozen import Frozen
@@ -121,9 +122,9 @@ def test_mirrored_copies_keep_the_contract(every: int, monkeypatch: pytest.Monke
         copies[1::every] = images[1::every].flip(-1)
         return copies
 
-    monkeypatch.setattr(_networks, "shifted", lambda images, _: images)
+    monkeypatch.setattr(_augmentation, "shifted", lambda images, _: images)
     if every != 2:
-        monkeypatch.setattr(_networks, "mirrored", flipped)
+        monkeypatch.setattr(_augmentation, "mirrored", flipped)
     schema = Schema(form="image", shape=(1, 3, 3), classes=("n", "y"), rows=40)
     right = every == 2
     with contextlib.nullcontext() if right else pytest.raises(BrokenPromise, match="sensitivity"):

@@ -1,0 +1,79 @@
+"""Losses, schedules and averages from plain tables, as a learner's settings and a command line give them.
+
+>>> build_loss({"name": "focal", "gamma": 2.0})
+focal(gamma=2.0)
+>>> build_schedule({"name": "exponential", "factor": 0.5, "every": 2}, epoch=10)
+exponential(factor=0.5, every=20)
+>>> build_average(0.25)
+tail(share=0.25)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from privaware.descent import _schedule
+from privaware.descent._losses import cross_entropy, focal, losing_less, squared
+from privaware.descent._schedule import Schedule
+from privaware.descent._update import Average, ema, tail
+from privaware.errors import WrongInput
+
+__all__ = ["build_average", "build_loss", "build_schedule"]
+
+LOSSES: dict[str, Any] = {"focal": focal, "losing_less": losing_less}
+PLAIN_LOSSES: dict[str, Any] = {"cross_entropy": cross_entropy, "squared": squared}
+SCHEDULES: dict[str, Any] = {
+    name: getattr(_schedule, name)
+    for name in ("constant", "cosine", "exponential", "linear", "polynomial", "step_down", "time_decay", "warm_up")
+}
+AVERAGES: dict[str, Any] = {"ema": ema, "tail": tail}
+IN_EPOCHS = ("every", "over")
+"""Lengths of schedules: a table gives them in epochs, a schedule counts steps."""
+
+
+def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., Any]:
+    """The loss that `table` names; one that changes over time does so over `epochs`."""
+    name = table.get("name")
+    if name in PLAIN_LOSSES and len(table) == 1:
+        loss: Callable[..., Any] = PLAIN_LOSSES[name]
+        return loss
+    fixed = {"epochs": epochs} if name == "losing_less" else {}
+    built: Callable[..., Any] = _build("loss", LOSSES | PLAIN_LOSSES, {**fixed, **table})
+    return built
+
+
+def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
+    """The schedule that `table` names; `epoch` is the number of steps in one."""
+    steps = {
+        name: max(1, round(value * epoch)) if name in IN_EPOCHS and isinstance(value, (int, float)) else value
+        for name, value in table.items()
+    }
+    kind = SCHEDULES.get(str(table.get("name")))
+    if kind is not None:
+        steps = {field.name: epoch for field in fields(kind) if field.name == "every"} | steps
+    schedule: Schedule = _build("schedule", SCHEDULES, steps)
+    return schedule
+
+
+def build_average(value: float | Mapping[str, Any]) -> Average | None:
+    """The average of the last share of the steps (0: none), or the one that a table names."""
+    if isinstance(value, Mapping):
+        average: Average = _build("average", AVERAGES, value)
+        return average
+    return tail(value) if value else None
+
+
+def _build(kind: str, known: Mapping[str, Any], table: Mapping[str, Any]) -> Any:
+    settings = dict(table)
+    name = str(settings.pop("name", ""))
+    if name not in known:
+        close = difflib.get_close_matches(name, known) or sorted(known)
+        raise WrongInput(f"expected a {kind} named {' or '.join(close)}, got {table!r:.120}")
+    accepted = [field.name for field in fields(known[name]) if field.init] if name not in PLAIN_LOSSES else []
+    wrong = [setting for setting in settings if setting not in accepted]
+    if wrong:
+        raise WrongInput(f"{kind} {name}: expected settings among {accepted}, got {wrong[0]!r}")
+    return known[name](**settings)

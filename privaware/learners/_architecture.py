@@ -1,0 +1,64 @@
+"""The features and the architecture of a network, from public facts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from privaware import models
+from privaware.errors import WrongInput
+from privaware.features.hashed import Hashed
+from privaware.features.onehot import OneHot
+from privaware.features.standardise import Standardise
+from privaware.learners._fixed_features import feature_for, shape_after
+from privaware.schema import Schema
+
+__all__ = ["architecture", "default_architecture", "network_feature"]
+
+WIDTH = 32
+"""Units of a hidden layer: narrow, because noise grows with the number of parameters."""
+
+
+def network_feature(schema: Schema) -> Any:
+    """The feature of a network's inputs: entries of size about 1."""
+    if schema.form == "image":
+        channels = schema.shape[0]
+        return Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)
+    plain = feature_for(schema)
+    if isinstance(plain, Hashed):
+        return Hashed(slots=plain.slots, words=plain.words, letters=plain.letters, norm=8.0)
+    return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
+
+
+def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
+    """The described network, checked against rows after the features `chain`, or a small default for them."""
+    shape = shape_after(chain, schema)
+    outputs = max(len(schema.classes), 1)
+    flat = len(shape) != 3 or (description or {}).get("name") == "fcn"
+    ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
+    described = default_architecture(shape) | ends if description is None else ends | description
+    model = models.parse(described)
+    if model.codes is not None or math.prod(model.shape) != math.prod(shape):
+        raise WrongInput(
+            f"expected an architecture for inputs of shape {list(shape)}, got {list(model.shape)}; leave its inputs out"
+        )
+    if described["outputs"] != outputs:
+        raise WrongInput(f"expected an architecture of {outputs} outputs, leave its outputs out")
+    return model.describe()
+
+
+def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
+    """One hidden layer for vectors; for images up to three convolutions with group norm and tanh."""
+    if len(shape) == 1:
+        return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}
+    blocks = min(3, int(math.log2(min(shape[1:]))))
+    if blocks < 1:
+        return {"name": "linear"}
+    blocks = max(1, blocks - 1) if blocks < 3 else 3
+    return {
+        "name": "simple_cnn",
+        "filters": [16, 32, 32][:blocks],
+        "hidden": [WIDTH],
+        "activation": "tanh",
+        "groups": 4,
+    }

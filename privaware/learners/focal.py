@@ -1,0 +1,36 @@
+"""Private gradient descent on a loss that turns from squared error to focal loss.
+
+Early, the squared error of the logits and a penalty on pre-activations converge fast and keep gradients small; later,
+focal loss attends to hard examples. DPMLBench's FocalLoss is the focal part alone: `loss={"name": "focal"}`.
+
+Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning (2021); algorithm FocalLoss
+of DPMLBench. The paper gives neither the weight of the penalty nor the turning epoch: `beta` 10 and `turn` half-way
+are ours.
+Privacy: that of dpsgd: the loss has one value a row, which depends on no other row.
+Use when: training is long enough for two phases, and rows are unequally hard.
+
+>>> from privaware.testing import rows_for
+>>> from privaware.schema import Column, Schema
+>>> from privaware.noise import Rng
+>>> schema = Schema(columns=(Column(name="c", low=-1, high=1),), classes=("n", "y"), rows=200)
+>>> Focal(steps=3).run(rows_for(schema, 200), noise=0.5, rng=Rng(seed=1)).architecture["name"]
+'fcn'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from privaware.learners.dpsgd import DpSgd
+
+__all__ = ["Focal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Focal(DpSgd):
+    """`loss` is a table with the name losing_less (gamma, beta, turn) or focal (gamma)."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+
+    loss: dict[str, Any] | None = field(default_factory=lambda: {"name": "losing_less"})

@@ -1,0 +1,44 @@
+"""Private gradient descent on hand-crafted features: scattering, normalised in groups, and any head.
+
+A fixed wavelet cascade replaces the first layers, so that a linear model or a small network learns well from few noisy
+steps. `architecture` describes the head (left out: linear).
+
+Paper: Tramer and Boneh 2021, Differentially Private Learning Needs Better Features (or Much More Data),
+arXiv:2011.11660; algorithm Hand-DP of DPMLBench.
+Privacy: that of dpsgd: each row is transformed by itself with fixed filters, which costs nothing.
+Use when: the data are images, rows are few or epsilon is small, and there is no better public extractor.
+
+>>> from privaware.testing import rows_for
+>>> from privaware.schema import Schema
+>>> from privaware.noise import Rng
+>>> schema = Schema(form="image", shape=(1, 16, 16), classes=("n", "y"), rows=200)
+>>> HandDp(steps=2).run(rows_for(schema, 60), noise=0.5, rng=Rng(seed=1)).architecture["name"]
+'linear'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.events import Event
+from privaware.learners.dpsgd import DpSgd
+from privaware.schema import Schema
+
+__all__ = ["HandDp"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandDp(DpSgd):
+    """`features` begins with scattering; `DpSgd` has the other settings."""
+
+    architecture: dict[str, Any] | None = field(default_factory=lambda: {"name": "linear"})
+    features: list[dict[str, Any]] | None = field(
+        default_factory=lambda: [{"name": "scatter"}, {"name": "group_norm", "groups": 27}]
+    )
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        if schema.form != "image":
+            raise WrongInput(f"hand_dp: expected images, got a {schema.form}; choose dpsgd or linear")
+        return super().cost(schema, noise)

@@ -1,0 +1,38 @@
+"""Private gradient descent with more noise early and less noise late, at one total price.
+
+The noise multiplier follows `noise_schedule`, a table whose lengths count epochs: {"name": "exponential", "factor":
+0.99}, {"name": "time_decay", "decay": 0.05}, {"name": "exponential", "factor": 0.6, "every": 10} (steps) or
+{"name": "polynomial", "power": 3, "end": 0.3}. One schedule sets both the noise of a step and its price.
+
+Paper: Yu et al. 2019, Differentially Private Model Publishing for Deep Learning, arXiv:1904.02200; algorithm AdpAlloc
+of DPMLBench (exponential, 0.01 an epoch).
+Privacy: (epsilon, delta) for one row added or removed: the composition of all steps, each at its own noise.
+Use when: late steps need precision more than early ones. Compare with dpsgd and a falling learning rate first.
+
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="c", low=-1, high=1),), classes=("n", "y"), rows=512)
+>>> learner = NoiseDecay(batch=256, epochs=2, noise_schedule={"name": "exponential", "factor": 0.5})
+>>> learner.cost(schema, noise=2.0) == DpSgd(batch=256, epochs=1).cost(schema, 2.0) + DpSgd(batch=256, epochs=1).cost(
+...     schema, 1.0
+... )
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from privaware.learners.dpsgd import DpSgd
+
+__all__ = ["NoiseDecay"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseDecay(DpSgd):
+    """`noise_schedule` is a table; `DpSgd` has the other settings."""
+
+    noise_schedule: dict[str, Any] | None = field(
+        default_factory=lambda: {"name": "exponential", "factor": math.exp(-0.01)}
+    )
