@@ -27,7 +27,13 @@ def test_unchanged_model_is_valid_by_both_accountants(run: Run, model: Path) -> 
     assert verdict.json["certified"] is True
     assert verdict.json["delta"] == 1e-5
     assert verdict.json["epsilon"]["pld"] == pytest.approx(verdict.json["epsilon"]["cf"], rel=5e-3)
-    assert run("verify", model).out.startswith("valid\n")
+    assert verdict.json["bound"] is True
+    assert (verdict.json["unchecked"], verdict.json["signed"]) == ([], None)
+    lines = run("verify", model, "--ledger", "people.csv.ledger").out.splitlines()
+    assert lines[:2] == ["valid", "bound by the ledger: these are the files that were released"]
+    alone = run("verify", model).out.splitlines()
+    assert alone[0] == "valid"
+    assert alone[1].startswith("not checked: without --ledger: ")
 
 
 def more_noise(facts: dict[str, Any]) -> None:
@@ -145,3 +151,22 @@ def test_truncated_or_missing_file_is_refused(run: Run, model: Path, people: Pat
             result = run(*words, "--json")
             assert (result.code, len(result.err.splitlines())) == (2, 1)
             assert set(result.json) == {"error"}
+
+
+def test_p44_signed_model_verifies_by_its_public_key(run: Run, people: Path) -> None:
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    key = ed25519.Ed25519PrivateKey.generate()
+    pem = serialization.Encoding.PEM
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    Path("key.pem").write_bytes(key.private_bytes(pem, *plain))
+    public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    Path("public.pem").write_bytes(public)
+    call = ("--schema", "people.toml", "--learner", "majority", "--sign", "key.pem")
+    assert run("fit", people, *call, "--out", "m").code == 0
+    signed = run("verify", "m", "--key", "public.pem", "--json")
+    assert (signed.code, signed.json["signed"], signed.json["bound"]) == (0, True, True)
+    assert "bound by a signature" in run("verify", "m", "--key", "public.pem").out
+    edit(Path("m"), lambda facts: facts["settings"].update(steps=3))
+    assert run("verify", "m", "--key", "public.pem").code == 4
+    assert run("verify", "m", "--key", "key.pem").code == 2

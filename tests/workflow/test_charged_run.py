@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pandas as pd
 import pytest
 
 import privaware
-from privaware import _files, fit, select
+from privaware import _files, fit, search, select, verify
+from privaware.card import ModelCard
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import BudgetExceeded, WrongInput
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.ledger import Ledger
+from privaware.schema import Column
+from privaware.workflow import _output
 from privaware.workflow._charged_run import charged_run
 from privaware.workflow._options import RunOptions
 from privaware.workflow._plan import training_plan
@@ -160,3 +164,83 @@ def test_source_shows_no_row_in_its_repr(people: Path) -> None:
         assert isinstance(run.source, Source)
         assert "yes" not in repr(run.source)
         assert "yes" not in repr(run)
+
+
+# Killed between the last file and the end
+
+
+def stop_before(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    return lambda patch: patch.setattr(owner, name, stopped)
+
+
+@pytest.mark.parametrize(
+    ("killed", "closed"),
+    [
+        (stop_before(Ledger, "finish"), False),
+        (stop_before(_output, "publish_model"), True),
+        (stop_before(ModelCard, "of"), None),
+    ],
+    ids=["before the closing entry", "after it", "before the first file"],
+)
+def test_p33_p44_resumed_run_closes_and_publishes_the_model_that_was_complete(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: Any, closed: bool | None
+) -> None:
+    """Without training again: a second model from one charge would be a release that nobody paid for."""
+    out, ledger = tmp_path / "m", Path(f"{people}.ledger")
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority", "out": out}
+    with monkeypatch.context() as patch:
+        killed(patch)
+        with pytest.raises(KeyboardInterrupt):
+            fit(people, **call)
+    assert not (out / "model.json").exists()
+    kinds = [entry.kind for entry in Ledger.open(ledger).entries()]
+    assert kinds == ["created", "spend", *(["finished"] if closed else [])]
+    before = None if closed is None else (out / "model.safetensors").read_bytes()
+    with monkeypatch.context() as patch:
+        if before is not None:
+            patch.setattr(Majority, "run", lambda *_: pytest.fail("trained again"))
+        fit(people, **call)
+    assert before in (None, (out / "model.safetensors").read_bytes())
+    assert [entry.kind for entry in Ledger.open(ledger).entries()] == ["created", "spend", "finished"]
+    verdict = verify(out, ledger=ledger)
+    assert (verdict.valid, verdict.bound) == (True, True), verdict.problems
+    charged = datetime.fromisoformat(Ledger.open(ledger).entries()[1].time).timestamp()
+    assert {round(path.stat().st_mtime, 3) for path in (out, *out.iterdir())} == {round(charged, 3)}
+
+
+def test_p44_complete_model_that_was_changed_after_the_closing_entry_is_not_published(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "m"
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority", "out": out}
+    with monkeypatch.context() as patch:
+        stop_before(_output, "publish_model")(patch)
+        with pytest.raises(KeyboardInterrupt):
+            fit(people, **call)
+    (out / "report.html").write_text("epsilon 0")
+    with pytest.raises(BudgetExceeded):  # it would be another run
+        fit(people, **call)
+    assert not (out / "model.json").exists()
+
+
+# Without a price
+
+
+def test_price_that_is_infinite_is_refused_before_the_ledger_and_the_rows(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of about 50 runs, each of which may fail with a chance of 1e-6: more than a delta of 1e-5 allows."""
+    monkeypatch.setattr("privaware.workflow._source.read", lambda *_, **__: pytest.fail("a row was read"))
+    schema = privaware.Schema(
+        columns=(Column(name="age", low=18, high=90),), target="y", classes=("no", "yes"), rows=200
+    )
+    build = {"reach": "$reach", "delta": 1e-6, "analysis": "kifer"}
+    space = {"learner": "objective_perturbation", "choices": {"reach": [1.0]}, "build": build}
+    call: dict[str, Any] = {"schema": schema, "space": space, "strategy": "rs", "trials": 50, "limit": 100.0}
+    for dry_run in (False, True):
+        with pytest.raises(WrongInput, match="expected a finite price, but no epsilon is proven at delta 1e-05"):
+            search(people, model_epsilon=1.0, out=tmp_path / "m", dry_run=dry_run, **call)
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
