@@ -27,10 +27,13 @@ from privaware.errors import WrongInput
 
 __all__ = ["Column", "Schema"]
 
-KINDS = ("number", "category", "text", "ignore")
+KINDS = ("number", "category", "text", "ignore", "undecided")
 FORMS = ("table", "image", "text")
 RELATIONS = ("add_remove", "replace_one")
 LISTS = ("categories", "bins", "classes", "shape", "assumed", "columns")
+GIVEN_KINDS = "the names and kinds of the columns"
+GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not paid for"
+"""What is assumed of the columns where bounds, and perhaps kinds, are released under privacy."""
 LARGEST = 1e150
 """Bounds stay below it, so that squares and differences are finite."""
 
@@ -42,7 +45,8 @@ class Column:
     `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a category of its own), or
     a number to fill in. `unseen` says the same of a category that is not declared: "refuse" or "other". `bins` are
     public inner edges; numbers are clipped to [low, high]. A number without bounds and a category without categories
-    are known by name and kind only.
+    are known by name and kind only; an undecided column is known by its name only: whether it holds numbers or
+    categories is paid for.
     """
 
     name: str
@@ -90,7 +94,7 @@ class Column:
         """Whether everything a learner needs is declared."""
         if self.kind == "category":
             return bool(self.categories)
-        return self.kind != "number" or self.low is not None
+        return self.kind in ("text", "ignore") or (self.kind == "number" and self.low is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +172,12 @@ class Schema:
         """
         columns = tuple(
             Column(name=column.name, kind=column.kind, missing="category", unseen="other")
-            if column.kind in ("number", "category")
+            if column.kind in ("number", "category", "undecided")
             else column
             for column in self.columns
         )
-        assumed = ["the number of rows", "the names and kinds of the columns"]
+        paid_kinds = any(column.kind == "undecided" for column in columns)
+        assumed = ["the number of rows", GIVEN_BUT_PAID if paid_kinds else GIVEN_KINDS]
         assumed += [f"the classes of {self.target}"] if self.classes else []
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 

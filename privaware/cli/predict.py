@@ -17,6 +17,7 @@ app = typer.Typer()
 def predict(
     model: o.MODEL,
     data: o.DATA,
+    header: o.HEADER = None,
     out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
@@ -25,5 +26,5 @@ def predict(
     """Predict new rows; costs nothing, for a released model is public."""
     from privaware.workflow.predict import predict as run
 
-    result = run(model, data, out=out)
+    result = run(model, data, out=out, header=header)
     show(result, [f"{result['rows']} predictions: {result['out']}"], json)

@@ -19,6 +19,7 @@ def schema(
     target: o.TARGET = None,
     task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
     unit: o.UNIT = None,
+    header: o.HEADER = None,
     out: Annotated[Path | None, typer.Option(help="A new .toml file to edit and confirm.")] = None,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
@@ -28,7 +29,7 @@ def schema(
     from privaware.errors import WrongInput
     from privaware.workflow._source import draft_schema
 
-    draft = draft_schema(data, target=target, task=task, unit=unit)
+    draft = draft_schema(data, target=target, task=task, unit=unit, header=header)
     if out is not None:
         if out.exists():
             raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")

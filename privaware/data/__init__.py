@@ -9,8 +9,21 @@ rows again.
 
 from privaware.data._data import Data
 from privaware.data._digest import array_hashes, row_hashes, rows_digest
-from privaware.data._draft import draft
+from privaware.data._draft import draft, typed
+from privaware.data._notices import notices
 from privaware.data._read import Raw, read
-from privaware.data._values import show_values
+from privaware.data._values import numbers_among, show_values
 
-__all__ = ["Data", "Raw", "array_hashes", "draft", "read", "row_hashes", "rows_digest", "show_values"]
+__all__ = [
+    "Data",
+    "Raw",
+    "array_hashes",
+    "draft",
+    "notices",
+    "numbers_among",
+    "read",
+    "row_hashes",
+    "rows_digest",
+    "show_values",
+    "typed",
+]

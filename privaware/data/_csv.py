@@ -1,4 +1,7 @@
-"""CSV by fixed rules: how a row is read follows from that row and the header alone.
+"""CSV by fixed rules: how a row is read follows from that row and the header line alone.
+
+The first line holds the names of the columns. Where one of them is a number it may be a row instead: it is refused, and
+never shown, until `header` says what it is. Without a header line columns are called column_1, column_2 and so on.
 
 A field may stand in quotation marks, with spaces around them; within them a doubled mark is one mark, and separators
 and line ends belong to the value. Elsewhere a mark is a character like any other. All values are text, to be coded by
@@ -14,7 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from privaware.data._values import quoted
+import numpy as np
+
+from privaware.data._values import number_of, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -29,13 +34,14 @@ class CsvFile:
     """A CSV file on disk. It is read anew to tell the line of a row, which only a refusal asks for."""
 
     path: Path
+    header: bool | None = None
 
     @property
     def separator(self) -> str:
         return "," if self.path.suffix.lower() == ".csv" else "\t"
 
     def frame(self) -> pd.DataFrame:
-        """The table, all values as text, with the names of the header line."""
+        """The table, all values as text, with the names of the header line if there is one."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -55,15 +61,29 @@ class CsvFile:
             )
         except pa.ArrowInvalid:
             self._refuse_line(text, width)
-        names = [str(column[0]).strip() for column in table.columns]
-        frame: pd.DataFrame = table.slice(1).to_pandas().set_axis(names, axis=1)
+        names = [f"column_{at + 1}" for at in range(width)]
+        if self.header is not False:
+            names = [str(column[0]).strip() for column in table.columns]
+            self._expect_names(names)
+            table = table.slice(1)
+        frame: pd.DataFrame = table.to_pandas().set_axis(names, axis=1)
         return frame
 
     def line(self, row: int) -> int:
-        """The line on which a row begins: rows count from 0 after the header, lines from 1."""
+        """The line on which a row begins: rows count from 0 after the header line, lines from 1."""
         text = self._text()
+        record = row if self.header is False else row + 1
         starts = (start for start, _ in self._records(text))
-        return next((_line(text, start) for at, start in enumerate(starts) if at == row + 1), row + 2)
+        return next((_line(text, start) for at, start in enumerate(starts) if at == record), record + 1)
+
+    def _expect_names(self, names: list[str]) -> None:
+        """Refuses a first line that may be a row, unless it was declared to hold names; no value is shown."""
+        numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
+        if numbers and not self.header:
+            raise WrongInput(
+                f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
+                f"of {len(names)}; say --no-header if the first line is a row, or --header if it holds names"
+            )
 
     def _text(self) -> bytes:
         return self.path.read_bytes().removeprefix(BOM)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privaware.data._read import Raw
-from privaware.data._values import Words, got, is_missing, listed, numbers_of, quoted, words_of
+from privaware.data._values import Words, got, is_missing, listed, numbers_among, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -69,7 +69,7 @@ class Data:
         """
         for column in schema.used if schema.form == "table" else ():
             if not column.bounded:
-                what = "low and high" if column.kind == "number" else "categories"
+                what = {"number": "low and high", "category": "categories"}.get(column.kind, "a kind and its bounds")
                 raise WrongInput(
                     f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
                     "or pay for them with --private-schema"
@@ -81,16 +81,25 @@ class Data:
         """The rows before bounds are known: `x` of a table holds unclipped numbers and category names.
 
         It is an object array (rows, columns): a float, NaN if missing, in a number column; a str,
-        empty if missing, in a category column. What `of` would refuse under any bounds is refused here.
+        empty if missing, in a category column or an undecided one. What `of` would refuse under any
+        bounds is refused here.
         """
         return cls._coded(raw, schema, True, clip=False)
 
     def coded_by(self, schema: Schema) -> Data:
-        """Uncoded rows, coded by a schema whose bounds have since been released; labels are clipped to it."""
+        """Uncoded rows, coded by a schema whose bounds have since been released; labels are clipped to it.
+
+        In a column that was decided to hold numbers, anything else is missing.
+        """
         import pandas as pd
 
-        names = [column.name for column in self.schema.used]
-        columns = {name: self.x[:, at] for at, name in enumerate(names)}
+        numbers = {column.name for column in schema.used if column.kind == "number"}
+        columns = {
+            column.name: numbers_among(self.x[:, at])
+            if column.kind == "undecided" and column.name in numbers
+            else self.x[:, at]
+            for at, column in enumerate(self.schema.used)
+        }
         frame = pd.DataFrame(columns, index=range(len(self)))
         coded = type(self).of(Raw(frame=frame), schema, labelled=False)
         y = self.y if schema.classes or schema.low is None else np.clip(self.y, schema.low, schema.high)
@@ -113,7 +122,7 @@ def _columns(raw: Raw, schema: Schema, clip: bool) -> np.ndarray:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     if absent := [column.name for column in schema.used if column.name not in frame.columns]:
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have {listed(frame.columns)}; edit one to match the other"
+            f"the schema names {listed(absent)}, the data have {raw.columns_shown()}; edit one to match the other"
         )
     if schema.form == "text":
         return _texts([frame[column.name] for column in schema.used], len(frame))
@@ -236,8 +245,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
         raise WrongInput(
-            f"expected a target among the columns {listed(raw.frame.columns)}, got {quoted(target)}; "
-            "name one with --target"
+            f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; name one with --target"
         )
     return raw.frame[target]
 
@@ -274,8 +282,9 @@ def _capped(raw: Raw, schema: Schema) -> np.ndarray:
     """A mask of the first `cap` rows of each person: it never depends on another person's rows."""
     frame = raw.frame
     if frame is None or schema.unit not in frame.columns:
-        known = [] if frame is None else frame.columns
-        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns, got {listed(known)}")
+        raise WrongInput(
+            f"expected the unit column {quoted(schema.unit)} among the columns, got {raw.columns_shown() or 'images'}"
+        )
     words = words_of(frame[schema.unit])
     wrong = words.missing() | _over_lines(raw, words)
     if wrong.any():

@@ -36,8 +36,8 @@ MIDNIGHT = " 00:00:00"
 def row_hashes(raw: Raw, key: bytes) -> np.ndarray:
     """One number of 64 bits for each row, equal for equal rows."""
     if raw.frame is None:
-        labels = {} if raw.labels is None else {"label": raw.labels}
-        return array_hashes({"image": raw.images, **labels}, key)
+        arrays = {"image": raw.images, "label": raw.labels}
+        return array_hashes({name: array for name, array in arrays.items() if array is not None}, key)
     hashes = np.zeros(len(raw.frame), dtype=np.uint64)
     for name in raw.frame.columns:
         hashes += _mixed(_cells(raw.frame[name], key), f"column {name}", key)

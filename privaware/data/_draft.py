@@ -10,7 +10,7 @@ import numpy as np
 
 from privaware.data._data import target_of
 from privaware.data._read import Raw
-from privaware.data._values import Words, got, listed, numbers_of, quoted, words_of
+from privaware.data._values import Words, got, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import LARGEST, Column, Schema
 
@@ -23,6 +23,9 @@ FEW = 20
 MANY = 100
 """A draft proposes no more classes than this: beyond it the target is an identifier or free text."""
 
+
+IDENTIFIERS = frozenset(("id", "uuid", "guid"))
+"""Words that make the name of a column that of an identifier."""
 
 DRAFTED = "drafted from the rows and moved outward"
 """How a drafted bound is marked in what a schema assumes."""
@@ -53,7 +56,7 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
         }
         if raw.frame is None:
             return _draft_images(raw, facts)
-        return _draft_table(raw.frame, facts)
+        return _draft_table(raw, raw.frame, facts)
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
@@ -77,13 +80,43 @@ def _beyond(number: float) -> float:
     return next(step for step in signed if step > number)
 
 
-def _draft_table(frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
+def typed(frame: pd.DataFrame, drafted: Schema) -> Schema:
+    """The schema with columns by their names and types alone, so that no row changes it.
+
+    Numbers, truth values and categories are what their type says; text is undecided, because only a count over rows
+    tells numbers from categories; columns named as identifiers, dates and what is no single value are not used.
+    """
+    return replace(drafted, columns=tuple(_typed_column(column.name, frame[column.name]) for column in drafted.columns))
+
+
+def _typed_column(name: str, values: pd.Series) -> Column:
+    import pandas as pd
+
+    if IDENTIFIERS & set(words_of_name(name)):
+        return Column(name=name, kind="ignore")
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return Column(name=name, kind="category")
+    if values.dtype.kind in "biuf":
+        return Column(name=name)
+    if values.dtype.kind != "O":
+        return Column(name=name, kind="ignore")
+    try:
+        words_of(values)
+    except WrongInput:  # lists, records and bytes are no single values
+        return Column(name=name, kind="ignore")
+    return Column(name=name, kind="undecided")
+
+
+def words_of_name(name: str) -> list[str]:
+    return name.lower().replace("_", " ").replace("-", " ").split()
+
+
+def _draft_table(raw: Raw, frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
     target, unit = facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in frame.columns or unit == target):
-        others = [name for name in frame.columns if name != target]
-        raise WrongInput(f"expected --unit among the columns {listed(others)}, got {quoted(unit)}")
+        raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
     excluded = (target,) if unit in ("row", "label") else (target, unit)
-    columns = tuple(_draft_column(name, frame[name]) for name in frame.columns if name not in excluded)
+    columns = tuple(draft_column(name, frame[name]) for name in frame.columns if name not in excluded)
     form = "text" if {column.kind for column in columns} - {"ignore"} == {"text"} else "table"
     if form == "table":
         columns = tuple(replace(c, kind="ignore") if c.kind == "text" else c for c in columns)
@@ -99,7 +132,7 @@ def _draft_table(frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
     return Schema(columns=columns, form=form, assumed=tuple(assumed), **facts)
 
 
-def _draft_column(name: str, values: pd.Series) -> Column:
+def draft_column(name: str, values: pd.Series) -> Column:
     """Numbers by their range, words by their categories; identifiers and constants are ignored."""
     try:
         numbers, missing = numbers_of(values)
@@ -135,8 +168,7 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
     """Whether whole numbers, all different, look like identifiers of rows rather than measurements."""
     if len(numbers) <= FEW or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
-    words = name.lower().replace("_", " ").replace("-", " ").split()
-    return bool({"id", "index", "key"} & set(words)) or np.ptp(numbers) == len(numbers) - 1
+    return bool((IDENTIFIERS | {"index", "key"}) & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
 
 
 def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware.data._csv import CsvFile
-from privaware.data._values import got, listed, quoted
+from privaware.data._values import got, listed, quoted, values_shown
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+CSV = (".csv", ".tsv", ".txt")
 GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 
 
@@ -28,7 +29,8 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 class Raw:
     """A file as it is: a table, or images with labels. `repr` shows no row.
 
-    `name` is that of the file; `line` tells on which line of a text file a row begins.
+    `name` is that of the file; `line` tells on which line of a text file a row begins. Names of columns are `declared`
+    unless they stand in the first line of a text file, which may be a row.
     """
 
     frame: pd.DataFrame | None = None
@@ -37,6 +39,7 @@ class Raw:
     test: Raw | None = None
     name: str = ""
     line: Callable[[int], int] | None = None
+    declared: bool = True
 
     def __len__(self) -> int:
         rows = self.frame if self.frame is not None else self.images
@@ -45,6 +48,13 @@ class Raw:
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0: its line in a text file, else its number."""
         return f"row {row + 1}" if self.line is None else f"line {self.line(row)}"
+
+    def columns_shown(self, *without: str) -> str:
+        """The names of the columns in a message; where they may be a row, only their number."""
+        names = [] if self.frame is None else [name for name in self.frame.columns if name not in without]
+        if self.declared or values_shown():
+            return listed(names)
+        return f"the {len(names)} names in the first line (--header shows them, --no-header if it is a row)"
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -58,8 +68,8 @@ class Raw:
         return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
 
 
-def read(source: Any) -> Raw:
-    """The file, folder or DataFrame `source` as it is."""
+def read(source: Any, *, header: bool | None = None) -> Raw:
+    """The file, folder or DataFrame `source` as it is; `header` says whether the first line of a CSV holds names."""
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(frame=_check_names(source, "the DataFrame"))
     if not isinstance(source, (str, os.PathLike)):
@@ -73,23 +83,17 @@ def read(source: Any) -> Raw:
                 "expected a data file, a folder of images or a built-in data set, "
                 f"but there is nothing called {quoted(source)}"
             )
-        return _reader(path)(path)
+        return _csv(path, header) if path.suffix.lower() in CSV else _reader(path)(path)
     except OSError as problem:
         raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or type(problem).__name__}") from None
 
 
 def _reader(path: Path) -> Callable[[Path], Raw]:
-    readers: dict[str, Callable[[Path], Raw]] = {
-        ".csv": _csv,
-        ".tsv": _csv,
-        ".txt": _csv,
-        ".parquet": _parquet,
-        ".pq": _parquet,
-        ".npz": _npz,
-    }
+    readers: dict[str, Callable[[Path], Raw]] = {".parquet": _parquet, ".pq": _parquet, ".npz": _npz}
     if path.suffix.lower() not in readers:
         raise WrongInput(
-            f"expected {', '.join(readers)} or a folder of images, got {quoted(path.name)}; convert it to one of these"
+            f"expected {', '.join((*CSV, *readers))} or a folder of images, got {quoted(path.name)}; "
+            "convert it to one of these"
         )
     return readers[path.suffix.lower()]
 
@@ -115,11 +119,11 @@ def _parsing(path: Path, expected: str) -> Iterator[None]:
         raise WrongInput(f"expected {quoted(path.name)} as {expected}: {cause}{got(reason)}") from None
 
 
-def _csv(path: Path) -> Raw:
-    file = CsvFile(path=path)
+def _csv(path: Path, header: bool | None) -> Raw:
+    file = CsvFile(path=path, header=header)
     with _parsing(path, "CSV in UTF-8"):
         frame = file.frame()
-    return Raw(frame=_check_names(frame, path.name), name=path.name, line=file.line)
+    return Raw(frame=_check_names(frame, path.name), name=path.name, line=file.line, declared=header is not None)
 
 
 def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -131,8 +135,12 @@ def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
             f"expected a name for every column in {quoted(where)}, got none for column "
             f"{names.index('') + 1} of {len(names)}"
         )
-    if repeated := [name for name, times in Counter(names).items() if times > 1]:
-        raise WrongInput(f"expected distinct column names in {quoted(where)}, got {listed(repeated)} twice")
+    if repeated := next((name for name, times in Counter(names).items() if times > 1), ""):
+        first, second = [at + 1 for at, name in enumerate(names) if name == repeated][:2]
+        raise WrongInput(
+            f"expected distinct column names in {quoted(where)}, got the same for columns {first} and {second}"
+            f"{got(repeated)}"
+        )
     return frame.set_axis(names, axis=1)
 
 

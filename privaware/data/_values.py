@@ -110,6 +110,17 @@ def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     return words.map(number_of, float), words.missing()
 
 
+def numbers_among(values: np.ndarray) -> np.ndarray:
+    """An array of words as numbers, NaN where a word is none.
+
+    >>> numbers_among(np.array(["7", "", "ten"], dtype=object))
+    array([ 7., nan, nan])
+    """
+    import pandas as pd
+
+    return numbers_of(pd.Series(values, dtype=object))[0]
+
+
 def number_of(word: str) -> float:
     """The number that a word spells, or NaN."""
     try:
@@ -135,9 +146,14 @@ def show_values(shown: bool = True) -> Iterator[None]:
         _SHOWN.reset(token)
 
 
+def values_shown() -> bool:
+    """Whether messages may quote values of rows."""
+    return _SHOWN.get()
+
+
 def got(value: Any) -> str:
     """How a refusal goes on about a value of a row: not at all, unless the owner asked for it."""
-    return f", got {quoted(value)}" if _SHOWN.get() else ""
+    return f", got {quoted(value)}" if values_shown() else ""
 
 
 def quoted(value: Any) -> str:

@@ -60,8 +60,14 @@ def fit_ledger(ledger: Ledger | str | Path | None, schema: Schema, delta: float)
         yield ledger
         return
     with tempfile.TemporaryDirectory() as folder:
-        unit = {"unit": schema.unit, "relation": schema.relation, "cap": schema.cap}
-        created = Ledger.create(Path(folder) / "fit.ledger", limit=NO_LIMIT, delta=delta, **unit)
+        created = Ledger.create(
+            Path(folder) / "fit.ledger",
+            limit=NO_LIMIT,
+            delta=delta,
+            unit=schema.unit,
+            relation=schema.relation,
+            cap=schema.cap,
+        )
         yield replace(created, lasting=False)
 
 

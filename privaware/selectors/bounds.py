@@ -4,9 +4,10 @@ Each number column without bounds (and a regression target without them) gets a 
 quantile, chosen by noisy maximum among public candidates: every number of two digits from 1e-12 to
 1e12 (of three digits from 0.001 to a million), either sign, and zero. Each category column without
 categories gets those that are common enough: counts with Laplace noise, of which only the ones above
-a threshold are released. How far into the tails the quantiles reach follows from public numbers only
-(noise and declared rows): at least one row in a hundred is clipped on each side, and more where the
-noise is larger than so few rows.
+a threshold are released. Where even the kind of a column is undecided, a noisy count decides it
+first: a column is a number if more of its values are numbers than not. How far into the tails the
+quantiles reach follows from public numbers only (noise and declared rows): at least one row in a
+hundred is clipped on each side, and more where the noise is larger than so few rows.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for
     quantiles; Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks
@@ -16,7 +17,9 @@ Privacy: a row added, removed or (where the schema says so) replaced. A quantile
     Pure(1 / noise): see `quantile_scores` for the sensitivity. The histogram of a column is
     Approximate(1 / noise, delta / columns): a row has one category, so one count moves by one (two do
     when it is replaced), and a category that only that row has passes the threshold with probability
-    at most that delta. Missing values, NaN and infinities are not counted.
+    at most that delta. The count is Pure(1 / (4 noise)): a row moves it by one. What follows is paid for as
+    Pure(1 / noise) and Approximate(1 / noise, delta / columns), which dominate both two quantiles and a
+    histogram, so that the price does not depend on the count. Missing values, NaN and infinities are not counted.
 Use when: nobody can say in advance what range the columns have, and a draft read off the rows must
     not be assumed public.
 
@@ -37,16 +40,19 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_in
-from privaware.data import Data
+from privaware.data import Data, numbers_among
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
-from privaware.schema import Column, Schema
+from privaware.schema import GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 from privaware.selectors import Transformation
 
 __all__ = ["Bounds"]
 
 SLOTS = 1024
 """Counts are padded to this length, so that their number reveals nothing about the categories."""
+
+KIND_NOISE = 4
+"""Noise multiplier of the count that decides a kind, over that of a bound: most columns are clear cases."""
 
 NONE = ("other",)
 """The categories of a column none of whose values is common enough."""
@@ -64,18 +70,24 @@ class Bounds(Transformation):
         expect_in("bounds", "(0, 0.5)", delta=self.delta)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        numbers, words = _open(schema, "number"), _open(schema, "category")
-        ranges = len(numbers) + _open_target(schema)
-        event: Event = (2 * ranges) * Pure(epsilon=1 / noise) if ranges else NOTHING
+        undecided = len(_open(schema, "undecided"))
+        words = len(_open(schema, "category")) + undecided
+        choices = 2 * (len(_open(schema, "number")) + _open_target(schema)) + undecided
+        event: Event = choices * Pure(epsilon=1 / noise) if choices else NOTHING
         if words:
-            each = Approximate(epsilon=1 / noise, delta=self.delta / len(words))
-            event = event + len(words) * each
+            event = event + words * Approximate(epsilon=1 / noise, delta=self.delta / words)
+        if undecided:
+            event = event + undecided * Pure(epsilon=1 / (KIND_NOISE * noise))
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        """The public facts of the release before it is run: the same names and kinds, all bounded.
+
+        An undecided column counts as a number; what a mechanism costs does not depend on the kinds of its columns.
+        """
         columns = tuple(
-            _filled(column, (0.0, 1.0), NONE) if not column.bounded else column for column in schema.columns
+            _filled(_decided(column, number=True), (0.0, 1.0), NONE) if not column.bounded else column
+            for column in schema.columns
         )
         return _released(schema, columns, (0.0, 1.0))
 
@@ -84,16 +96,20 @@ class Bounds(Transformation):
         schema, columns = data.schema, []
         positions = {column.name: at for at, column in enumerate(schema.used)}
         changed = 2 if schema.relation == "replace_one" else 1
-        delta = self.delta / max(len(_open(schema, "category")), 1)
+        delta = self.delta / max(len(_open(schema, "category")) + len(_open(schema, "undecided")), 1)
         for column in schema.columns:
             if column.bounded:
                 columns.append(column)
-            elif column.kind == "number":
-                values = data.x[:, positions[column.name]].astype(float)
-                columns.append(_filled(column, _range(values, schema.rows, noise, rng), ()))
+                continue
+            values = data.x[:, positions[column.name]]
+            if column.kind == "undecided":
+                numbers = numbers_among(values)
+                number = _mostly_numbers(values, numbers, noise, rng, changed=changed)
+                column, values = _decided(column, number=number), numbers if number else values
+            if column.kind == "number":
+                columns.append(_filled(column, _range(values.astype(float), schema.rows, noise, rng), ()))
             else:
-                words = data.x[:, positions[column.name]]
-                common = _common(words, noise, delta, rng, changed=changed)
+                common = _common(values, noise, delta, rng, changed=changed)
                 columns.append(_filled(column, (0.0, 1.0), common))
         limits = (schema.low, schema.high)
         if _open_target(schema):
@@ -109,6 +125,10 @@ def _open_target(schema: Schema) -> bool:
     return schema.task == "regression" and schema.low is None
 
 
+def _decided(column: Column, *, number: bool) -> Column:
+    return replace(column, kind="number" if number else "category") if column.kind == "undecided" else column
+
+
 def _filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
     if column.kind == "category":
         return replace(column, categories=words, missing="category", unseen="other")
@@ -120,9 +140,18 @@ def _filled(column: Column, limits: tuple[float, float], words: tuple[str, ...])
 
 def _released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
     low, high = limits if _open_target(schema) else (schema.low, schema.high)
-    assumed = ["the names and kinds of the columns", "the number of rows", *schema.assumed]
+    given = GIVEN_BUT_PAID if _open(schema, "undecided") else GIVEN_KINDS
+    assumed = [given, "the number of rows", *schema.assumed]
     assumed += [f"the classes of {schema.target}"] if schema.classes else []
     return replace(schema, columns=columns, low=low, high=high, assumed=tuple(dict.fromkeys(assumed)))
+
+
+def _mostly_numbers(values: np.ndarray, numbers: np.ndarray, noise: float, rng: Rng, *, changed: int) -> bool:
+    """Whether more of the values are numbers than other words, by a count with noise; one row moves it by `changed`."""
+    worded = np.array([isinstance(value, str) and value != "" for value in values.tolist()], dtype=bool)
+    known = ~np.isnan(numbers)
+    exact_count = np.array([float(known.sum()) - float((worded & ~known).sum())])
+    return bool(rng.laplace(exact_count, noise=KIND_NOISE * noise, sensitivity=float(changed))[0] > 0)
 
 
 def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float, float]:

@@ -198,6 +198,8 @@ class ChargedRun:
         rows, self.test_rows = self.source.read_private_rows()
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
         self._say_plan()
+        for sentence in self.source.notices() if self.options.say is not None else ():
+            self.say(sentence)
         digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)

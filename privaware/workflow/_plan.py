@@ -202,7 +202,8 @@ def _priced(
     if not schema.bounded:
         bounds = Bounds()
         mechanism = Then(first=bounds, second=mechanism, join=Data.coded_by, outline=bounds.outline, share=BOUNDS_SHARE)
-        reasons = ("bounds that are not declared are paid for first",)
+        kinds = any(column.kind == "undecided" for column in schema.used)
+        reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
     return Plan(

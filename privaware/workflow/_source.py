@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
-from privaware.data import Data, Raw, draft, read, row_hashes, rows_digest
+from privaware.data import Data, Raw, draft, notices, read, row_hashes, rows_digest, typed
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
@@ -32,13 +32,15 @@ class Source:
 
     `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
     bounds the values of both are not yet checked against any. `public` are rows that a learner needs. `digest` reads
-    the rows to learn from, to know them again; built-in data, which are public, have none.
+    the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
+    owner alone should know before a charge.
     """
 
     name: str
     schema: Schema
     read_private_rows: Callable[[], tuple[Data, Data | None]]
     digest: Callable[[], str | None]
+    notices: Callable[[], list[str]]
     public: Data | None
     builtin: bool
     path: Path | None
@@ -52,16 +54,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if _is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    raw = cache(lambda: read(data))
+    raw = cache(lambda: read(data, header=options.header))
     schema = _schema_of(raw, options)
     _expect_agreement(schema, options)
     public = None
     if options.public is not None:
-        public = Data.of(read(options.public), replace(schema, unit="row"), labelled=False)
+        public = Data.of(read(options.public, header=options.header), replace(schema, unit="row"), labelled=False)
 
     def rows() -> tuple[Data, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
-        test = raw().test if options.test is None else read(options.test)
+        test = raw().test if options.test is None else read(options.test, header=options.header)
         train = coded(raw(), schema)
         return train, None if test is None else coded(test, scoring(schema))
 
@@ -70,17 +72,25 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=cache(lambda: _digest(raw())),
+        notices=lambda: notices(raw(), schema),
         public=public,
         builtin=False,
         path=path,
     )
 
 
-def draft_schema(data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None) -> Schema:
+def draft_schema(
+    data: Any,
+    *,
+    target: str | None = None,
+    task: str | None = None,
+    unit: str | None = None,
+    header: bool | None = None,
+) -> Schema:
     """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set."""
     if _is_builtin(data):
         return datasets.schema(data)
-    raw = read(data)
+    raw = read(data, header=header)
     return draft(raw, target=target or _default_target(raw), task=task, unit=unit or "row")
 
 
@@ -145,6 +155,7 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=lambda: None,
+        notices=list,
         public=_public_part(name, schema, options.dry_run) if needs_public else None,
         builtin=True,
         path=None,
@@ -167,7 +178,8 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
     rows = raw()
     target = options.target or _default_target(rows)
     drafted = draft(rows, target=target, task=options.task, unit=options.unit or "row", cap=options.cap)
-    bare = replace(drafted.bare(), reviewed=True)
+    by_type = drafted if rows.frame is None or drafted.form == "text" else typed(rows.frame, drafted)
+    bare = replace(by_type.bare(), reviewed=True)
     # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
     return drafted if options.accept_schema and not bare.bounded else bare
 
@@ -177,6 +189,4 @@ def _default_target(raw: Raw) -> str:
         return "class"
     if "y" in raw.frame.columns and "x0" in raw.frame.columns:
         return "y"
-    raise WrongInput(
-        f"expected --target to name one of the columns {', '.join(map(repr, list(raw.frame.columns)[:8]))}"
-    )
+    raise WrongInput(f"expected --target to name one of the columns {raw.columns_shown()}, got none")

@@ -49,10 +49,10 @@ def load(folder: str | Path) -> ReleasedModel:
     return model
 
 
-def predict(model: str | Path, data: Any, *, out: str | Path) -> dict[str, Any]:
+def predict(model: str | Path, data: Any, *, out: str | Path, header: bool | None = None) -> dict[str, Any]:
     """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class.
 
-    Labels are spelt as in the training data.
+    Labels are spelt as in the training data. `header` says whether the first line of a CSV file holds names.
     """
     import pandas as pd
 
@@ -62,7 +62,7 @@ def predict(model: str | Path, data: Any, *, out: str | Path) -> dict[str, Any]:
     if path.exists():
         raise WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")
     released = load(model)
-    rows = released.rows(data)
+    rows = released.rows(data, header=header)
     columns = {"prediction": released.labels(released.predictions(rows))}
     if released.schema.classes:
         probabilities = released.probabilities(rows)

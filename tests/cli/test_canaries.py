@@ -148,3 +148,18 @@ def test_p47_draft_without_bounds_is_taken_as_it_is(run: Run) -> None:
     np.savez("images.npz", x=np.zeros((40, 4, 4), dtype=np.uint8), y=np.arange(40) % 2)
     result = run("fit", "images.npz", "--accept-schema", "--epsilon", 8, "--out", "m", "--json").json
     assert result["certified"] is True
+
+
+def test_first_line_that_is_a_row_is_never_shown(run: Run, tmp_path: Path) -> None:
+    rows = [f"{NUMBER}{at % 50},{WORD}{at % 2},{'yes' if at % 3 else 'no'}" for at in range(100)]
+    (tmp_path / "data.csv").write_text("\n".join(rows) + "\n")
+    refused = run("fit", "data.csv", "--target", "y", "--json")
+    assert refused.code == 2
+    assert "--no-header" in refused.json["error"]
+    assert not leaks(refused.out + refused.err)
+    words = ("--target", "column_3", "--learner", "majority", "--no-header")
+    assert run("fit", "data.csv", *words, "--out", "m", "--json").code == 0
+    folder = b"".join(contents(tmp_path / "m").values()).decode("utf-8", "replace")
+    assert not leaks(folder)
+    predicted = run("predict", "m", "data.csv", "--no-header", "--json")
+    assert predicted.json["rows"] == 100

@@ -249,3 +249,17 @@ def test_table_without_features_gets_a_constant(run: Run, tmp_path: Path) -> Non
     refused = run(*words, "--learner", "linear", "--out", "other")
     assert refused.code == 2
     assert "column beside the target" in refused.err
+
+
+def test_p50_unused_columns_and_repeated_persons_are_said_before_the_charge_and_never_written(run, tmp_path):
+    lines = [f"{at // 2},{20 + at % 50},2020-01-{1 + at % 28:02},{'yes' if at % 3 else 'no'}" for at in range(120)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient_id,age,seen,y", *lines]) + "\n")
+    result = run("fit", "visits.csv", "--target", "y", "--learner", "majority", "--out", "m", "--json")
+    before, charged, _ = result.err.partition("charged to the ledger")
+    assert charged
+    assert "not used: 'patient_id' (an identifier)" in before
+    assert "protect them with --unit 'patient_id'" in before
+    written = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir()).decode("utf-8", "replace")
+    for text in (result.out, written, (tmp_path / "visits.csv.ledger").read_bytes().decode("utf-8", "replace")):
+        assert "--unit 'patient_id'" not in text
+        assert "not used: '" not in text

@@ -45,7 +45,7 @@ def leaks(text: str) -> bool:
 
 def planted(seed: int, count: int) -> Iterator[Case]:
     """`count` cases, cycling through the families, with details drawn from `seed`."""
-    families = (_broken_line, _wrong_value, _no_schema, _parquet, _arrays)
+    families = (_broken_line, _wrong_value, _no_schema, _parquet, _arrays, _no_header)
     draw = np.random.default_rng(seed)
     for at in range(count):
         yield families[at % len(families)](draw)
@@ -127,6 +127,18 @@ def _no_schema(draw: np.random.Generator) -> Case:
         rows = [[*row[:2], f"{NUMBER}.{i}"] for i, row in enumerate(rows)]
         rows[at][2] = "?"
     return Case(kind=f"draft: {kind}", name="data.csv", fill=_bytes(_csv(HEADER, rows)), target=target)
+
+
+def _no_header(draw: np.random.Generator) -> Case:
+    """A first line that is a row: with a number in it or without, or with one value twice."""
+    kind = _pick(draw, ("a number", "words", "one value twice"))
+    rows = [[WORD + str(at), f"{WORD}{at % 3}b", f"{WORD}{at % 2}c"] for at in range(ROWS)]
+    if kind == "a number":
+        rows[0][int(draw.integers(3))] = _pick(draw, (NUMBER, f"-{NUMBER}.5", f" {NUMBER}e2 "))
+    elif kind == "one value twice":
+        rows[0][2] = rows[0][1]
+    schema = TOML.encode() if draw.random() < 0.5 else None
+    return Case(kind=f"no header: {kind}", name="data.csv", fill=_bytes(_csv(rows[0], rows[1:])), schema=schema)
 
 
 def _parquet(draw: np.random.Generator) -> Case:

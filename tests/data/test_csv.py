@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from privaware.data import Data, read
+from privaware.data import Data, draft, read
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -153,3 +153,35 @@ def test_p12_missing_value_does_not_change_how_whole_numbers_of_parquet_are_read
 
     assert codes([large, 5]) == [0, 1]
     assert codes([large, 5, None]) == [0, 1, 2]
+
+
+HEADLESS = "39,Qcanary1,no\n51,Qcanary2,yes\n"
+
+
+def test_first_line_with_a_number_is_refused_until_it_is_declared(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(HEADLESS)
+    with pytest.raises(WrongInput, match="line 1: expected names of columns, got a number in column 1 of 3") as refused:
+        read(path)
+    assert "39" not in str(refused.value)
+    assert "Qcanary" not in str(refused.value)
+    rows = read(path, header=False)
+    assert rows.frame is not None
+    assert rows.frame.columns.tolist() == ["column_1", "column_2", "column_3"]
+    assert rows.frame["column_2"].tolist() == ["Qcanary1", "Qcanary2"]
+    assert rows.place(1) == "line 2"
+    named = read(path, header=True)
+    assert named.frame is not None
+    assert named.frame.columns.tolist() == ["39", "Qcanary1", "no"]
+
+
+def test_names_that_may_be_a_row_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("Qcanary1,a,b\nQcanary2,c,d\n")
+    for header, shown in ((None, False), (True, True)):
+        with pytest.raises(WrongInput, match="expected a target among the columns") as refused:
+            draft(read(path, header=header), target="y")
+        assert ("Qcanary1" in str(refused.value)) == shown
+    path.write_text("Qcanary1,a,Qcanary1\nb,c,d\n")
+    with pytest.raises(WrongInput, match=r"got the same for columns 1 and 3$"):
+        read(path)

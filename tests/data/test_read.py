@@ -70,7 +70,7 @@ def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.
     path = tmp_path_factory.mktemp("csv") / "data.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([names, *rows])
-    frame = read(path).frame
+    frame = read(path, header=True).frame  # a name may be a number
     assert frame is not None
     assert list(frame.columns) == names
     read_back = [[word.strip() for word in row] for row in frame.to_numpy(dtype=object).tolist()]
@@ -84,7 +84,7 @@ def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.
         (b"\n\n", "an empty file"),
         (b"a,b\n1\n", "line 2: expected 2 fields, got 1$"),
         (b"a,b\n1,2\n1,2,3\n", "line 3: expected 2 fields, got 3$"),
-        (b"a,a\n1,2\n", "distinct column names .* 'a' twice"),
+        (b"a,a\n1,2\n", "distinct column names .* the same for columns 1 and 2$"),
         (b"a,\n1,2\n", "none for column 2 of 2"),
         (b"a,b\n1,\0\n", "NUL bytes"),
         (b"a,b\n1,\xe9\n", "line 2: expected UTF-8"),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
+from privaware.accounting import epsilon
 from privaware.data import Data, read
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Approximate, leaves
@@ -121,6 +122,46 @@ def test_private_categories_keep_the_contract(relation: str) -> None:
     other = pd.concat([others, pd.DataFrame({"town": ["new"], "y": ["0"]})])
     data, neighbour = Data.uncoded(read(frame), schema), Data.uncoded(read(other), schema)
     assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=100) <= 1.0
+
+
+def of_words(words: list[str], relation: str = "add_remove") -> Data:
+    """Rows with one column of which only the name is known."""
+    schema = bare(Column(name="a", kind="undecided", missing="category"), rows=len(words), relation=relation)
+    return Data.uncoded(read(pd.DataFrame({"a": words, "y": ["0"] * len(words)})), schema)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_private_kinds_keep_the_contract(relation: str) -> None:
+    words = ["7", "ten"] * 50
+    others = words if relation == "add_remove" else words[:-1]
+    for more in ("8", "eight"):
+        data, neighbour = of_words(words, relation), of_words([*others, more], relation)
+        neighbour = replace(neighbour, schema=data.schema)
+        assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=100) <= 1.0
+
+
+def test_kind_is_decided_by_most_values_and_by_chance_in_a_tie() -> None:
+    def kinds(words: list[str]) -> list[str]:
+        data = of_words(words)
+        return [Bounds().run(data, 1.0, Rng(seed=seed)).columns[0].kind for seed in range(30)]
+
+    assert set(kinds(["17", "2.5"] * 200 + ["ten", ""])) == {"number"}
+    assert set(kinds(["Ulm", "Bonn"] * 200 + ["10", ""])) == {"category"}
+    assert set(kinds(["7", "ten"] * 200)) == {"number", "category"}
+
+
+def test_price_of_an_undecided_column_covers_both_kinds() -> None:
+    def price(kind: str) -> float:
+        return epsilon(Bounds().cost(bare(*(Column(name=name, kind=kind) for name in "abc")), 8.0), 1e-5)
+
+    assert max(price("number"), price("category")) < price("undecided") < 1.3 * price("number")
+
+
+def test_other_words_are_missing_in_a_column_decided_to_hold_numbers() -> None:
+    data = of_words(["17", "2.5"] * 200 + ["ten", ""])
+    coded = data.coded_by(Bounds().run(data, 1.0, Rng(seed=1)))
+    assert np.isnan(coded.x[-2:, 0]).all()
+    assert not np.isnan(coded.x[:-2, 0]).any()
 
 
 @pytest.mark.parametrize("values", [[], [None] * 50, [np.inf, -np.inf, np.nan] * 20, [7.0] * 40])

@@ -1,0 +1,60 @@
+"""What is not used is said, and why; persons with several rows are pointed out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from privaware.data import draft, notices, read, typed
+from privaware.schema import Schema
+
+ROWS = 200
+
+
+def visits() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(18, 90, ROWS),
+            "patient_id": np.arange(ROWS) // 2,
+            "seen": pd.date_range("2020-01-01", periods=ROWS),
+            "note": [f"pain in limb {at} since then" for at in range(ROWS)],
+            "town": draw.choice(["Ulm", "Bonn"], ROWS),
+            "codes": [[1, 2]] * ROWS,
+            "y": draw.choice(["no", "yes"], ROWS),
+        }
+    )
+
+
+def by_type(frame: pd.DataFrame, unit: str = "row") -> Schema:
+    return typed(frame, draft(read(frame), target="y", unit=unit)).bare()
+
+
+def test_p50_unused_columns_are_said_with_their_reason() -> None:
+    frame = visits()
+    first, second, *_ = notices(read(frame), by_type(frame))
+    assert first == "not used: 'patient_id' (an identifier), 'seen' (dates and times), 'codes' (no single values)"
+    assert second.startswith("hardly used: 'note' (free text)")
+
+
+def test_p50_persons_with_several_rows_are_pointed_out() -> None:
+    frame = visits()
+    assert "protect them with --unit 'patient_id'" in notices(read(frame), by_type(frame))[-1]
+    frame = frame.rename(columns={"patient_id": "customer name"}).assign(
+        **{"customer name": [f"p{at}" for at in range(ROWS)]}
+    )
+    assert not any("--unit" in sentence for sentence in notices(read(frame), by_type(frame)))
+    frame = visits()
+    assert not any("--unit" in sentence for sentence in notices(read(frame), by_type(frame, unit="patient_id")))
+
+
+def test_dates_of_a_csv_and_columns_outside_a_schema_are_said(tmp_path: object) -> None:
+    frame = visits().drop(columns=["codes", "patient_id"]).astype({"seen": str})
+    assert any("'seen' (dates and times)" in sentence for sentence in notices(read(frame), by_type(frame)))
+    narrow = by_type(frame).keep(("age",))
+    assert "'town' (left out by the schema)" in notices(read(frame), narrow)[0]
+
+
+def test_nothing_is_said_where_all_is_used() -> None:
+    frame = visits()[["age", "town", "y"]]
+    assert notices(read(frame), by_type(frame)) == []
