@@ -25,40 +25,52 @@ THRESHOLDS = 400
 """Candidate thresholds tried on the first half; more only cost time."""
 
 
-def epsilon_lower(inside: Any, outside: Any, *, delta: float, confidence: float = 0.95) -> float:
+def epsilon_lower(
+    inside: Any, outside: Any, *, delta: float, confidence: float = 0.95, pilot: tuple[Any, Any] | None = None
+) -> float:
     """The epsilon below which these scores are not possible, with this confidence; 0 when nothing is proved.
 
     `inside` and `outside` are scores of independent runs with and without the canary. A threshold
     splits the scores in two; (epsilon, delta) bounds the chance of either side under one world by
     that under the other, both ways round, so four inequalities are tested. The best threshold
     and inequality are chosen on the first half of the scores and tested on the second, by
-    Clopper-Pearson limits that hold together with `confidence`.
+    Clopper-Pearson limits that hold together with `confidence`. With `pilot`, scores of other runs
+    or of a simulation, they are chosen on those, and all scores are tested.
     """
-    halves = [_halves(scores, name) for scores, name in ((inside, "inside"), (outside, "outside"))]
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise WrongInput(f"expected delta in [0, 1) and confidence in (0, 1), got {delta!r} and {confidence!r}")
-    (inside_first, inside_second), (outside_first, outside_second) = halves
-    thresholds = np.unique(np.concatenate([inside_first, outside_first]))
+    second = _scores(inside, outside)
+    if pilot is None:
+        first = [scores[: len(scores) // 2] for scores in second]
+        second = [scores[len(scores) // 2 :] for scores in second]
+    else:
+        first = _scores(*pilot)
+    values = np.unique(np.concatenate(first))  # thresholds lie between scores, so that rounding breaks no tie
+    thresholds = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
     if len(thresholds) > THRESHOLDS:
         thresholds = thresholds[np.linspace(0, len(thresholds) - 1, THRESHOLDS).astype(int)]
-    alpha = (1 - confidence) / 2
-    bounds = _bounds(inside_first, outside_first, thresholds, delta, alpha)
+    alpha, runs = (1 - confidence) / 2, [len(scores) for scores in second]
+    expected = [_above(scores, thresholds) * (of / len(scores)) for scores, of in zip(first, runs, strict=True)]
+    bounds = _bounds(expected, runs, delta, alpha)
     way, at = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
-    tested = _bounds(inside_second, outside_second, thresholds[[at]], delta, alpha)
+    tested = _bounds([_above(scores, thresholds[[at]]) for scores in second], runs, delta, alpha)
     return max(0.0, float(tested[way, 0]))
 
 
-def _halves(scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    values = np.asarray(scores, dtype=float).ravel()
-    if len(values) < 4 or np.isnan(values).any():
-        raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {len(values)}")
-    return values[: len(values) // 2], values[len(values) // 2 :]
+def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
+    sides = [np.asarray(scores, dtype=float).ravel() for scores in (inside, outside)]
+    for name, values in zip(("inside", "outside"), sides, strict=True):
+        if len(values) < 4 or np.isnan(values).any():
+            raise WrongInput(f"expected at least four scores {name}, none of them NaN, got {len(values)}")
+    return sides
 
 
-def _bounds(inside: np.ndarray, outside: np.ndarray, thresholds: np.ndarray, delta: float, alpha: float) -> np.ndarray:
-    """A lower bound on epsilon for each of the four inequalities (first axis) and each threshold."""
-    above_in, above_out = (_above(scores, thresholds) for scores in (inside, outside))
-    n, m = len(inside), len(outside)
+def _bounds(above: list[np.ndarray], runs: list[int], delta: float, alpha: float) -> np.ndarray:
+    """A lower bound on epsilon for each of the four inequalities (first axis) and each threshold.
+
+    `above` is how many of the `runs` inside and outside score at least the threshold.
+    """
+    (above_in, above_out), (n, m) = above, runs
     pairs = [
         (above_in, n, above_out, m),
         (above_out, m, above_in, n),

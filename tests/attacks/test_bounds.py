@@ -68,6 +68,17 @@ def test_thresholds_are_not_tested_on_the_scores_that_chose_them() -> None:
     assert epsilon_lower(planted[:200], np.zeros(200), delta=1e-5) > 2
 
 
+def test_pilot_runs_choose_the_threshold_and_all_others_are_tested() -> None:
+    """Right with its confidence where it is tight, better than by halves; a useless pilot proves nothing."""
+    rng = np.random.default_rng(7)
+    pilot = respond(rng, 1, 1.0, 50_000), respond(rng, 0, 1.0, 50_000)
+    runs = [(respond(rng, 1, 1.0, 1000), respond(rng, 0, 1.0, 1000)) for _ in range(300)]
+    lower = np.array([epsilon_lower(*scores, delta=0.0, pilot=pilot) for scores in runs])
+    assert (lower > 1.0).mean() <= 0.05 + 0.03
+    assert np.median(lower) > 1.03 * np.median([epsilon_lower(*scores, delta=0.0) for scores in runs])
+    assert epsilon_lower(*runs[0], delta=0.0, pilot=(np.full(9, 5.0), np.zeros(9))) == 0
+
+
 @given(shift=st.floats(-5, 5), scale=st.floats(0.1, 10))
 def test_lower_bound_depends_on_the_order_of_scores_only(shift: float, scale: float) -> None:
     rng = np.random.default_rng(6)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,8 @@ from privaware.testing._rows import joined
 from tests.testing import ideal_attackers
 
 CONFIDENCE = 0.999
+PILOT = 50_000
+"""Games of the simulation in which thresholds are chosen, so that all others can be tested."""
 Scores = tuple[np.ndarray, np.ndarray]
 Play = Callable[[float, int], Scores]
 
@@ -61,8 +64,12 @@ class Case:
     games: int = 20_000
 
     def proven(self, scores: Scores) -> float:
-        """The epsilon below which these scores are not possible."""
-        return epsilon_lower(*scores, delta=self.delta, confidence=CONFIDENCE)
+        """The epsilon below which these scores are not possible; the threshold is chosen in a simulation."""
+        return epsilon_lower(*scores, delta=self.delta, confidence=CONFIDENCE, pilot=self.pilot)
+
+    @cached_property
+    def pilot(self) -> Scores:
+        return self.ideal(np.random.default_rng(1), PILOT)
 
     def ideal_proof(self, games: int, repeats: int = 10) -> float:
         """What the ideal attacker proves on average with as many games."""

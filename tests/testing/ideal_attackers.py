@@ -13,7 +13,7 @@ Scores = tuple[np.ndarray, np.ndarray]
 def gaussian(rng: np.random.Generator, games: int, *, noise: float, count: int = 1) -> Scores:
     """`count` Gaussian releases, each moved by its whole sensitivity: one of `count`-th the variance."""
     shift = np.sqrt(count) / noise
-    return rng.normal(shift, 1, games), rng.normal(0, 1, games)
+    return shift * rng.normal(shift / 2, 1, games), shift * rng.normal(-shift / 2, 1, games)
 
 
 def sampled_gaussian(rng: np.random.Generator, games: int, *, noise: float, rate: float, count: int) -> Scores:
