@@ -1,20 +1,21 @@
-"""What a model says of itself, recomputed from its events: the price, its words, and the page that repeats them."""
+"""What a result says of itself, recomputed from its events: the price, its words, and the page that repeats them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from privaware import accounting, report
-from privaware.card import ModelCard
+from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Event, Group, Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, sampler_sentence, sentence_of
 from privaware.workflow._output import REPORT
 
-__all__ = ["Check", "Priced", "price", "wrong_prices", "wrong_report", "wrong_words"]
+__all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong_prices", "wrong_report", "wrong_words"]
 
 SLACK = 1e-6
 """Relative rounding error by which a recomputed epsilon may exceed the stated one."""
@@ -60,25 +61,15 @@ def price(event: Event, delta: float) -> Priced:
         )
 
 
-def wrong_prices(card: ModelCard, priced: Priced) -> list[str]:
-    """Where the epsilons of a card are not those of its events."""
-    guarantee = card.guarantee
+def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], priced: Priced) -> list[str]:
+    """Where the epsilons that a result states are not those of its events."""
     if priced.epsilon is None:
         return list(priced.problems)
     problems = []
-    if not _agree(guarantee.epsilon, priced.epsilon, priced.event):
-        problems.append(f"the events cost epsilon {priced.epsilon:.6g}, the model claims {guarantee.epsilon:.6g}")
-    for name, stated in guarantee.accountants.items():
-        computed = priced.accountants.get(name)
-        if stated is not None and computed is not None and not _agree(stated, computed, priced.event):
-            problems.append(f"{name} says epsilon {computed:.6g}, the model that it says {stated:.6g}")
-    if guarantee.method in ACCOUNTANTS and guarantee.accountants.get(guarantee.method) is None:
-        problems.append(f"the model names {guarantee.method} as its accountant and no epsilon by it")
-    if len(card.events) < 2:
-        parts = [(part, priced) for part in card.events]
-    else:
-        parts = [(part, price(part.event, guarantee.delta)) for part in card.events]
-    for part, alone in parts:
+    if not _agree(epsilon, priced.epsilon, priced.event):
+        problems.append(f"the events cost epsilon {priced.epsilon:.6g}, the model claims {epsilon:.6g}")
+    for part in parts:
+        alone = priced if len(parts) == 1 else price(part.event, delta)
         if (
             part.epsilon is not None
             and alone.epsilon is not None
@@ -87,6 +78,18 @@ def wrong_prices(card: ModelCard, priced: Priced) -> list[str]:
             problems.append(
                 f"{part.what:.80} costs epsilon {alone.epsilon:.6g} alone, the model says {part.epsilon:.6g}"
             )
+    return problems
+
+
+def wrong_accountants(card: ModelCard, priced: Priced) -> list[str]:
+    """Where accountants say something else than a card reports of them."""
+    guarantee, problems = card.guarantee, []
+    for name, stated in guarantee.accountants.items():
+        computed = priced.accountants.get(name)
+        if stated is not None and computed is not None and not _agree(stated, computed, priced.event):
+            problems.append(f"{name} says epsilon {computed:.6g}, the model that it says {stated:.6g}")
+    if guarantee.method in ACCOUNTANTS and guarantee.accountants.get(guarantee.method) is None:
+        problems.append(f"the model names {guarantee.method} as its accountant and no epsilon by it")
     return problems
 
 
@@ -120,10 +123,13 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         problems.append(f"the sentence of the guarantee is not that of its numbers, which is: {sentence:.300}")
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
-    total = f"epsilon {guarantee.epsilon:.4g} at delta {guarantee.delta:g}"
-    if card.plan and not card.plan[-1].endswith(total):
-        problems.append(f"the plan ends with another price than {total}")
-    return problems + _wrong_unit(card)
+    return problems + wrong_plan(card.plan, guarantee.epsilon, guarantee.delta) + _wrong_unit(card)
+
+
+def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
+    """Where the last sentence of a plan, its price, is not what the result states."""
+    total = f"epsilon {epsilon:.4g} at delta {delta:g}"
+    return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:

@@ -13,14 +13,23 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.model import TENSORS
 from privaware.workflow._binding import Claim, against_ledger, against_signature
-from privaware.workflow._statements import Check, price, wrong_prices, wrong_report, wrong_words
+from privaware.workflow._result_file import ResultFile, result_name
+from privaware.workflow._statements import (
+    Check,
+    Priced,
+    price,
+    wrong_accountants,
+    wrong_plan,
+    wrong_prices,
+    wrong_report,
+    wrong_words,
+)
 from privaware.workflow.predict import load
 
 __all__ = ["Verdict", "verify"]
 
 ALONE = (
-    "without --ledger: whether the data set was charged for this, and whether tensors, model.json and report are those "
-    "that were released"
+    "without --ledger: whether the data set was charged for this, and whether these are the files that were released"
 )
 SIGNED_ALONE = "without --ledger: whether the data set was charged for this, and what else was"
 
@@ -48,39 +57,85 @@ class Verdict:
 
 
 def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Path | None = None) -> Verdict:
-    """Recomputes the guarantee of a model folder.
+    """Recomputes the guarantee of a model folder, or of a folder that `select` or `crossover` wrote.
 
     With `ledger` also the chain, the charge and the hashes of all files; with `key`, an ed25519 public key in a PEM
     file, also the signature.
     """
     folder = Path(model)
+    name = result_name(folder)
+    subject = _model(folder) if name is None else _result(folder / name)
+    signature = against_signature(folder, key, None if ledger is None else Path(ledger), subject.claim)
+    checks = [*subject.checks, signature]
+    if ledger is None:
+        checks.append(Check(unchecked=[SIGNED_ALONE if signature.bound else ALONE]))
+    else:
+        checks.append(against_ledger(folder, Path(ledger), subject.claim))
+    problems = [problem for check in checks for problem in check.problems]
+    return Verdict(
+        valid=not problems,
+        epsilon=subject.priced.accountants,
+        delta=subject.delta,
+        problems=list(dict.fromkeys(problems)),
+        unchecked=[sentence for check in checks for sentence in check.unchecked],
+        bound=not problems and any(check.bound for check in checks),
+        signed=None if key is None else signature.bound,
+        certified=subject.certified and not problems,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Subject:
+    """A result with its recomputed price, what that showed, and what it says of its charge."""
+
+    delta: float
+    certified: bool
+    priced: Priced
+    checks: tuple[Check, ...]
+    claim: Claim
+
+
+def _model(folder: Path) -> _Subject:
     card = load(folder).card
-    guarantee = card.guarantee
+    guarantee, parts = card.guarantee, card.events
     if not math.isfinite(guarantee.epsilon) or guarantee.delta == 0:
         raise WrongInput(
             "model.json: expected a finite epsilon and delta in (0, 1), "
             f"got {guarantee.epsilon!r} and {guarantee.delta!r}"
         )
-    event = sum((part.event for part in card.events), start=NOTHING)
+    event = sum((part.event for part in parts), start=NOTHING)
     priced = price(event, guarantee.delta)
-    statements = Check(problems=_changed_tensors(folder, card) + wrong_prices(card, priced) + wrong_words(card, event))
-    claim = Claim(entry=card.ledger.entry, event=event, facts=guarantee.json())
-    signature = against_signature(folder, key, None if ledger is None else Path(ledger), claim)
-    checks = [statements, wrong_report(folder, card), signature]
-    if ledger is None:
-        checks.append(Check(unchecked=[SIGNED_ALONE if signature.bound else ALONE]))
-    else:
-        checks.append(against_ledger(folder, Path(ledger), claim))
-    problems = [problem for check in checks for problem in check.problems]
-    return Verdict(
-        valid=not problems,
-        epsilon=priced.accountants,
+    problems = [
+        *_changed_tensors(folder, card),
+        *wrong_prices(guarantee.epsilon, guarantee.delta, parts, priced),
+        *wrong_accountants(card, priced),
+        *wrong_words(card, event),
+    ]
+    return _Subject(
         delta=guarantee.delta,
-        problems=list(dict.fromkeys(problems)),
-        unchecked=[sentence for check in checks for sentence in check.unchecked],
-        bound=not problems and any(check.bound for check in checks),
-        signed=None if key is None else signature.bound,
-        certified=guarantee.certified and card.schema.reviewed and not problems,
+        certified=guarantee.certified and card.schema.reviewed,
+        priced=priced,
+        checks=(Check(problems=problems), wrong_report(folder, card)),
+        claim=Claim(entry=card.ledger.entry, event=event, facts=guarantee.json()),
+    )
+
+
+def _result(path: Path) -> _Subject:
+    result = ResultFile.read(path)
+    event = sum((part.event for part in result.events), start=NOTHING)
+    priced = price(event, result.delta)
+    problems = [
+        *wrong_prices(result.epsilon, result.delta, result.events, priced),
+        *wrong_plan(result.plan, result.epsilon, result.delta),
+    ]
+    if result.certified and result.seed is not None:
+        problems.append("the result is called certified although its run was seeded")
+    return _Subject(
+        delta=result.delta,
+        certified=result.certified,
+        priced=priced,
+        checks=(Check(problems=problems),),
+        claim=Claim(entry=result.ledger, event=event, facts=result.facts),
     )
 
 

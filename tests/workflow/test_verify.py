@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from privaware import Ledger, Schema, fit, report, verify
+from privaware import Ledger, Schema, fit, report, select, verify
 from privaware.errors import WrongInput
 from privaware.schema import Column
 
@@ -235,8 +235,8 @@ def test_p44_verify_alone_says_what_it_could_not_check(place: Path) -> None:
     assert verdict.valid
     assert not verdict.bound
     assert verdict.unchecked == [
-        "without --ledger: whether the data set was charged for this, and whether tensors, model.json and report are "
-        "those that were released"
+        "without --ledger: whether the data set was charged for this, "
+        "and whether these are the files that were released"
     ]
 
 
@@ -336,3 +336,59 @@ def test_page_in_other_words_is_left_to_the_ledger(place: Path) -> None:
     verdict = verify(place / "one")
     assert verdict.valid
     assert verdict.unchecked[0] == "report.html is worded otherwise than this version words it"
+
+
+# Results that are no model
+
+
+@pytest.fixture
+def selection(tmp_path: Path) -> Path:
+    """The folder of a selection beside its ledger."""
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 300), "b": np.linspace(1, 0, 300), "y": ["no", "yes"] * 150})
+    columns = tuple(Column(name=name, low=0.0, high=1.0) for name in "ab")
+    schema = Schema(columns=columns, target="y", classes=("no", "yes"), rows=300)
+    select(frame, schema=schema, method="worth", epsilon=1.0, ledger=tmp_path / LEDGER, out=tmp_path / "choice")
+    return tmp_path / "choice"
+
+
+def test_p44_selection_is_bound_and_other_columns_under_its_entry_are_not_valid(selection: Path) -> None:
+    ledger = selection.parent / LEDGER
+    verdict = verify(selection, ledger=ledger)
+    assert (verdict.valid, verdict.bound, verdict.certified) == (True, True, True), verdict.problems
+    assert verify(selection).unchecked
+    path = selection / "selection.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"columns": ["b"]}))
+    assert verify(selection, ledger=ledger).problems == [
+        "'selection.json' is not the file that was released: its hash is another"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"epsilon": 0.1}, "the events cost epsilon"), ({"seed": 3}, "although its run was seeded")],
+    ids=["epsilon", "seed"],
+)
+def test_statements_of_a_selection_are_recomputed(selection: Path, change: dict[str, Any], words: str) -> None:
+    path = selection / "selection.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert any(words in problem for problem in verify(selection).problems)
+
+
+def test_damaged_selection_is_answered_in_one_sentence(selection: Path) -> None:
+    path = selection / "selection.json"
+    entries = json.loads(path.read_text())
+    for name in entries:
+        for odd in ODD:
+            path.write_text(json.dumps(entries | {name: odd}))
+            try:
+                words = verify(selection).problems
+            except WrongInput as problem:
+                words = [str(problem)]
+            assert all(len(line.splitlines()) == 1 and len(line) < 600 for line in words), (name, odd)
+
+
+def test_selection_of_an_earlier_version_is_valid_and_not_bound() -> None:
+    verdict = verify(UNBOUND / "selection", ledger=UNBOUND / LEDGER)
+    assert verdict.valid, verdict.problems
+    assert not verdict.bound
+    assert verdict.unchecked[0].startswith("not bound")

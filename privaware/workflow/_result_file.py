@@ -1,0 +1,74 @@
+"""The file of a result that is no model (`selection.json`, `crossover.json`), read back to be verified."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privaware.card import PricedEvent
+from privaware.errors import WrongInput
+
+__all__ = ["ResultFile", "result_name"]
+
+NAMES = ("selection.json", "crossover.json")
+FORMAT = 1
+
+
+def result_name(folder: Path) -> str | None:
+    """The file of a result in a folder that holds no model."""
+    if (folder / "model.json").exists():
+        return None
+    return next((name for name in NAMES if (folder / name).is_file()), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFile:
+    """What the file says of its guarantee."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    relation: str
+    seed: int | None
+    certified: bool
+    plan: tuple[str, ...]
+    events: tuple[PricedEvent, ...]
+    ledger: str
+
+    @classmethod
+    def read(cls, path: Path) -> ResultFile:
+        """The result in a file that `select` or `crossover` wrote; anything else is refused with a sentence."""
+        damaged = WrongInput(f"{path.name} is damaged: expected the entries that its verb writes; restore the folder")
+        try:
+            content = json.loads(path.read_bytes().decode("utf-8"))
+            if content["format"] != FORMAT:
+                raise WrongInput(f"{path.name}: expected format {FORMAT}, got another; use a matching privaware")
+            result = cls(
+                epsilon=float(content["epsilon"]),
+                delta=float(content["delta"]),
+                unit=str(content["unit"]),
+                relation=str(content["relation"]),
+                seed=content["seed"],
+                certified=content["certified"] is True,
+                plan=tuple(map(str, content["plan"])),
+                events=tuple(PricedEvent.from_json(part) for part in content["events"]),
+                ledger=str(content["ledger"]),
+            )
+        except OSError as problem:
+            raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
+        except WrongInput as problem:
+            sentence = " ".join(str(problem).split())
+            raise WrongInput(f"{sentence:.400}") from None
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            raise damaged from None
+        if not (math.isfinite(result.epsilon) and result.epsilon >= 0 and 0 < result.delta < 1):
+            raise damaged
+        return result
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the ledger says too."""
+        return {"delta": self.delta, "unit": self.unit, "relation": self.relation, "seed": self.seed}
