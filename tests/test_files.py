@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privaware._files import atomic_file, atomic_write, cache_folder, locked
+from privaware._files import atomic_file, atomic_write, cache_folder, ledger_folder, locked
 
 
 def test_atomic_write_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -127,3 +127,13 @@ def test_lock_ends_with_a_killed_process(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", dies, str(tmp_path / "model")]).returncode == 9
     with locked(tmp_path / "model"):
         pass
+
+
+def test_ledger_folder_is_named_or_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert ledger_folder() != cache_folder()
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(tmp_path))
+    assert ledger_folder() == tmp_path
+    monkeypatch.delenv("PRIVAWARE_LEDGERS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tmp_path in ledger_folder().parents
