@@ -23,7 +23,19 @@ import numpy as np
 
 from privaware._validate import expect, expect_count, expect_positive
 
-__all__ = ["MARGIN", "MOST_ROWS", "Lattice", "Total", "clip_rows", "column_sums", "count", "outer_sum", "row_lattice"]
+__all__ = [
+    "MARGIN",
+    "MOST_ROWS",
+    "Lattice",
+    "Total",
+    "add_column_sums",
+    "add_outer_sum",
+    "clip_rows",
+    "column_sums",
+    "count",
+    "outer_sum",
+    "row_lattice",
+]
 
 MANTISSA = 53
 """Bits of a float64: whole numbers up to 2^53 are added without error."""
@@ -67,6 +79,13 @@ class Lattice:
         whole *= self.step
         return whole
 
+    def nearest(self, values: Any) -> Any:
+        """Finite numbers moved to the nearest lattice value: by half a step at most, but a norm may grow by that."""
+        scaled = values.clip(-self.bound, self.bound) * (1 / self.step)
+        whole = np.rint(scaled, out=scaled) if isinstance(scaled, np.ndarray) else scaled.round_()
+        whole *= self.step
+        return whole
+
 
 def row_lattice(norm: float, width: int) -> Lattice:
     """A lattice for rows of `width` numbers of L2 norm `norm`, on which squared norms are exact: at most 20 bits."""
@@ -88,7 +107,7 @@ def clip_rows(rows: np.ndarray, norm: float, lattice: Lattice, dtype: Any = np.f
         largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
         if (largest > lattice.bound).any():
             block *= np.where(largest > lattice.bound, lattice.bound / np.maximum(largest, 1e-300), 1.0)
-        block = lattice.round(block)
+        block = lattice.nearest(block)
         lengths = np.sqrt(np.einsum("ij,ij->i", block, block))[:, None]
         if (lengths > most).any():
             block = lattice.round(block * np.minimum(1.0, most / np.maximum(lengths, 1e-300)))
@@ -132,18 +151,30 @@ def chunk_rows(*lattices: Lattice) -> int:
 
 def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> Any:
     """The sum over rows of left x right': (rows, a) and (rows, b), arrays or tensors on their lattices, to (a, b)."""
-    size, total = chunk_rows(left_lattice, right_lattice), Total()
+    total = Total()
+    add_outer_sum(total, left, right, left_lattice, right_lattice)
+    return total.value
+
+
+def add_outer_sum(total: Total, left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> None:
+    """Adds the exact `outer_sum` of some of the rows to the total of all."""
+    size = chunk_rows(left_lattice, right_lattice)
     for at in range(0, max(len(left), 1), size):
         total.add(_double(left[at : at + size]).T @ _double(right[at : at + size]))
-    return total.value
 
 
 def column_sums(values: Any, lattice: Lattice) -> Any:
     """The sums over the first axis of values on a lattice."""
-    size, total = chunk_rows(lattice), Total()
+    total = Total()
+    add_column_sums(total, values, lattice)
+    return total.value
+
+
+def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
+    """Adds the exact `column_sums` of some of the rows to the total of all."""
+    size = chunk_rows(lattice)
     for at in range(0, max(len(values), 1), size):
         total.add(_double(values[at : at + size]).sum(0))
-    return total.value
 
 
 def count(codes: np.ndarray, size: int) -> np.ndarray:

@@ -1,4 +1,9 @@
-"""Rows of bounded norm with a constant column, their targets, and the linear model of weights on them."""
+"""Rows of bounded norm with a constant column, their targets, and the linear model of weights on them.
+
+Rows lie on a public lattice, and so do the slopes of losses, which are functions of a row alone, bit for bit (margins
+are exact, `_row_functions` the rest): sums of their products are exact in any order, and one row moves them by its
+own term (`exact_sums`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,9 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.exact_sums import MANTISSA, Lattice, clip_rows, outer_sum, row_lattice
 from privaware.learners._fixed_features import feature_for, linear_model, softmax
+from privaware.learners._row_functions import LOG2E, softmax_numerators, tanh
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -22,12 +29,15 @@ NORM = math.hypot(1.0, CONSTANT)
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Rows in double precision, clipped to norm 1 where rounding exceeded it, then the constant."""
-    flat = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(float)
-    finite = np.nan_to_num(flat, posinf=0.0, neginf=0.0)
-    norms = np.linalg.norm(finite, axis=1, keepdims=True)
-    clipped = finite * np.minimum(1.0, (1 - 1e-12) / np.maximum(norms, 1e-300))
+    """Rows in double precision on the lattice of `lattice_of`, clipped to norm 1, then the constant."""
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    clipped = clip_rows(flat, 1.0, row_lattice(1.0, flat.shape[1] + 1))
     return np.concatenate([clipped, np.full((len(clipped), 1), CONSTANT)], axis=1)
+
+
+def lattice_of(rows: np.ndarray) -> Lattice:
+    """The lattice of rows with their constant."""
+    return row_lattice(1.0, rows.shape[1])
 
 
 MOST_COLUMNS = 2000
@@ -69,7 +79,7 @@ def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float
     weights = weights if schema.classes else weights * reach
     if len(schema.classes) == 2 and len(weights) == 1:
         weights = np.concatenate([-weights / 2, weights / 2])
-    return linear_model(schema, feature, weights[:, :-1], CONSTANT * weights[:, -1])
+    return linear_model(schema, (feature,), weights[:, :-1], CONSTANT * weights[:, -1])
 
 
 def slope_bounds(schema: Schema) -> tuple[float, float]:
@@ -88,6 +98,31 @@ def slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
     return softmax(margins).T - (goal + 1) / 2
 
 
+SLOPES = Lattice(bound=1.0, bits=20)
+
+
+def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """The exact sums of slope times row (problems, width) at public `weights`, for slopes rounded towards zero.
+
+    Margins are products of rows and weights on lattices that keep them within 53 bits, so they are exact.
+    """
+    lattice = lattice_of(rows)
+    length = float(np.linalg.norm(weights, axis=1).max())
+    coarse = Lattice(bound=max(length, 2.0**-99), bits=MANTISSA - 1 - lattice.bits).round(weights)
+    values = SLOPES.round(_lattice_slopes(schema, coarse @ rows.T, goal))
+    return np.asarray(outer_sum(values.T, rows, SLOPES, lattice))
+
+
+def _lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """`slopes` from margins (problems, rows), to an error of 1e-5, entry by entry."""
+    if not schema.classes:
+        return tanh(margins - goal)
+    if len(goal) == 1:
+        return -goal * (0.5 - 0.5 * tanh(0.5 * margins * goal))
+    numerators = softmax_numerators(LOG2E * margins).astype(np.float64)
+    return np.asarray(numerators / numerators.sum(axis=0) - (goal + 1) / 2)
+
+
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """The sum of x x' with symmetric Gaussian noise: a row of norm `NORM` adds a matrix of Frobenius norm NORM^2.
 
@@ -96,8 +131,14 @@ def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     width = rows.shape[1]
     upper = np.triu_indices(width)
     weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-    exact_triangle = (rows.T @ rows)[upper] * weight
+    exact_triangle = exact_moments(rows)[upper] * weight
     noisy = rng.gaussian(exact_triangle, noise=noise, sensitivity=NORM**2) / weight
     matrix = np.zeros((width, width))
     matrix[upper] = matrix.T[upper] = noisy
     return matrix
+
+
+def exact_moments(rows: np.ndarray) -> np.ndarray:
+    """The sum of x x', exact in any order."""
+    lattice = lattice_of(rows)
+    return np.asarray(outer_sum(rows, rows, lattice, lattice))

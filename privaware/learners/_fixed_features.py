@@ -63,11 +63,11 @@ def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
     return tuple(shape) if math.prod(shape) else (1,)
 
 
-def linear_model(schema: Schema, feature: Any, weight: np.ndarray, bias: np.ndarray) -> Model:
-    """The released form of weights (outputs, width) and biases."""
+def linear_model(schema: Schema, chain: tuple[Any, ...], weight: np.ndarray, bias: np.ndarray) -> Model:
+    """The released form of weights (outputs, width) and biases on rows after the features of `chain`."""
     architecture = {"name": "linear", "inputs": weight.shape[1], "outputs": len(weight)}
     tensors = {"output.weight": weight.astype(np.float32), "output.bias": bias.astype(np.float32)}
-    return Model(schema=schema, features=(feature,), architecture=architecture, tensors=tensors)
+    return Model(schema=schema, features=chain, architecture=architecture, tensors=tensors)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

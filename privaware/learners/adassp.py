@@ -11,7 +11,8 @@ lowered by z R^2 sqrt(2 ln(1 / chance)), where the paper takes sqrt(ln(6 / delta
 noise is smaller by root 2 at the same price; and curvatures left below z R^2 are raised to it.
 Privacy: (epsilon, delta) for one row added or removed: three Gaussian releases. A row of length R moves the
 sum of x x' by R^2 in Frobenius norm, hence each eigenvalue by at most R^2, and the sum of y x by R, since
-targets are scaled to [-1, 1] (or have one entry of 1).
+targets are scaled to [-1, 1] (or have one entry of 1). Rows and targets are on public lattices and their sums exact
+in any order (`_bounded_rows.py`); what the eigenvalue routine rounds is in that release's sensitivity.
 Use when: the target is a number and columns are few; also a quick classifier at very small budgets.
 
 >>> from privaware.schema import Column, Schema
@@ -31,11 +32,14 @@ import numpy as np
 from privaware._validate import expect_between
 from privaware.data import Data
 from privaware.events import Event, Gaussian
+from privaware.exact_sums import Lattice, outer_sum
 from privaware.learners import Learner
 from privaware.learners._bounded_rows import (
     NORM,
     affine_model,
+    exact_moments,
     expect_few_columns,
+    lattice_of,
     noisy_moments,
     targets,
     with_constant,
@@ -46,6 +50,12 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 __all__ = ["Adassp"]
+
+TARGETS = Lattice(bound=1.0, bits=20)
+
+EIGENVALUE_ERROR = 2.0**-17
+"""Rounding of an eigenvalue over R^2, for each column: 8 x width x 2^-53 of the matrix's norm on either side, which
+is at most R^2 times 2^32 rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +78,12 @@ class Adassp(Learner):
         rows, goal = with_constant(rows_of(data, feature)), targets(data, 1.0)
         goal = (goal + 1) / 2 if len(schema.classes) > 2 else goal
         width = rows.shape[1]
-        exact_least = float(np.linalg.eigvalsh(rows.T @ rows)[0])
-        least = rng.gaussian(exact_least, noise=noise, sensitivity=NORM**2)
+        exact_least = float(np.linalg.eigvalsh(exact_moments(rows))[0])
+        least = rng.gaussian(exact_least, noise=noise, sensitivity=NORM**2 * (1 + width * EIGENVALUE_ERROR))
         safe = max(0.0, least - noise * NORM**2 * math.sqrt(2 * math.log(1 / self.chance)))
         noisy = noisy_moments(rows, noise, rng)
-        products = rng.gaussian(goal @ rows, noise=noise, sensitivity=NORM)
+        exact_products = outer_sum(TARGETS.round(goal).T, rows, TARGETS, lattice_of(rows))
+        products = rng.gaussian(exact_products, noise=noise, sensitivity=NORM)
         spread = noise * NORM**2 * math.sqrt(width * math.log(2 * width**2 / self.chance))
         values, vectors = np.linalg.eigh(noisy)
         curves = np.maximum(values + max(0.0, spread - safe), noise * NORM**2)

@@ -7,7 +7,8 @@ the gradient follows the posterior. Here the model is a softmax regression on th
 Paper: Malek, Mironov, Prasad, Shilov, Tramer 2021, Antipodes of Label Differential Privacy,
 arXiv:2106.03408.
 Privacy: epsilon-DP for the label of one row, features taken as public. Changing a label moves two
-entries of its one-hot vector by one each: L1 sensitivity 2. Everything after is post-processing.
+entries of its one-hot vector by one each: L1 sensitivity 2, in whole numbers and without a sum over rows. Everything
+after is post-processing.
 Use when: only the labels are sensitive.
 
 >>> from privaware.schema import Schema
@@ -61,7 +62,7 @@ class Alibi(Learner):
         exact_labels = np.eye(len(data.schema.classes))[data.y]
         noisy = rng.laplace(exact_labels, noise=noise, sensitivity=2.0)
         weight, bias = self._descend(rows, noisy.astype(np.float32), scale=2 * noise)
-        return linear_model(data.schema, feature, weight, bias)
+        return linear_model(data.schema, (feature,), weight, bias)
 
     def _descend(self, rows: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
         classes = noisy.shape[1]

@@ -9,7 +9,10 @@ momentum, and the released weights are the average of the last steps.
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
 Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clipped to `norm`, so it
-moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1.
+moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. Rows and residuals
+are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in any
+order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
+`features` that are networks must treat each image alike wherever it stands in a microbatch.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.
@@ -26,9 +29,10 @@ A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -36,13 +40,19 @@ from privaware import features as transforms
 from privaware._validate import expect_between, expect_count, expect_in
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Event
+from privaware.events import Event, Gaussian
+from privaware.exact_sums import clip_rows
 from privaware.features.bounded import Bounded
 from privaware.learners import Learner
-from privaware.learners._fixed_features import feature_for, rows_after, rows_of, shape_after
+from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from privaware.learners._linear_gradient import LinearGradient
 
 __all__ = ["Linear"]
 
@@ -86,36 +96,32 @@ class Linear(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         self._width(schema)  # features that do not fit the rows are refused before anything is charged
-        return self._descent(schema, noise).cost(noise)
+        return self.steps * self._sampler.event(Gaussian(noise=noise))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        import torch
-
-        from privaware import models
-        from privaware.descent import Callbacks
-
         schema, chain = data.schema, self._chain(data.schema)
-        outputs = max(len(schema.classes), 1)
-        architecture = {"name": "linear", "inputs": self._width(schema), "outputs": outputs}
-        module = models.build(architecture, rng.initial)
-        for parameter in module.parameters():
-            torch.nn.init.zeros_(parameter)
-        rows = rows_of(data, chain[0]) if self.features is None else rows_after(chain, data)
-        if self._constant != 1:
-            rows /= np.float32(self._constant)  # larger rows beside 1 instead of rows beside a constant
-        trained = self._descent(schema, noise).run(
-            module,
-            torch.from_numpy(rows),
-            self._targets(data),
-            noise=noise,
-            rows=schema.rows,
-            rng=rng,
-            device=self.device,
-            callbacks=Callbacks(progress=self.progress),
-        )
-        with torch.no_grad():
-            trained.output.weight.div_(self._constant)
-        return Model.of(trained, schema, chain, architecture)
+        weights = self._descend(self._gradient(data, chain), schema, noise, rng).cpu().numpy()
+        return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
+
+    def _descend(self, gradient: LinearGradient, schema: Schema, noise: float, rng: Rng) -> Tensor:
+        """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps."""
+        from privaware import descent
+
+        update = descent.momentum(self.learning_rate(schema, noise), self.momentum)
+        average = descent.tail(self.average)
+        outputs, width = max(len(schema.classes), 1), gradient.rows.shape[1]
+        weights = gradient.rows.new_zeros((outputs, width + 1)).double()
+        state, averages = update.initial_state(weights), average.initial_state(weights)
+        began = time.monotonic()
+        for step in range(self.steps):
+            exact_sum = gradient.clipped_sum(weights, self._batch(len(gradient.rows), rng))
+            noisy = rng.gaussian(exact_sum, noise=noise, sensitivity=self.norm)
+            update.apply(weights, noisy / (self.rate * schema.rows), state, update.lr, 0.0)
+            average.update(weights, averages, average.weight(step, self.steps))
+            if self.progress is not None:
+                left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
+                self.progress(step + 1, self.steps, left)
+        return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:
         """A learning rate for the noise: large while the signal of the rows dominates, small where noise does."""
@@ -142,25 +148,34 @@ class Linear(Learner):
             return self.constant
         return 1.0 if self.features is None else 0.1
 
-    def _descent(self, schema: Schema, noise: float) -> Any:
+    @property
+    def _sampler(self) -> Any:
         from privaware import descent
 
-        sampler = descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
-        return descent.Descent(
-            steps=self.steps,
-            sampler=sampler,
-            clip=descent.flat(self.norm / self._constant),
-            update=descent.momentum(self.learning_rate(schema, noise) * self._constant**2, self.momentum),
-            average=descent.tail(self.average),
-            loss=descent.cross_entropy if schema.classes else descent.squared,
-        )
+        return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
-    def _targets(self, data: Data) -> Any:
+    def _batch(self, rows: int, rng: Rng) -> Tensor | None:
         import torch
 
-        if data.schema.classes:
-            return torch.from_numpy(data.y)
-        return torch.from_numpy(scaled(data.y, data.schema).astype(np.float32)[:, None])
+        if self.rate == 1:
+            return None
+        return torch.from_numpy(self._sampler.draw(rng, rows)).to(self.device)
+
+    def _gradient(self, data: Data, chain: tuple[Any, ...]) -> LinearGradient:
+        import torch
+
+        from privaware.learners._linear_gradient import ROWS, LinearGradient
+
+        schema = data.schema
+        rows = rows_of(data, chain[0]) if self.features is None else rows_after(chain, data)
+        targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
+        return LinearGradient(
+            rows=torch.from_numpy(clip_rows(rows, 1.0, ROWS, np.float32)).to(self.device),
+            targets=torch.from_numpy(targets).to(self.device),
+            classes=len(schema.classes),
+            constant=self._constant,
+            norm=self.norm,
+        )
 
 
 STABLE = 0.9

@@ -1,7 +1,8 @@
 """The private constant: the most frequent class, with the classes' noisy shares as probabilities.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity (the private histogram).
-Privacy: epsilon-DP for one row added or removed: it changes one count by one, so L1 sensitivity 1.
+Privacy: epsilon-DP for one row added or removed: it changes one count, a whole number, by one, so L1
+sensitivity 1.
 Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
 
 >>> from privaware.schema import Schema
@@ -18,6 +19,7 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import Event, Laplace
+from privaware.exact_sums import count
 from privaware.learners import Learner
 from privaware.model import Model
 from privaware.noise import Rng
@@ -38,7 +40,7 @@ class Majority(Learner):
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         classes = len(data.schema.classes)
-        exact_counts = np.bincount(data.y, minlength=classes).astype(float)
+        exact_counts = count(data.y, classes)
         counts = np.maximum(rng.laplace(exact_counts, noise=noise, sensitivity=1.0), 0.5)
         value = np.log(counts / counts.sum()).astype(np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": classes}

@@ -2,7 +2,8 @@
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity.
 Privacy: epsilon-DP for one row added or removed. Targets are scaled to [-1, 1], so a row moves their
-sum by at most 1; the sum is divided by the declared number of rows, which is public.
+sum by at most 1: they are whole multiples of 2^-30, whose sum is exact in any order. It is divided by the declared
+number of rows, which is public.
 Use when: rows are too few for anything else, or a floor is wanted that a model must beat.
 
 >>> from privaware.schema import Schema
@@ -19,12 +20,15 @@ import numpy as np
 
 from privaware.data import Data
 from privaware.events import Event, Laplace
+from privaware.exact_sums import MARGIN, Lattice, column_sums
 from privaware.learners import Learner
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
 __all__ = ["Mean"]
+
+TARGETS = Lattice(bound=1 - MARGIN, bits=30)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class Mean(Learner):
         return Laplace(noise=noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        exact_sum = float(scaled(data.y, data.schema).sum())
+        exact_sum = float(column_sums(TARGETS.round(np.nan_to_num(scaled(data.y, data.schema))), TARGETS))
         mean = rng.laplace(exact_sum, noise=noise, sensitivity=1.0) / data.schema.rows
         value = np.array([np.clip(mean, -1, 1)], dtype=np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": 1}

@@ -9,7 +9,8 @@ Paper: Ganesh, Haghifam, Steinke, Thakurta 2023, Faster Differentially Private C
 Second-Order Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 1988, released once here.
 Privacy: (epsilon, delta) for one row added or removed: steps + 1 Gaussian releases. A row of length R moves the
 sum of x x' by R^2 in Frobenius norm (off-diagonal entries count twice, and have half the variance each), and
-the gradients' sum by R times its slope, at most 1, or sqrt 2 for a softmax of more than two classes.
+the gradients' sum by R times its slope, at most 1, or sqrt 2 for a softmax of more than two classes. Rows and slopes
+are on public lattices and their sums exact in any order, so that other rows' terms do not move (`_bounded_rows.py`).
 Use when: columns are few (tens) and rows many.
 
 >>> from privaware.schema import Column, Schema
@@ -37,7 +38,7 @@ from privaware.learners._bounded_rows import (
     noisy_moments,
     outputs,
     slope_bounds,
-    slopes,
+    slope_sums,
     targets,
     with_constant,
 )
@@ -78,7 +79,7 @@ class Newton(Learner):
         curves = curvature * np.maximum(values, edge) + self.ridge
         weights = np.zeros((count, rows.shape[1]))
         for _ in range(self.steps):
-            exact_gradient = slopes(schema, rows @ weights.T, goal) @ rows
+            exact_gradient = slope_sums(schema, rows, weights, goal)
             noisy = rng.gaussian(exact_gradient, noise=noise, sensitivity=slope * NORM)
             step = (noisy + self.ridge * weights) @ vectors / curves
             weights = weights - step @ vectors.T

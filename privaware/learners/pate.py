@@ -7,7 +7,9 @@ student are ridge regressions onto the one-hot classes, on the schema's features
 Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755; Gaussian votes after
 Papernot et al. 2018, arXiv:1802.08908 (GNMax). The price is the data-independent one.
 Privacy: (epsilon, delta) for one row added or removed. A row reaches one teacher, which moves its
-vote from one class to another: L2 sensitivity sqrt(2) for each query, and each query is charged.
+vote from one class to another: L2 sensitivity sqrt(2) for each query, and each query is charged. Votes are whole
+numbers; a teacher is a function of its own rows alone, also where its equations have no solution (it then votes for
+the first class), so no error depends on rows.
 Use when: unlabelled public rows exist and a model is cheap to train many times.
 
 >>> from privaware.schema import Schema
@@ -88,14 +90,19 @@ class Pate(Learner):
             exact_votes[np.arange(self.query_count), (pool @ weight.T + bias).argmax(axis=1)] += 1
         noisy = [rng.gaussian(votes, noise=noise, sensitivity=np.sqrt(2)) for votes in exact_votes]
         weight, bias = self._ridge(pool, np.argmax(noisy, axis=1), classes)
-        return linear_model(data.schema, feature, weight, bias)
+        return linear_model(data.schema, (feature,), weight, bias)
 
     def _ridge(self, rows: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ridge regression onto one-hot classes, primal or dual, whichever is smaller; zeros without rows."""
+        """Ridge regression onto one-hot classes, primal or dual, whichever is smaller; zeros without a solution."""
         if not len(rows):
             return np.zeros((classes, rows.shape[1])), np.zeros(classes)
+        try:
+            return self._solution(rows, np.eye(classes)[labels])
+        except np.linalg.LinAlgError:  # singular in float64
+            return np.zeros((classes, rows.shape[1])), np.zeros(classes)
+
+    def _solution(self, rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
-        goal = np.eye(classes)[labels]
         if wide.shape[1] <= len(wide):
             theta = np.linalg.solve(wide.T @ wide + self.ridge * np.eye(wide.shape[1]), wide.T @ goal)
         else:

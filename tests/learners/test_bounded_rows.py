@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware.errors import WrongInput
+from privaware.exact_sums import Lattice
 from privaware.learners import _bounded_rows, adassp, newton
 from privaware.learners._bounded_rows import CONSTANT, NORM, noisy_moments, with_constant
 from privaware.learners.adassp import Adassp
@@ -89,6 +90,8 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
         patch.setattr(adassp, "targets", lambda data, reach: 4 * data.y[None].astype(float))
+        check_mechanism(Adassp(), schema=NUMBER, games=0)  # the lattice holds its bound whatever comes
+        patch.setattr(adassp, "TARGETS", Lattice(bound=32.0, bits=20))
         with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
             check_mechanism(Adassp(), schema=NUMBER, games=0)
 

@@ -1,0 +1,132 @@
+"""Exact sums of the clipped gradients of a linear model: softmax, logistic or squared loss.
+
+A row x of norm at most 1 stands beside a public constant c, and its gradient is the outer product of its residual
+r and (x, c), of norm |r| |(x, c)|. Why one row moves the sum by at most `norm` in the arithmetic that is done:
+
+1. Rows lie on a lattice of 12 bits, so |x|^2 is exact. Weights are public; they are rounded to 12 bits of their norm,
+   so that x . w is below 2^24 steps, and exact in float32. The bias is added entry by entry.
+2. Residuals are computed entry by entry (`_row_functions`) and from exact sums over classes, so they are a function
+   of the row alone, bit for bit: neither its position nor any other row is in them.
+3. They are scaled to a norm of norm (1 - MARGIN) / |(x, c)| at most, less what rounding to a lattice of 10 bits adds.
+4. Sums of outer products of two lattices are exact in float64 (`exact_sums`). A chunk whose entries cannot
+   exceed 2^24 steps (Cauchy and Schwarz over its rows) is as exact in float32, and faster: the same bits either way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from privaware.exact_sums import MARGIN, Lattice, Total, add_outer_sum
+from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
+
+__all__ = ["ROWS", "LinearGradient"]
+
+ROWS = Lattice(bound=1.0, bits=12)
+WEIGHT_BITS = 12
+RESIDUAL_STEPS = Lattice(bound=2.0**10, bits=10)
+
+CHUNK = 256
+"""Rows of a product in float32."""
+
+SLAB = 2**14
+"""Rows in work at once: their residuals add up to less than 2^24 steps."""
+
+MEMORY = 2**26
+"""Numbers of rows in work at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearGradient:
+    """`rows` on the lattice `ROWS` in float32, class codes or (with `classes` 0) numbers as `targets`, and settings."""
+
+    rows: Tensor
+    targets: Tensor
+    classes: int
+    constant: float
+    norm: float
+
+    def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
+        """The sum of clipped gradients (outputs, width + 1) at float64 `weights`, of all rows or of a batch."""
+        if self.classes:  # exponents of 2; of two classes the difference
+            weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
+        length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding makes it longer, by less than a quarter
+        coarse = Lattice(bound=max(length, 2.0**-99), bits=WEIGHT_BITS).nearest(weights[:, :-1]).T
+        bias = (self.constant * weights[:, -1:]).float()
+        sums, constants = Total(), Total()
+        count, size = len(self.rows) if batch is None else len(batch), self._slab
+        for at in range(0, max(count, 1), size):
+            chosen = slice(at, at + size) if batch is None else batch[at : at + size]
+            rows = self.rows[chosen]
+            residuals = self._residual_steps(self._product(rows, coarse).T.contiguous() + bias, chosen)
+            self._add_products(sums, residuals, rows, None if batch is not None else at // CHUNK)
+            constants.add(residuals.sum(1, keepdim=True).double())
+        exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
+        return torch.cat([-exact, exact]) if self.classes == 2 else exact
+
+    def _product(self, rows: Tensor, by_column: Tensor) -> Tensor:
+        return rows @ by_column.float() if self._float32_is_exact else (rows.double() @ by_column).float()
+
+    def _residual_steps(self, logits: Tensor, chosen: slice | Tensor) -> Tensor:
+        """Derivatives of the loss in each output (outputs, rows), clipped, as whole numbers of lattice steps."""
+        most, targets = self._most[chosen], self.targets[chosen]
+        if not self.classes:
+            residuals = (logits - targets) * (1 / self._residual_step)
+            return torch.minimum(torch.maximum(residuals, -most), most).round_()
+        if self.classes == 2:  # two outputs of opposite residuals, so of root 2 times the norm
+            signs = 2.0 * targets - 1.0
+            wrong = (1 / self._residual_step) / (exp2(logits * signs) + 1.0)
+            return torch.minimum(wrong, most * math.sqrt(0.5)).mul_(-signs).round_()
+        numerators = softmax_numerators(logits)
+        totals = numerators.sum(0)
+        numerators.scatter_add_(0, targets[None], -totals[None])
+        lengths = numerators.double().square_().sum(0).sqrt_()
+        factors = torch.minimum((1 / self._residual_step) / totals, (most / lengths).float())
+        return numerators.mul_(factors).round_()
+
+    def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chunk: int | None) -> None:
+        """Adds residuals x rows; `chunk` is the number of the first chunk, where chunks are always the same rows."""
+        count = len(rows) // CHUNK
+        if chunk is not None and count and self._float32_is_exact:
+            by_chunk = residuals[:, : count * CHUNK].view(len(residuals), count, CHUNK)
+            bounds = torch.linalg.vector_norm(by_chunk, dim=2).amax(0) * self._column_norms[chunk : chunk + count]
+            if bool((bounds < 0.99 * 2.0**24 * ROWS.step).all()):
+                chunks = rows[: count * CHUNK].view(count, CHUNK, rows.shape[1])
+                sums.add(torch.bmm(by_chunk.transpose(0, 1), chunks).sum(0, dtype=torch.float64))
+                residuals, rows = residuals[:, count * CHUNK :], rows[count * CHUNK :]
+        if len(rows) or not count:
+            add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
+
+    @property
+    def _slab(self) -> int:
+        """Rows in work at once: whole chunks."""
+        return min(SLAB, max(1, MEMORY // (max(self.rows.shape[1], 1) * CHUNK)) * CHUNK)
+
+    @cached_property
+    def _most(self) -> Tensor:
+        """The largest norm of each row's residuals before rounding, in steps."""
+        squares = torch.cat([part.double().square().sum(1) for part in self.rows.split(self._slab)])
+        most = self.norm * (1 - MARGIN) / (squares + self.constant**2).sqrt() / self._residual_step
+        return (most - 0.5 * math.sqrt(max(self.classes, 1))).clip(0.0).float()
+
+    @cached_property
+    def _column_norms(self) -> Tensor:
+        """For each whole chunk of rows, the largest norm of a column."""
+        chunks = self.rows[: len(self.rows) // CHUNK * CHUNK].split(CHUNK) if len(self.rows) >= CHUNK else ()
+        return torch.stack([chunk.square().sum(0).amax().sqrt() for chunk in chunks] or [self.rows.new_zeros(())])
+
+    @property
+    def _residual_step(self) -> float:
+        """The step of the lattice of residuals, whose largest value is `RESIDUAL_STEPS.bound` steps."""
+        largest = self.norm / self.constant  # no row is shorter than its constant
+        return Lattice(bound=min(1.0, largest) if self.classes else largest, bits=RESIDUAL_STEPS.bits).step
+
+    @cached_property
+    def _float32_is_exact(self) -> bool:
+        """Whether products of this device keep 24 bits: not where they round to TF32 or BF16."""
+        twelve_bits = torch.full((64, 64), 4095.0, device=self.rows.device)
+        return bool((twelve_bits @ torch.full_like(twelve_bits, 63.0) == 64 * 4095 * 63).all())
