@@ -18,8 +18,10 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Approximate, leaves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
+from privaware.selectors import bounds as bounds_module
 from privaware.selectors.bounds import Bounds, candidates, quantile_scores, tail_share
 from privaware.testing import check_mechanism
+from tests.selectors.neighbours import ratios
 
 NUMBERS = st.lists(st.floats(width=64, allow_nan=True, allow_infinity=True), max_size=30)
 
@@ -257,3 +259,26 @@ def test_tail_share_grows_with_noise(rows: int, noise: float) -> None:
 def test_invalid_delta_is_refused(delta: float) -> None:
     with pytest.raises(WrongInput, match="expected delta"):
         Bounds(delta=delta)
+
+
+def test_p39_scores_and_counts_of_a_million_rows_are_exact() -> None:
+    """One row moves a quantile's score by at most 1 - share and a category's count by 1, without any rounding."""
+    rng = np.random.default_rng(0)
+    x = np.empty((1_000_000, 2), dtype=object)
+    x[:, 0], x[:, 1] = rng.normal(size=len(x)), np.array(["a", "b"], dtype=object)[rng.integers(0, 2, len(x))]
+    x[0, 0] = -50.0
+    columns = (Column(name="size"), Column(name="town", kind="category"))
+    data = Data(schema=bare(*columns, rows=len(x)), x=x, y=np.zeros(len(x), np.int64))
+    share = tail_share(len(x), 1.0)
+    assert ratios(Bounds(), data) == [1 - share, 1 - share, 1.0]
+
+
+def test_p39_scores_in_single_precision_move_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(values: np.ndarray, share: float) -> np.ndarray:
+        return quantile_scores(values, share).astype(np.float32).astype(float)
+
+    monkeypatch.setattr(bounds_module, "quantile_scores", planted)
+    x = np.random.default_rng(0).normal(size=(300_000, 1))
+    x[0] = -50.0
+    data = Data(schema=bare(Column(name="size"), rows=len(x)), x=x, y=np.zeros(len(x), np.int64))
+    assert min(ratios(Bounds(), data)) > 1 - tail_share(len(x), 1.0)
