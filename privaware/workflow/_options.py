@@ -76,6 +76,8 @@ class RunOptions:
         expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         _expect_device(self.device)
+        if self.sign is not None and self.out is None:
+            raise WrongInput("expected --out with --sign: a signature is written beside the result")
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], **more: Any) -> RunOptions:

@@ -90,8 +90,9 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
 
 
 def discard_prepared(folder: Path) -> None:
-    """Removes the card that another run prepared and did not publish."""
-    (folder / PREPARED).unlink(missing_ok=True)
+    """Removes the card that another run prepared and did not publish, and its signature."""
+    for name in (PREPARED, SIGNATURE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def prepare_model(folder: Path, card: ModelCard, report: str) -> None:
@@ -123,6 +124,7 @@ def publish_file(path: Path, content: bytes, *, close: Callable[[Mapping[str, st
     the hash of the file, and the file gets the time of its charge.
     """
     unpublished = path.with_name(f"{path.name}.unpublished")
+    discard_prepared(path.parent)
     atomic_write(unpublished, content)
     close({path.name: sha256(unpublished)})
     for written in (unpublished, path.with_name(SIGNATURE)):

@@ -35,7 +35,7 @@ def write_keys(folder: Path, name: str, key: Any, password: bytes | None = None)
 def released(place: Path, name: str, **options: Any) -> None:
     frame = pd.DataFrame({"a": np.linspace(0.1, 0.9, 200), "y": ["no", "yes"] * 100})
     schema = Schema(columns=(Column(name="a", low=0.0, high=1.0),), target="y", classes=("no", "yes"), rows=200)
-    ledger = {"ledger": place / LEDGER, "limit": 4.0}
+    ledger = {"ledger": place / LEDGER, "limit": 6.0}
     fit(frame, schema=schema, epsilon=1.0, learner="majority", out=place / name, **ledger, **options)
 
 
@@ -128,6 +128,39 @@ def test_unusable_key_is_refused_before_the_charge(place: Path, key: str) -> Non
         released(place, "three", sign=place / key)
     assert not (place / "three").exists()
     assert sum(entry.kind == "spend" for entry in Ledger.open(place / LEDGER).entries()) == 2
+
+
+def test_signature_without_a_folder_is_refused() -> None:
+    with pytest.raises(WrongInput, match="expected --out with --sign"):
+        fit("wisconsin", epsilon=1.0, learner="majority", sign="key.pem")
+
+
+def test_signature_of_an_abandoned_run_is_not_left_to_the_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privaware.workflow._output.publish_model", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            released(place, "three", sign=place / "owner.pem")
+    assert (place / "three" / "signature.json").exists()
+    (place / "three" / "model.json.unpublished").write_text("damaged")
+    released(place, "three")
+    assert not (place / "three" / "signature.json").exists()
+    assert verify(place / "three", ledger=place / LEDGER).bound
+
+
+def test_run_that_resumes_with_its_key_is_signed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privaware.workflow._signature.Signer.write", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            released(place, "three", sign=place / "owner.pem")
+    released(place, "three", sign=place / "owner.pem")
+    verdict = verify(place / "three", ledger=place / LEDGER, key=place / "owner.pub.pem")
+    assert (verdict.signed, verdict.bound) == (True, True), verdict.problems
 
 
 @pytest.mark.parametrize("key", ["rsa.pub.pem", "owner.pem", "nothing.pem"])
