@@ -24,7 +24,7 @@ from privaware.testing._tape import Recorder, Replayer
 
 __all__ = ["privacy_losses", "redrawn_losses", "transcript_game"]
 
-NUMBERS = 100_000
+NUMBERS = 1_000_000
 MOST_GAMES = 10_000
 """How many numbers are noised on a side, and in how many games, when no number of games is set."""
 

@@ -14,6 +14,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.mechanism import Then
 from privaware.noise import Rng
+from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.testing import BrokenPromise, canary_game, check_mechanism, example, neighbours, replay, rows_for
 from tests.testing import planted_descent, planted_releases
 
@@ -124,6 +125,24 @@ def test_p16_one_validation_row_cannot_change_control_flow() -> None:
         except BrokenPromise as problem:
             ends.append("control flow depends on the rows" in str(problem))
     assert any(ends)
+
+
+@pytest.mark.parametrize("mechanism", [planted_releases.Sums(), CfsGreedy(columns=1)], ids=["laplace", "gaussian"])
+def test_generator_with_half_the_noise_is_caught(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls and sensitivities are right, so neither replay nor price shows it; 30 runs alone would not either."""
+    check_mechanism(mechanism, games=30)
+    for kind in ("laplace", "gaussian"):
+        monkeypatch.setattr(Rng, kind, _halved(getattr(Rng, kind)))
+    with pytest.raises(BrokenPromise, match="the canary game proves"):
+        check_mechanism(mechanism, games=30)
+
+
+def _halved(release: Any) -> Any:
+    return lambda self, exact, *, noise, sensitivity: release(self, exact, noise=noise / 2, sensitivity=sensitivity)
+
+
+def test_check_proves_most_of_the_epsilon_of_one_release() -> None:
+    assert check_mechanism(planted_releases.Sums(), games=30) > 0.6
 
 
 def test_broken_promise_is_one_sentence() -> None:
