@@ -3,9 +3,10 @@
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization, algorithm 1.
 Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
 rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
-the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by 2 tolerance / ridge more
-because the solver stops there. distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve;
-distribution="gamma" (density falling with the length of the noise) is pure, epsilon = 1 / noise.
+the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by two slacks more because the
+solver stops before it, at a gradient of proven rounding error (`_convex_solver.py`); no error depends on rows.
+distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve; distribution="gamma" (density falling
+with the length of the noise) is pure, epsilon = 1 / noise.
 Use when: comparing with objective perturbation, which is better in most settings.
 
 >>> from privaware.schema import Schema
@@ -30,7 +31,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, Pure
 from privaware.learners import Learner
 from privaware.learners._bounded_rows import NORM, affine_model, outputs, targets, with_constant
-from privaware.learners._convex_solver import Problems
+from privaware.learners._convex_solver import TOLERANCE, Problems
 from privaware.learners._fixed_features import feature_for, rows_of
 from privaware.model import Model
 from privaware.noise import SMEAR, Rng
@@ -38,7 +39,6 @@ from privaware.schema import Schema
 
 __all__ = ["OutputPerturbation", "classic_noise"]
 
-TOLERANCE = 1e-9
 LENGTH = 1.5
 """The norm that the noise may have: one constant for all data, the best of 0.5, 1, 1.5, 3 and 6 on held-out training
 rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
@@ -77,10 +77,10 @@ class OutputPerturbation(Learner):
             ridge=np.full(count, ridge),
             masks=np.ones((count, rows.shape[1]), bool),
             norm=np.full(count, NORM),
-            tolerance=np.full(count, TOLERANCE),
+            tolerance=np.full(count, TOLERANCE * NORM),
         )
         exact_weights = problems.solve(np.zeros((count, rows.shape[1])))
-        sensitivity = (NORM + 2 * TOLERANCE) / ridge
+        sensitivity = NORM / ridge + 2 * float(problems.slack[0])
         if self.distribution == "gaussian":
             noisy = [rng.gaussian(w, noise=noise, sensitivity=sensitivity) for w in exact_weights]
             return affine_model(schema, feature, np.array(noisy), self.reach)
