@@ -209,26 +209,30 @@ class ChargedRun:
 
     def _close(self, files: Mapping[str, str] | None = None) -> None:
         """Closes the run in the ledger with the hashes of the `files` it releases, and signs them if that was asked."""
-        closing = self.ledger.closing(self.name) or self.ledger.finish(self.name, files=files)
+        self._sign(self.ledger.finish(self.name, files=files))
+
+    def _sign(self, closing: Entry) -> None:
         if self._signer is not None and self.options.folder is not None:
             self._signer.write(self.options.folder, closing)
 
     def _prepared(self, folder: Path, names: tuple[str, ...]) -> bool:
         """Whether the model of one of these runs lies complete in the folder and was only not published."""
-        card, entries = _output.prepared_card(folder), self.ledger.entries()
+        card = _output.prepared_card(folder)
         if card is None or card.ledger.run not in names:
             return False
-        entry = next((entry for entry in entries if entry.hash == card.ledger.entry), None)
-        closing = self.ledger.closing(card.ledger.run)
+        entry, closing = self.ledger.find(card.ledger.run), self.ledger.closing(card.ledger.run)
         changed = closing is not None and closing.files not in (None, _output.prepared_files(folder))
-        if entry is None or changed:
+        if entry is None or entry.hash != card.ledger.entry or changed:
             return False
         self.name, self.entry = card.ledger.run, entry
         return True
 
     def _publish_prepared(self, folder: Path) -> None:
         with _output.disk_errors(folder, RESUMES):
-            self._close(_output.prepared_files(folder))
+            if closing := self.ledger.closing(self.name):
+                self._sign(closing)
+            else:
+                self._close(_output.prepared_files(folder))
             _output.publish_model(folder, self.entry.time)
         self.say("the run had ended before it could be published: published now")
         released = load(folder)

@@ -226,6 +226,22 @@ def test_p44_complete_model_that_was_changed_after_the_closing_entry_is_not_publ
     assert not (out / "model.json").exists()
 
 
+def test_run_that_another_process_closed_releases_nothing_more(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where locks of a network disk fail: two models for one charge would be one too many."""
+
+    def page(card: ModelCard) -> str:
+        assert card.ledger.run is not None
+        Ledger.open(f"{people}.ledger").finish(card.ledger.run, files={"model.json": "0" * 64})
+        return "a page"
+
+    monkeypatch.setattr("privaware.report.page", page)
+    with pytest.raises(WrongInput, match="has already finished"):
+        fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
+    assert not (tmp_path / "m" / "model.json").exists()
+
+
 # Without a price
 
 
