@@ -9,11 +9,12 @@
 >>> round(calibrate(lambda noise: 1000 * Gaussian(noise=noise).sampled(rate=0.01), epsilon=1.0, delta=1e-5), 2)
 1.41
 
-Three accountants look at an event. The privacy loss distribution (`_pld.py`) is an upper bound, and what is reported.
-A characteristic-function accountant of our own (`_cf.py`) shares no numerics with it and has to agree within half a
-per cent, or nothing is reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to
-compose. `_terms.py` says which pair of distributions stands for an event, `_selection.py` prices the best of a random
-number of runs, and `_price.py` decides what is reported.
+Three accountants look at an event. The privacy loss distribution is an upper bound, and what is reported: `_terms.py`
+reads the event, `_grid.py` and `_pld.py` compose, `_profiles.py` and `_selection.py` price what has no distribution by
+name. A characteristic-function accountant of our own reads the event again (`_cf_tree.py` and the other `_cf` files),
+shares neither simplification nor table with the first, and has to agree within half a per cent, or nothing is
+reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to compose. `_price.py` decides
+what is reported.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def epsilon(event: Event, delta: float) -> float:
 def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS) -> dict[str, Any]:
     """What every accountant says: `pld`, `cf`, `rdp`, `rdp_classic`, None where one cannot go.
 
-    `epsilon` is what is reported and `method` its name: pld or rdp; with private selection inside, privacy_profile or
+    `epsilon` is what is reported and `method` its name: pld or rdp; with private selection inside, trade_off or
     papernot_steinke; pure where only the sum of pure epsilons is left. `rdp_classic` is the conversion of papers before
     2021; with `orders` their order lists (`TENSORFLOW_ORDERS`, `OPACUS_ORDERS`) give back the numbers they printed.
     """

@@ -27,25 +27,36 @@ import numpy as np
 from privaware.accounting._pairs import Array, CappedGaussian, SampledGaussian
 
 _EPSILONS = 1500
-_SHARED = 40
+_COVERINGS = ((40, 1.3), (100, 1.1), (300, 1.03))
+"""Points spread over all counts, and the ratio of distances from the last one; finer ones cost less, but more time."""
 
 
 @lru_cache(maxsize=256)
-def candidates(noise: float, rate: float, rows: int, cap: int, replace: bool) -> tuple[CappedGaussian, ...]:
-    """Pairs of which, for every true number of rows up to `rows`, one dominates a step."""
-    pairs = [
-        CappedGaussian(noise=noise, rate=rate, overflow=overflow, pushed=pushed, replace=replace)
-        for overflow, pushed in _covering(rate, rows, cap)
-    ]
-    return tuple(_undominated(pairs))
+def candidates(
+    noise: float, rate: float, rows: int, cap: int, replace: bool, most: int = 50
+) -> tuple[CappedGaussian, ...]:
+    """Pairs of which, for every true number of rows up to `rows`, one dominates a step; `most` if that is enough."""
+    kept: list[CappedGaussian] = []
+    for shared, ratio in _COVERINGS:
+        pairs = [
+            CappedGaussian(noise=noise, rate=rate, overflow=overflow, pushed=pushed, replace=replace)
+            for overflow, pushed in _covering(rate, rows, cap, shared, ratio)
+        ]
+        finer = _undominated(pairs)
+        if kept and len(finer) > most:
+            break
+        kept = finer
+        if len(kept) == 1:  # one count is the dearest: there is nothing to tell apart
+            break
+    return tuple(kept)
 
 
-def _covering(rate: float, rows: int, cap: int) -> list[tuple[float, float]]:
+def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> list[tuple[float, float]]:
     """(overflow, pushed) for intervals of true counts, and (0, 0) for batches that never overflow."""
     last = _peak(rate, rows, cap)
-    steps = 1.3 ** np.arange(0, math.log(max(last - cap, 1)) / math.log(1.3) + 1)
+    steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
     points = {cap, last, *(last - np.unique(steps.astype(int))).tolist()}
-    points |= set(np.geomspace(cap, last, _SHARED).astype(int).tolist())
+    points |= set(np.geomspace(cap, last, shared).astype(int).tolist())
     ordered = sorted(n for n in points if cap <= n <= last)
     out = [(0.0, 0.0)]
     for a, b in pairwise(ordered):

@@ -1,22 +1,21 @@
-"""Dominating pairs of single releases, which both accountants compose.
+"""Dominating pairs of single releases, which the first accountant and the Renyi divergences compose.
 
 A release is worst on some *dominating pair* (P, Q) of one-dimensional distributions. Everything an accountant
 needs is the distribution of the loss `l = ln(P/Q)` under P, and composition is the sum of independent losses. A
-`DominatingPair` names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`, for
-complex `z`, by its own quadrature. `_grid.py` builds the same pair with the accounting library; the two share the
-names, not the numbers.
+`DominatingPair` names the pair and knows its logarithmic moment generating function `K(z) = ln E_P[exp(z l)]`.
+`_grid.py` builds the same pair with the accounting library. The second accountant has losses of its own, in
+`_cf_losses.py`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privaware.accounting._quadrature import Array, log_mgf
 from privaware.events import Event
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "sample",
 ]
 
-Array = NDArray[Any]
 DIRECTIONS = ("remove", "add")
 
 
@@ -44,10 +42,6 @@ class DominatingPair:
     def log_mgf(self, z: Array, direction: str) -> Array:
         """K(z) for an array of complex z whose real parts are all the same."""
         raise AssertionError(type(self).__name__)
-
-    def work(self, z: Array, direction: str) -> float:
-        """Exponentials a value of K takes at the far end of `z`."""
-        return 1.0
 
     def spread(self) -> float:
         """Standard deviation of the loss (the larger direction), by numerical differentiation at 0."""
@@ -64,10 +58,6 @@ class DominatingPair:
         """
         return None
 
-    def points(self, direction: str) -> tuple[Array, Array]:
-        """Losses and their probabilities, many enough to stand for the pair."""
-        raise AssertionError(type(self).__name__)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianPair(DominatingPair):
@@ -83,9 +73,6 @@ class GaussianPair(DominatingPair):
 
     def largest_shift(self) -> float:
         return self.mu
-
-    def points(self, direction: str) -> tuple[Array, Array]:
-        return SampledGaussian(noise=1 / self.mu, rate=1.0).points(direction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +98,7 @@ class SampledGaussian(DominatingPair):
         return self.replace
 
     def log_mgf(self, z: Array, direction: str) -> Array:
-        return _quadrature(self, np.asarray(z), direction)
+        return log_mgf(partial(self.curves, direction=direction), self.noise, self.group, np.asarray(z))
 
     def largest_shift(self) -> float:
         return self.group * (2 if self.replace else 1) / self.noise
@@ -120,30 +107,12 @@ class SampledGaussian(DominatingPair):
         """The probabilities that 0, 1, ... rows of the unit are in the sample."""
         return _binomial(self.group, self.rate)
 
-    def work(self, z: Array, direction: str) -> float:
-        return float(len(_abscissae(self, z, direction)[0]))
-
     def curves(self, x: Array, direction: str) -> tuple[Array, Array]:
         """(a, l): the loss is l(x), and P has density phi(x) exp(a(x)), phi being N(0, noise^2)."""
         up = self._log_ratio(x)
         if self.replace:
             return up, up - self._log_ratio(-x)
         return (up, up) if direction == "remove" else (np.zeros_like(x), -up)
-
-    def points(self, direction: str) -> tuple[Array, Array]:
-        from scipy import special
-
-        s = self.noise
-        x = np.linspace(-9 * s - self.group * self.replace, 9 * s + self.group, 100_001)
-        middle = (x[1:] + x[:-1]) / 2
-        weights = _binomial(self.group, self.rate)
-        if direction == "add" and not self.replace:
-            weights = np.eye(1, self.group + 1)[0]
-        # The upper tail, whichever end is small: differences of cumulative probabilities near 1 lose digits.
-        above = sum(w * special.ndtr((j - x) / s) for j, w in enumerate(weights))
-        below = sum(w * special.ndtr((x - j) / s) for j, w in enumerate(weights))
-        probs = np.where(middle > 0.5, above[:-1] - above[1:], below[1:] - below[:-1])
-        return self.curves(middle, direction)[1], probs
 
     def _log_ratio(self, x: Array) -> Array:
         if self.rate == 1:
@@ -202,11 +171,6 @@ class CappedGaussian(DominatingPair):
         high = np.where(large, gap, 30.0)
         return ordinary + np.where(large, high + np.log(overflow + (1 - overflow) * np.exp(-high)), small)
 
-    def points(self, direction: str) -> tuple[Array, Array]:
-        overflow, pushed, usual = self.parts()
-        a, b = pushed.points(direction), usual.points(direction)
-        return np.append(a[0], b[0]), np.append(overflow * a[1], (1 - overflow) * b[1])
-
 
 @dataclass(frozen=True, kw_only=True)
 class SampledLaplace(DominatingPair):
@@ -227,9 +191,6 @@ class SampledLaplace(DominatingPair):
         if self.rate == 1:
             return _log_mgf_laplace(z, 1 / self.noise)
         return _log_mgf_table(z, *self._nodes(_enough(1 / self.noise, z), direction))
-
-    def points(self, direction: str) -> tuple[Array, Array]:
-        return self._nodes(256, direction)
 
     def _nodes(self, panels: int, direction: str) -> tuple[Array, Array]:
         # Between the atoms at e and -e the unsampled loss has density exp((u - e)/2)/4 under P.
@@ -267,9 +228,6 @@ class ResponsePair(DominatingPair):
             return sample(losses, probs, self.rate, direction)
         return losses, probs
 
-    def points(self, direction: str) -> tuple[Array, Array]:
-        return self.table(direction)
-
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _log_mgf_table(np.asarray(z), *self.table(direction))
 
@@ -292,9 +250,6 @@ class TabulatedPair(DominatingPair):
 
     def table(self, direction: str) -> tuple[Array, Array]:
         return self.remove if direction == "remove" else self.add
-
-    def points(self, direction: str) -> tuple[Array, Array]:
-        return self.table(direction)
 
     def log_mgf(self, z: Array, direction: str) -> Array:
         return _log_mgf_table(np.asarray(z), *self.table(direction))
@@ -356,53 +311,6 @@ def _binomial(count: int, rate: float) -> Array:
     from scipy import stats
 
     return np.asarray(stats.binom.pmf(np.arange(count + 1), count, rate))
-
-
-def _abscissae(pair: SampledGaussian, z: Array, direction: str) -> tuple[Array, float]:
-    """Where to evaluate the integrand, and the step: see `_quadrature`."""
-    s, real = pair.noise, float(np.real(z.flat[0]))
-    reach = (abs(real) + 2) * pair.group + 12 * s
-    low, high = -reach, reach
-    for _ in range(2):
-        coarse = np.linspace(low, high, 1001)
-        a, loss = pair.curves(coarse, direction)
-        level = -(coarse**2) / (2 * s * s) + a + real * loss
-        level -= level.max()
-        inside = np.flatnonzero(level > -42)
-        low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 1000)]
-    # Far out on the contour the integrand is divided by z^2, so less of the mass needs resolving.
-    far = float(np.abs(np.imag(z)).max())
-    need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
-    speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
-    step = 2 * math.pi / (18 / s + 1.2 * speed)
-    step = min(step, max(s * s, s / 40), (high - low) / 40)
-    step = max(step, (high - low) / 200_000)
-    return low + step * np.arange(int((high - low) / step) + 2), step
-
-
-def _quadrature(pair: SampledGaussian, z: Array, direction: str) -> Array:
-    """ln of the integral of phi(x) exp(a(x) + z l(x)) by the trapezoid rule.
-
-    The integrand is analytic and decays like a Gaussian, so the rule converges exponentially fast; the step must only
-    resolve the Gaussian and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range is found, not
-    guessed: wherever the integrand at Re(z) is within exp(-42) of its maximum.
-    """
-    s, real = pair.noise, float(np.real(z.flat[0]))
-    x, step = _abscissae(pair, z, direction)
-    a, loss = pair.curves(x, direction)
-    log_weight = -(x**2) / (2 * s * s) + math.log(step / (s * math.sqrt(2 * math.pi)))
-    near_one = float(np.max(np.abs(a + real * loss))) < 30
-    base = float(np.max(log_weight + a + real * loss))
-    weight = np.exp(log_weight)
-    out = np.empty(z.shape, dtype=z.dtype)
-    for start in range(0, z.size, 256):  # in pieces: memory stays small
-        some = z[start : start + 256, None]
-        if near_one:  # keeps every digit of a tiny K
-            out[start : start + 256] = np.log1p(np.expm1(a + some * loss) @ weight)
-        else:
-            inner = np.exp(log_weight + a + some * loss - base)
-            out[start : start + 256] = base + np.log(inner.sum(axis=1))
-    return out
 
 
 @lru_cache(maxsize=4096)

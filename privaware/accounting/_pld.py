@@ -20,18 +20,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from privaware.accounting import _cf
+from privaware.accounting._chernoff import bound_on_epsilon, guess, saddle
 from privaware.accounting._grid import Grid, OutOfReach, Profile, discretise, largest, moved
-from privaware.accounting._pairs import Array
+from privaware.accounting._pairs import Array, TabulatedPair
 from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
 _TAIL = 34.0  # mass below exp(-34) of what matters is moved to infinity, the safe side
 _COARSEST = 0.25  # dots d apart shift a loss by d^2/8, however large its spread
+AIMS = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)
 _ROUNDING = 32.0  # errors of a Fourier transform are below exp(-32) of its sum
 
 
@@ -98,21 +99,20 @@ def totals(terms: Terms, delta: float) -> list[Total]:
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
 
-def profile(terms: Terms, aims: Sequence[float] = (0.5, 1e-2, 1e-4, 1e-7, 1e-11)) -> Profile:
-    """delta as a function of an array of epsilons, the larger direction.
+def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
+    """delta as a function of an array of epsilons, for each direction.
 
     A tilt is right everywhere but precise only near its own epsilon; every one gives an upper bound, so the least
     counts.
     """
     if not terms.pairs:
-        return lambda epsilons: np.full(np.shape(epsilons), terms.failure)
+        return [lambda epsilons: np.full(np.shape(epsilons), terms.failure)]
     tilts = [totals(terms, max(aim, 2 * terms.failure)) for aim in aims]
+    return [partial(_least, [tilt[i] for tilt in tilts]) for i in range(len(tilts[0]))]
 
-    def deltas(epsilons: Array) -> Array:
-        both = [np.max([total.delta(epsilons) for total in tilt], axis=0) for tilt in tilts]
-        return np.min(both, axis=0)  # type: ignore[no-any-return]
 
-    return deltas
+def _least(tilts: Sequence[Total], epsilons: Array) -> Array:
+    return np.min([total.delta(epsilons) for total in tilts], axis=0)  # type: ignore[no-any-return]
 
 
 def _compose(terms: Terms, delta: float, direction: str) -> Total:
@@ -146,7 +146,10 @@ def _widths(terms: Terms) -> list[float]:
     out = []
     for (pair, count), spread in zip(terms.pairs, spreads):
         scale = math.sqrt(max(spread**2, share / count))
-        width = max(min(scale * min(0.04, 0.02 * math.sqrt(count)), _COARSEST), largest(pair) / _POINTS)
+        fine = min(0.04, 0.02 * math.sqrt(count))
+        if isinstance(pair, TabulatedPair):  # a profile with a kink, which dots far apart would cut off
+            fine /= 8
+        width = max(min(scale * fine, _COARSEST), largest(pair) / _POINTS)
         top = pair.pure()
         # The largest loss of Laplace noise or a response has probability of its own: put it on the grid.
         out.append(top / math.ceil(top / width) if math.isfinite(top) else width)
@@ -159,8 +162,8 @@ def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> floa
     def curve(theta: float) -> float:
         return sum(count * grid.log_mgf(theta) for grid, count in grids)
 
-    guess = _cf.guess(terms, delta)
-    best = _cf.saddle(curve, lambda t, k: _cf.bound_on_epsilon(t, k, delta), guess)
+    variance = sum(n * pair.spread() ** 2 for pair, n in terms.pairs)
+    best = saddle(curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(variance, delta))
     # Bounded losses alone send the saddle to infinity; there a tilt finer than the grid says nothing more.
     return min(best, 2 / min(grid.width for grid, _ in grids))
 
@@ -191,13 +194,20 @@ def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
 
     length = fft.next_fast_len(size, real=True)
     folded = np.bincount(np.arange(len(base.probs)) % length, weights=base.probs, minlength=length)
-    spectrum = fft.rfft(folded)
-    with np.errstate(divide="ignore"):
-        spectrum = np.exp(count * np.log(spectrum))
-    wrapped = fft.irfft(spectrum, length)
+    wrapped = fft.irfft(_to_the(fft.rfft(folded), count), length)
     start = (first - count * grid.low) % length
     probs = np.maximum(np.roll(wrapped, -start)[:size], 0.0)
     return Grid(width=grid.width, low=first, probs=probs), math.exp(-_TAIL)
+
+
+def _to_the(values: Array, count: int) -> Array:
+    """values ** count by repeated squaring: ten times faster than logarithm and exponential, and as precise."""
+    power = values.copy()
+    for bit in bin(count)[3:]:
+        power *= power
+        if bit == "1":
+            power *= values
+    return power
 
 
 def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:

@@ -5,66 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from privaware.accounting import _cf, _gaussian, _pld, _rdp, _selection
+from privaware.accounting import _cf_tree, _profiles, _rdp, _selection
+from privaware.accounting._cf_sum import TooSlow
 from privaware.accounting._grid import OutOfReach
-from privaware.accounting._pairs import Array, GaussianPair
-from privaware.accounting._terms import (
-    Leaves,
-    Terms,
-    alternatives,
-    contains,
-    expect_priceable,
-    flatten,
-    pair_from_profile,
-)
+from privaware.accounting._pairs import Array
+from privaware.accounting._profiles import FLOOR, composable, dominating_pair, negligible
+from privaware.accounting._terms import Leaves, Terms, alternatives, contains, expect_priceable, flatten
 from privaware.errors import Refused
-from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Sampled, Selected, Unproven
+from privaware.events import AnyOf, Disjoint, Event, Sampled, Selected
 
 AGREEMENT = 5e-3
-# Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
-# larger, and a relative comparison of two numbers that are both zero but for rounding would refuse perfect
-# privacy.
-FLOOR = 1e-6
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
     """Every bound of the dearest way a row can meet the event."""
-    expect_priceable(event)
-    ways = [_way(way, delta, tuple(orders), full=True) for way in alternatives(event)]
-    return max(ways, key=lambda way: float(way["epsilon"]))
+    return _dearest(event, delta, tuple(orders), full=True)
 
 
 def epsilon(event: Event, delta: float) -> float:
     """What is reported, without the bounds that are only for comparison."""
-    expect_priceable(event)
-    ways = alternatives(event)
-    return max(float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]) for way in ways)
+    return float(_dearest(event, delta, _rdp.ORDERS, full=False)["epsilon"])
 
 
 def quick(event: Event, delta: float) -> float:
-    """Close to `epsilon` and faster: the characteristic function alone, where the distribution would be reported."""
+    """Close to `epsilon` and faster: one accountant alone."""
     expect_priceable(event)
-    worst = 0.0
-    for way in alternatives(event):
-        terms = None if any(contains(leaf, Selected) for leaf, _ in way) else _terms_or_none(way)
-        if terms is None:
-            worst = max(worst, float(_way(way, delta, _rdp.ORDERS, full=False)["epsilon"]))
-        elif (mu := _negligible(terms, delta).gaussian()) is not None:
-            worst = max(worst, _gaussian.epsilon(mu, delta))
-        elif terms.rho or not _pld.reachable(terms):
-            worst = max(worst, min(_rdp.epsilon(terms, delta), _pure(terms, delta)))
-        else:
-            try:
-                worst = max(worst, _cf.epsilon(terms, delta))
-            except _cf.TooSlow:
-                worst = max(worst, _rdp.epsilon(terms, delta))
-    return worst
+    if not contains(event, Selected):
+        with suppress(TooSlow):
+            parts = [_terms_or_none(way) for way in alternatives(event)]
+            if all(terms is not None and composable(terms) for terms in parts):
+                return _cf_tree.epsilon(event, delta) or 0.0
+    ways = [_way(way, delta, _rdp.ORDERS, full=False) for way in alternatives(event)]
+    return max(float(way["epsilon"]) for way in ways)
 
 
 def delta(event: Event, epsilon: float) -> float:
@@ -77,24 +54,40 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
     terms = None if _only_curves(way) else _terms_or_none(way)
     if terms is not None:
         with suppress(OutOfReach):
-            return float(_profile_of(terms)(np.array([epsilon]))[0])
+            return float(_profiles.largest([terms])(np.array([epsilon]))[0])
     curve, failure = _rdp_curve(way, _rdp.ORDERS)
     return failure + (1 - failure) * _rdp.delta(_rdp.ORDERS, curve, epsilon)
 
 
-def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
+def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
+    """The bounds of the dearest way, by distribution only if the second accountant says the same of the event."""
+    expect_priceable(event)
+    ways = alternatives(event)
+    bounds = [_way(way, delta, orders, full=full) for way in ways]
+    known = [float(way["pld"]) for way in bounds if way["pld"] is not None]
+    second = None
+    if known:
+        with suppress(TooSlow):
+            second = _cf_tree.epsilon(event, delta)
+        if second is None:
+            bounds = [_way(way, delta, orders, full=full, distribution=False) for way in ways]
+        else:
+            agree(max(known), second)
+    dearest = max(bounds, key=lambda way: float(way["epsilon"]))
+    return dearest | {"cf": None if dearest["pld"] is None else second}
+
+
+def _way(
+    way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool, distribution: bool = True
+) -> dict[str, Any]:
     out: dict[str, Any] = dict.fromkeys(("pld", "cf", "rdp", "rdp_classic"))
     selected = any(contains(leaf, Selected) for leaf, _ in way)
     terms = _terms_or_none(way) if not _only_curves(way) else None
-    if terms is not None and _composable(terms := _negligible(terms, delta)):
-        try:
-            out["pld"], out["cf"] = _distributions(way, terms, delta)
-        except (OutOfReach, _cf.TooSlow):
-            terms = None
-        else:
-            agree(out["pld"], out["cf"])
-            if out["pld"] == math.inf:  # delta is below the tail that a grid leaves out
-                out["pld"] = out["cf"] = None
+    if terms is not None and composable(terms := negligible(terms, delta)) and distribution:
+        with suppress(OutOfReach):
+            out["pld"] = _by_distribution(way, terms, delta)
+        if out["pld"] == math.inf:  # delta is below the tail that a grid leaves out
+            out["pld"] = None
     if full or selected or out["pld"] is None:
         curve, failure = _rdp_curve(way, orders)
         if failure < delta:
@@ -102,7 +95,7 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
             out["rdp"] = _rdp.convert(orders, curve, rest)
             out["rdp_classic"] = _rdp.convert(orders, curve, rest, classic=True)
     candidates = {
-        "privacy_profile" if selected else "pld": out["pld"],
+        "trade_off" if selected else "pld": out["pld"],
         "papernot_steinke" if selected else "rdp": (out["rdp"] if selected or out["pld"] is None else None),
     }
     if terms is not None:
@@ -116,7 +109,7 @@ def _way(way: Leaves, delta: float, orders: tuple[float, ...], *, full: bool) ->
 
 
 def agree(pld: float, cf: float) -> None:
-    """Fails closed: two accountants that share no numerics must say the same."""
+    """Fails closed: two accountants that share neither the reading of an event nor numerics must say the same."""
     if pld == cf or abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR):
         return
     raise Refused(
@@ -125,27 +118,10 @@ def agree(pld: float, cf: float) -> None:
     )
 
 
-def _distributions(way: Leaves, terms: Terms, delta: float) -> tuple[float, float]:
+def _by_distribution(way: Leaves, terms: Terms, delta: float) -> float:
     if len(way) == 1 and isinstance(leaf := way[0][0], Selected) and way[0][1] == 1:
-        return _selected_alone(leaf, delta)
-    return _by_distribution(terms, delta), _cf.epsilon(terms, delta)
-
-
-def _by_distribution(terms: Terms, delta: float) -> float:
-    mu = terms.gaussian()
-    return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
-
-
-def _composable(terms: Terms) -> bool:
-    return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
-
-
-def _negligible(terms: Terms, delta: float) -> Terms:
-    """Gaussian releases that cost next to nothing even without sampling are priced so: no grid resolves them."""
-    mu = terms.without_sampling()
-    if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
-        return terms
-    return Terms(pairs=((GaussianPair(mu=mu), 1),))
+        return _profiles.selected_epsilon(leaf, delta)
+    return _profiles.epsilon(terms, delta)
 
 
 def _pure(terms: Terms, delta: float) -> float:
@@ -153,20 +129,16 @@ def _pure(terms: Terms, delta: float) -> float:
 
 
 def _only_curves(way: Leaves) -> bool:
-    """Poisson selection and anything on top of zCDP has no profile here."""
+    """Anything on top of zCDP, or of losses too large, has no profile here."""
     return any(contains(leaf, Selected) and not _has_profile(leaf) for leaf, _ in way)
 
 
 def _has_profile(event: Event) -> bool:
     if isinstance(event, Selected):
-        inner = [flatten(w, dominating_pair) for w in alternatives(event.event)] if _no_selection(event.event) else []
-        return event.distribution != "poisson" and all(_composable(t) for t in inner)
+        inner = [] if contains(event.event, Selected) else alternatives(event.event)
+        return all(composable(flatten(way, dominating_pair)) for way in inner)
     parts = getattr(event, "events", None) or [getattr(event, "event", None)]
     return all(_has_profile(part) for part in parts if isinstance(part, Event))
-
-
-def _no_selection(event: Event) -> bool:
-    return not contains(event, Selected)
 
 
 def _terms_or_none(way: Leaves) -> Terms | None:
@@ -218,103 +190,6 @@ def _selected_curve(selected: Selected, orders: tuple[float, ...]) -> tuple[Arra
 
 def _profile_or_curve(selected: Selected, base: Array, orders: tuple[float, ...]) -> _selection.Profile:
     try:
-        return _largest_profile(_runs(selected)[0])
+        return _profiles.largest(_profiles.runs(selected)[0])
     except OutOfReach:
         return lambda epsilons: np.array([_rdp.delta(orders, base, float(e)) for e in epsilons])
-
-
-def _runs(selected: Selected) -> tuple[list[Terms], float]:
-    """One run that does not fail outright, every way, and the probability that any run does."""
-    ways = [flatten(way, dominating_pair) for way in alternatives(selected.event)]
-    failure = _selection.failure(selected, max(terms.failure for terms in ways))
-    return [replace(terms, survive=0.0) for terms in ways], failure
-
-
-def _selected_alone(selected: Selected, delta: float) -> tuple[float, float]:
-    """Epsilon by the profile bound, from either accountant's profile of one run: no grid in between."""
-    runs, failure = _runs(selected)
-    if failure >= delta:
-        return math.inf, math.inf
-    rest = (delta - failure) / (1 - failure) / selected.mean
-    price = _selection.shift(selected, _largest_profile(runs), max(_top_of(terms, 1e-9) for terms in runs))
-    pld = max(_by_distribution(terms, rest) for terms in runs)
-    cf = max(_cf.epsilon(terms, rest) for terms in runs)
-    pure = (2 + _selection.parameters(selected)[0]) * max(terms.pure() for terms in runs)
-    return min(price + pld, pure), min(price + cf, pure)
-
-
-def profile(event: Event) -> _selection.Profile:
-    """delta as a function of epsilon, the dearest way."""
-    return _largest_profile([flatten(way, dominating_pair) for way in alternatives(event)])
-
-
-def _largest_profile(ways: Sequence[Terms]) -> _selection.Profile:
-    parts = [_profile_of(terms) for terms in ways]
-
-    def deltas(epsilons: Array) -> Array:
-        return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]
-
-    return deltas
-
-
-def _profile_of(terms: Terms) -> _selection.Profile:
-    if not _composable(terms):
-        raise OutOfReach
-    if (mu := terms.gaussian()) is not None:
-        return lambda epsilons: _gaussian.delta(mu, epsilons)
-    return _pld.profile(terms)
-
-
-def _top(event: Event, delta: float) -> float:
-    """Where the profile is down to `delta`, or to what outright failure leaves."""
-    failure = max(flatten(way, dominating_pair).failure for way in alternatives(event))
-    return epsilon(event, min(delta + 1.01 * failure, 0.999))
-
-
-def _top_of(terms: Terms, delta: float) -> float:
-    """`_top` of one way that does not fail outright."""
-    terms, epsilon = _negligible(terms, delta), math.inf
-    with suppress(OutOfReach, _cf.TooSlow):
-        epsilon = _by_distribution(terms, delta)
-        agree(epsilon, _cf.epsilon(terms, delta))
-    return epsilon if epsilon < math.inf else min(_rdp.epsilon(terms, delta), terms.pure())
-
-
-@lru_cache(maxsize=64)
-def dominating_pair(event: Event) -> tuple[Array, Array, float]:
-    """A dominating pair for an event that has none by name, from a bound on its profile."""
-    if isinstance(event, Unproven):
-        raise Refused(f"no guarantee can be computed: {event.reason}")
-    if isinstance(event, Selected):
-        return _selected_pair(event)
-    if isinstance(event, Group):
-        run, size = profile(event.event), event.size
-        epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), 4001)
-        each = epsilons / size
-        # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
-        growth = sum(np.exp(np.minimum(i * each, 700.0)) for i in range(size))
-        deltas = growth * run(each)
-    elif isinstance(event, AnyOf):
-        # The largest of convex profiles is one, so a pair has it, and it dominates whichever event is chosen; the
-        # adaptive composition of dominated releases is dominated by the pairs' (Zhu, Dong and Wang 2022).
-        epsilons = np.linspace(0.0, max(_top(part, 1e-12) for part in event.events), 4001)
-        deltas = np.max([profile(part)(epsilons) for part in event.events], axis=0)
-    elif isinstance(event, (Composed, Disjoint)):
-        epsilons = np.linspace(0.0, _top(event, 1e-12), 4001)
-        deltas = profile(event)(epsilons)
-    else:
-        raise Refused(f"no accountant knows {type(event).__name__}")
-    return pair_from_profile(epsilons, deltas)
-
-
-def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
-    if selected.distribution == "poisson":
-        raise OutOfReach
-    runs, failure = _runs(selected)
-    run = _largest_profile(runs)
-    price = _selection.shift(selected, run, max(_top_of(terms, 1e-9) for terms in runs))
-    top = price + max(_top_of(terms, 1e-11 / selected.mean) for terms in runs)
-    epsilons = np.linspace(0.0, top, 4001)
-    deltas = np.where(epsilons >= price, selected.mean * run(np.maximum(epsilons - price, 0.0)), 1.0)
-    losses, probs, tail = pair_from_profile(epsilons, deltas)
-    return losses, probs, failure + (1 - failure) * tail

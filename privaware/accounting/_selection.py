@@ -1,26 +1,36 @@
 """Private selection: the best of a secret random number K of runs, for about the price of two or three.
 
-Only the best output is released, so an observer does not know how many others there were. Two bounds are used:
+Only the best output is released, so an observer does not know how many others there were. Two bounds are used; the
+least counts:
 
+* The trade-off bound, `TradeOff` below. Let u(y) be the probability that one run is better than y, f the generating
+  function of K and w(u) = f'(1 - u), which falls with u. The best of K runs has density p(y) w(u(y)). On neighbouring
+  rows a run is better than y with probability at most U(u(y)), U being one minus the trade-off function of a run
+  (Dong, Roth and Su 2022). Hence, with l the privacy loss of one run,
+
+      delta(e) <= E_P[ sup over u of (w(u) - exp(e - l) w(U(u)))_+ ].
+
+  The supremum is convex in exp(-l), so the right side is an f-divergence: it may be taken on any dominating pair.
+  The proof is written out in docs/private_selection.md.
 * Papernot and Steinke 2022, in Renyi divergences. For the truncated negative binomial with parameters eta, gamma:
   r'(l) = r(l) + (1+eta) [(1 - 1/m) r(m) + ln(1/gamma)/m] + ln E[K]/(l-1) for any orders l, m; for a Poisson
   number of mean u: r'(l) = r(l) + u delta(ln(1 + 1/(l-1))) + ln(u)/(l-1), with delta the privacy profile of one
   run.
-* Koskela, Redberg and Wang 2024, in profiles, negative binomial only: for any e1 >= 0,
-  delta'(e) <= E[K] delta(e - (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1))).
 
 A run that fails outright with probability f: it is, with probability 1 - f, one that does not fail, and given that none
 of K runs failed, K has the same kind of distribution with a smaller mean (its probabilities are multiplied by
 (1 - f)^k). So E[K] f, no less than the probability that any run fails, goes into delta, and the rest is the price of
 runs that do not fail.
 
-The logarithmic distribution is eta = 0. Tighter bounds are known but not yet published with a proof, and are not used.
+The logarithmic distribution is eta = 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -28,6 +38,9 @@ from privaware.accounting._pairs import Array
 from privaware.events import Selected
 
 Profile = Callable[[Array], Array]
+
+_INTERVALS = 12_000
+_LARGEST_LOG = 500.0  # e^500 times an expected number of runs is still a float
 
 
 def parameters(selected: Selected) -> tuple[float, float]:
@@ -43,6 +56,7 @@ def parameters(selected: Selected) -> tuple[float, float]:
     return eta, math.exp(log_gamma)
 
 
+@lru_cache(maxsize=256)
 def _solved(selected: Selected) -> tuple[float, float]:
     """(eta, ln gamma): gamma itself may be smaller than any float."""
     from scipy import optimize
@@ -85,9 +99,130 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
     return base + (1 + eta) * extra + mean / (orders - 1)  # type: ignore[no-any-return]
 
 
-def shift(selected: Selected, profile: Profile, top: float) -> float:
-    """min over e1 of (1+eta) ln(e^e1 + (1/gamma - 1) delta(e1)), the price of private selection beyond one run."""
-    eta, log_gamma = _solved(selected)
-    tries = np.linspace(0.0, top, 4001)
-    odds = math.log(-math.expm1(log_gamma)) - log_gamma  # ln(1/gamma - 1)
-    return (1 + eta) * float(np.min(np.logaddexp(tries, odds + np.log(profile(tries) + 1e-300))))
+def pure(selected: Selected, one: float) -> float:
+    """The epsilon of the selection where one run has pure epsilon `one`: from the trade-off bound, U(u) <= e^one u."""
+    if selected.distribution == "poisson":
+        return math.inf
+    return (2 + _solved(selected)[0]) * one
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOff:
+    """The trade-off bound on delta, from the losses of one run (ascending) and their probabilities under P.
+
+    What is missing from 1 under P is a loss without bound. Between two neighbouring u, w lies below its chord and the
+    convex function w(U(u)) above its tangent in the middle, so the supremum over the interval is no more than that of
+    two straight lines in exp(e - l), one for each end. The largest of all of them is found once.
+    """
+
+    selected: Selected
+    losses: Array
+    probs: Array
+
+    def delta(self, epsilon: float) -> float:
+        inside = float(self.probs @ self.excess(epsilon - self.losses))
+        return min(1.0, inside + max(0.0, 1 - float(self.probs.sum())) * self.selected.mean)
+
+    def excess(self, logs: Array) -> Array:
+        """sup over u of (w(u) - s w(U(u)))_+ at s = exp(logs)."""
+        tops, slopes, breaks = self._lines
+        logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
+        at = np.searchsorted(breaks, logs)
+        return np.maximum(tops[at] - slopes[at] * np.exp(logs), 0.0)  # type: ignore[no-any-return]
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon >= 0 whose delta is at most `delta`."""
+        from scipy import optimize
+
+        if self.delta(0.0) <= delta:
+            return 0.0
+        high = float(self.losses[-1]) + max(float(self._lines[2][-1]), 0.0) if len(self._lines[2]) else math.inf
+        if not math.isfinite(high) or self.delta(high) > delta:
+            return math.inf
+        # Convex and falling: the safe end of the last bracket.
+        root = float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-12, xtol=1e-12))
+        while self.delta(root) > delta:
+            root += 1e-10 * (1 + root)
+        return root
+
+    @cached_property
+    def _lines(self) -> tuple[Array, Array, Array]:
+        """Values at s = 0, negated slopes and ln of the break points of the largest of the straight lines."""
+        u = self._abscissae()
+        middle = (u[1:] + u[:-1]) / 2
+        reach, slope = self._reach(middle)
+        value = np.exp(self._log_weight(reach))
+        fall = value * self._steepness(reach) * slope * (u[1:] - u[:-1]) / 2
+        least = np.exp(self._log_weight(self._reach(u[1:])[0]))
+        fine = value - fall > least / 2  # elsewhere the least value of the interval is the better line
+        top = np.exp(self._log_weight(u))
+        tops = np.concatenate([top[:-1], top[1:]])
+        slopes = np.concatenate([np.where(fine, value + fall, least), np.where(fine, value - fall, least)])
+        return _largest_of_lines(tops, slopes)
+
+    def _abscissae(self) -> Array:
+        smallest = 1e-20
+        if self.selected.distribution != "poisson":
+            smallest = max(min(smallest, math.exp(_solved(self.selected)[1]) * 1e-3), 1e-300)
+        return np.append(0.0, np.geomspace(smallest, 1.0, _INTERVALS))
+
+    @cached_property
+    def _curve(self) -> tuple[Array, Array]:
+        """The knots (u, U(u)): outcomes in order of their losses, those that P never has first (Neyman and Pearson)."""
+        with np.errstate(divide="ignore"):
+            under_q = np.exp(np.minimum(np.log(self.probs) - self.losses, 0.0))
+        below = np.append(0.0, np.cumsum(self.probs))
+        reach = np.append(0.0, np.cumsum(under_q))
+        return below, np.minimum(reach + max(0.0, 1 - float(reach[-1])), 1.0)
+
+    def _reach(self, u: Array) -> tuple[Array, Array]:
+        """U(u), and a slope of it there."""
+        below, reach = self._curve
+        at = np.clip(np.searchsorted(below, u, side="right"), 1, len(below) - 1)
+        width = below[at] - below[at - 1]
+        slope = np.where(width > 0, (reach[at] - reach[at - 1]) / np.where(width > 0, width, 1.0), 0.0)
+        return np.minimum(np.interp(u, below, reach), 1.0), slope
+
+    def _log_weight(self, u: Array) -> Array:
+        """ln w(u)."""
+        mean = math.log(self.selected.mean)
+        if self.selected.distribution == "poisson":
+            return mean - self.selected.mean * u
+        eta, log_gamma = _solved(self.selected)
+        return mean + (1 + eta) * (log_gamma - self._log_mix(u))
+
+    def _steepness(self, u: Array) -> Array:
+        """-w'(u) / w(u)."""
+        if self.selected.distribution == "poisson":
+            return np.full(len(u), self.selected.mean)
+        eta, log_gamma = _solved(self.selected)
+        return np.exp(math.log(1 + eta) + math.log(-math.expm1(log_gamma)) - self._log_mix(u))
+
+    def _log_mix(self, u: Array) -> Array:
+        """ln(gamma + (1 - gamma) u)."""
+        log_gamma = _solved(self.selected)[1]
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(log_gamma, math.log(-math.expm1(log_gamma)) + np.log(u))  # type: ignore[no-any-return]
+
+
+def _largest_of_lines(tops: Array, slopes: Array) -> tuple[Array, Array, Array]:
+    """The lines top - slope s that are somewhere the largest for s > 0, flat ones last, and ln s where they meet."""
+    order = np.lexsort((-tops, -slopes))
+    keep: list[tuple[float, float]] = []
+    for top, slope in zip(tops[order].tolist(), slopes[order].tolist()):
+        if keep and slope == keep[-1][1]:
+            continue
+        while keep and (
+            top >= keep[-1][0]
+            or (
+                len(keep) > 1
+                and (keep[-1][0] - top) * (keep[-2][1] - keep[-1][1])
+                <= (keep[-2][0] - keep[-1][0]) * (keep[-1][1] - slope)
+            )
+        ):
+            keep.pop()
+        keep.append((top, slope))
+    lines = np.array(keep)
+    breaks = (lines[:-1, 0] - lines[1:, 0]) / (lines[:-1, 1] - lines[1:, 1])
+    with np.errstate(divide="ignore"):
+        return lines[:, 0], lines[:, 1], np.log(breaks)

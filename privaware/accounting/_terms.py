@@ -47,6 +47,7 @@ LARGEST = 1e50
 MOST = 10**18
 ENDLESS = 1e15  # more noise than this is priced as this
 _BUCKETS = 128
+_ROW_COUNTS = 50  # true numbers of rows that are told apart
 Leaves = Sequence[tuple[Event, int]]
 Profile = Callable[[Event], tuple[Array, Array, float]]  # finite losses, probabilities, failure
 
@@ -139,8 +140,8 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
     if leaf.rows is None or leaf.cap is None or not inner or not all(isinstance(e, Gaussian) for e, _ in inner):
         return [leaf]
     swap = leaf.relation == "replace_one"
-    pairs = candidates(_combined(inner), leaf.rate, leaf.rows, leaf.cap, swap)
-    if len(pairs) > 1 and ways * len(pairs) > 50:  # pushed at the full rate is dearer than any of them
+    pairs = candidates(_combined(inner), leaf.rate, leaf.rows, leaf.cap, swap, _ROW_COUNTS // ways)
+    if len(pairs) > 1 and ways * len(pairs) > _ROW_COUNTS:  # pushed at the full rate is dearer than any of them
         pairs = (replace(pairs[0], overflow=max(pair.overflow for pair in pairs), pushed=leaf.rate),)
     return [CappedStep(pair=pair) for pair in pairs]
 
@@ -344,20 +345,21 @@ def contains(event: Event, kind: type[Event]) -> bool:
     return any(contains(part, kind) for part in inner if isinstance(part, Event))
 
 
-def pair_from_profile(epsilons: Array, deltas: Array) -> tuple[Array, Array, float]:
+def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = None) -> tuple[Array, Array, float]:
     """The pair (losses, probabilities, failure) of a bound delta(epsilon) at epsilons >= 0, by connecting the dots.
 
-    A profile that bounds both directions extends to negative epsilon by delta(-e) = 1 - e^-e + e^-e delta(e), and
-    a true one is convex in e^epsilon, so it lies below the lower convex hull of any bound on it. The straight
-    lines between the dots (in e^epsilon) belong to losses at the dots.
+    It extends to negative epsilon by delta(-e) = 1 - e^-e + e^-e delta'(e), delta' being that of the other direction
+    (`reverse`; left out, `deltas` bounds both). A true one is convex in e^epsilon, so it lies below the lower convex
+    hull of any bound on it. The straight lines between the dots (in e^epsilon) belong to losses at the dots.
     """
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
+    reverse = deltas if reverse is None else np.minimum.accumulate(np.minimum(reverse, 1.0))
     top = float(epsilons[-1])
     if top < 1e-9:  # too close together to tell the dots apart: any release with these epsilon and delta
         losses = np.array([-top, top])
         return losses, 1 / (1 + np.exp(-losses)), float(deltas[-1])
     negative = epsilons[:0:-1]
-    mirrored = -np.expm1(-negative) + np.exp(-negative) * deltas[:0:-1]
+    mirrored = -np.expm1(-negative) + np.exp(-negative) * reverse[:0:-1]
     e = np.concatenate([-negative, epsilons])
     d = _hull(e, np.concatenate([mirrored, deltas]))
     rise, gap = np.diff(d), np.diff(e)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from privaware import accounting
-from privaware.accounting import _cf, _gaussian, _rdp, _terms
-from privaware.accounting._pairs import SampledGaussian, SampledLaplace
+from privaware.accounting import _cf, _gaussian, _rdp
+from privaware.accounting._cf_losses import LaplaceLoss, MixtureLoss
+from privaware.accounting._cf_sum import Sum
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
     NOTHING,
@@ -220,7 +221,7 @@ def test_tiny_epsilons_are_not_floored_by_the_orders() -> None:
 
 def test_p10_accountants_that_disagree_report_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = _cf.epsilon
-    monkeypatch.setattr(_cf, "epsilon", lambda terms, delta: 1.02 * honest(terms, delta))
+    monkeypatch.setattr(_cf, "epsilon", lambda total, delta: 1.02 * honest(total, delta))
     with pytest.raises(Refused, match="disagree"):
         accounting.epsilon(training(), DELTA)
 
@@ -262,7 +263,7 @@ def test_dominating_pair_of_a_sampled_group_is_the_worst_case(rate: float, noise
     line = np.arange(-8 * noise, size + 8 * noise, 0.05)
     x, y = np.meshgrid(line, np.arange(-size - 8 * noise, size + 8 * noise, 0.05), indexing="ij")
     base = np.exp(-(x**2 + y**2) / (2 * noise**2))
-    pair = SampledGaussian(noise=noise, rate=rate, group=size)
+    losses = [MixtureLoss(noise=noise, rate=rate, group=size, side=side) for side in ("remove", "add")]
     for _ in range(3):
         angles = rng.uniform(-math.pi, math.pi, size)
         mixed = np.zeros_like(base)
@@ -273,9 +274,7 @@ def test_dominating_pair_of_a_sampled_group_is_the_worst_case(rate: float, noise
             mixed += weight * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * noise**2))
         p, q = mixed / base.sum(), base / base.sum()
         for epsilon in (0.0, 0.3, 1.0):
-            terms = _terms.Terms(pairs=((pair, 1),))
-            remove = _cf._one_delta(terms, epsilon, "remove")
-            add = _cf._one_delta(terms, epsilon, "add")
+            remove, add = (float(_cf.deltas(Sum(losses=((loss, 1),)), np.array([epsilon]))[0]) for loss in losses)
             assert hockey_stick(p, q, epsilon) <= remove * (1 + 1e-3) + 1e-6
             assert hockey_stick(q, p, epsilon) <= add * (1 + 1e-3) + 1e-6
 
@@ -315,8 +314,8 @@ def test_sampled_laplace_is_the_amplified_profile() -> None:
     rate, noise, epsilon = 0.1, 2.0, 0.02
     inner = math.log1p(math.expm1(epsilon) / rate)
     exact = rate * -math.expm1((inner - 1 / noise) / 2)
-    terms = _terms.Terms(pairs=((SampledLaplace(noise=noise, rate=rate), 1),))
-    assert _cf._one_delta(terms, epsilon, "remove") == pytest.approx(exact, rel=1e-3)
+    total = Sum(losses=((LaplaceLoss(noise=noise, rate=rate, side="remove"), 1),))
+    assert _cf.deltas(total, np.array([epsilon]))[0] == pytest.approx(exact, rel=1e-3)
 
 
 # Selection
@@ -330,7 +329,7 @@ def test_selection_costs_more_than_a_run_and_less_than_all(distribution: str, sh
     event = Selected(event=run, distribution=distribution, mean=10.0, shape=shape)
     found = accounting.bounds(event, DELTA)
     assert accounting.epsilon(run, DELTA) < found["epsilon"] < accounting.epsilon(10 * run, DELTA)
-    assert found["method"] == ("papernot_steinke" if distribution == "poisson" else "privacy_profile")
+    assert found["method"] == "trade_off"
     both = accounting.epsilon(event + training(), DELTA)
     assert found["epsilon"] < both < found["epsilon"] + accounting.epsilon(training(), DELTA)
 

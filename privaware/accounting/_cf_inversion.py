@@ -1,0 +1,205 @@
+"""Two ways to invert the characteristic function of a sum of losses: along a line, and on a lattice."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from privaware.accounting._cf_losses import Loss, NormalLoss
+from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._chernoff import guess
+from privaware.accounting._quadrature import Array
+
+_FAR = 26.0  # the integrand is followed until it is exp(-26) of its peak
+_MOST = 1 << 13
+_WORK = 3e6  # exponentials: a few tenths of a second
+_NODES = 24
+
+
+class Lattice:
+    """The composed loss on a fine lattice: every loss is split between its two neighbours, the mean kept."""
+
+    def __init__(self, total: Sum, delta: float) -> None:
+        from scipy import fft
+
+        parts = [(*_bulk(loss, n, delta), n) for loss, n in total.losses]
+        curve, aside = total.curve, math.log(delta * 1e-5)
+        orders = guess(total.variance, delta) * 4.0 ** np.arange(-3, 3)
+        # Chernoff: beyond these ends there is a hundred-thousandth of delta, which may wrap around.
+        high, order = min(((curve(float(t)) - aside) / float(t), float(t)) for t in orders)
+        high = min(high, sum(n * float(losses[-1]) for losses, _, n in parts))
+        low = max(aside, sum(n * float(losses[0]) for losses, _, n in parts))
+        size = 1 << 19
+        self.width = (high - low) / (size - 2 * sum(n for _, _, n in parts) - 2)
+        if self.width <= 0:
+            raise TooSlow
+        # Tilted, so that rounding errors stay small beside the tail, but not so far that the ends matter again.
+        self.theta = min(order / 2, 500 / (high - low))
+        while curve(self.theta) > 3:  # nor so far that undoing it blows up the errors near 0
+            self.theta /= 2
+        self.log_scale = 0.0
+        spectrum: Array = np.ones(size // 2 + 1, dtype=complex)
+        start = 0
+        for losses, plain, n in parts:
+            tilt = self.theta * losses
+            probs = plain * np.exp(tilt - tilt.max())
+            scale = float(probs.sum())
+            probs /= scale
+            self.log_scale += n * (math.log(scale) + float(tilt.max()))
+            place = losses / self.width
+            below = np.floor(place)
+            first = int(below.min())
+            index, part = (below - first).astype(np.int64), place - below
+            rounded = np.bincount(index % size, weights=probs * (1 - part), minlength=size)
+            rounded += np.bincount((index + 1) % size, weights=probs * part, minlength=size)
+            spectrum *= fft.rfft(rounded) ** n
+            start += n * first
+        bottom = math.floor(low / self.width)
+        self.probs = np.maximum(np.roll(fft.irfft(spectrum, size), start - bottom), 0.0)
+        self.losses = self.width * (bottom + np.arange(size))
+
+    def delta(self, epsilon: float) -> float:
+        above = self.losses > epsilon
+        return min(1.0, float(self._untilted[above] @ -np.expm1(epsilon - self.losses[above])))
+
+    def deltas(self, epsilons: Array) -> Array:
+        """delta at epsilons >= 0, by sums over the losses above each."""
+        positive = self.losses > 0
+        losses, probs = self.losses[positive], self._untilted[positive]
+        mass, under_q = (np.append(np.cumsum(p[::-1])[::-1], 0.0) for p in (probs, probs * np.exp(-losses)))
+        at = np.searchsorted(losses, epsilons, side="right")
+        grown = np.exp(np.minimum(epsilons, 700.0)) * under_q[at]
+        return np.clip(mass[at] - grown, 0.0, 1.0)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _untilted(self) -> Array:
+        return np.exp(np.minimum(self.log_scale - self.theta * self.losses, 700.0)) * self.probs
+
+    def epsilon(self, delta: float) -> float:
+        from scipy import optimize
+
+        high = float(self.losses[-1])
+        if self.delta(0.0) <= delta or high <= 0:
+            return 0.0
+        return float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-7))
+
+
+def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
+    """The points of a loss without the upper tail that could only contribute a thousandth of delta."""
+    losses, probs = loss.points()
+    order = np.argsort(losses)
+    losses, probs = losses[order], probs[order]
+    above = np.cumsum(probs[::-1])[::-1]
+    keep = above > delta * 1e-6 / count
+    return losses[keep], probs[keep]
+
+
+class Line:
+    """The integrand on the line Re z = t, sampled once; then delta at any epsilon near the given one is one sum.
+
+    Panels double in length away from the real axis, because a loss has features of all sizes (the bulk of a rarely
+    sampled release is thousands of times narrower than its tail) and the wide ones die out first. A panel whose
+    Legendre coefficients have not died out is cut in two.
+    """
+
+    def __init__(self, total: Sum, t: float, epsilon: float) -> None:
+        self.t, self.near = t, epsilon
+        self.total = total
+        self.k = total.curve(t)
+        self.work = 0.0
+        self._z: list[Array] = []
+        self._k: list[Array] = []
+        self._w: list[Array] = []
+        self.span = math.inf  # how far from `epsilon` the nodes still resolve the oscillation
+        blur = self._follow()
+        z, k, w = (np.concatenate(part) for part in (self._z, self._k, self._w))
+        if blur:
+            k = k + NormalLoss(precision=blur**2).log_mgf(z)
+        self.z, self.value = z, w * np.exp(k - self.k) / (z * (1 + z))
+
+    def _follow(self) -> float:
+        """Samples outwards until the integrand is negligible; the size of the extra release needed for that."""
+        enough = 2e-2 * math.sqrt(max(self.near, 1e-9) / (1 + self.t))
+        low, high, count = 0.0, self.t / 4, 0
+        while True:
+            count += self._octave(low, high)
+            level = float(np.max(self._k[-1].real)) - self.k + 2 * math.log(self.t / high)
+            if level < -_FAR:
+                return 0.0
+            need = math.sqrt(2 * (level + _FAR)) / high
+            if need <= enough:
+                return need
+            if count >= _MOST:
+                raise TooSlow
+            low, high = high, 2 * high
+
+    def _octave(self, low: float, high: float) -> int:
+        nodes, weights, tail = _rule()
+        edges = np.array([[low, high]])
+        count = 0
+        while len(edges):
+            half = (edges[:, 1] - edges[:, 0])[:, None] / 2
+            v = edges.mean(axis=1)[:, None] + half * nodes
+            z = (self.t + 1j * v).ravel()
+            self.work += sum(z.size * loss.work(z) for loss, _ in self.total.losses)
+            if self.work > _WORK:
+                raise TooSlow
+            k = np.zeros(z.size, dtype=complex)
+            for loss, n in self.total.losses:
+                k += n * loss.log_mgf(z)
+            count += z.size
+            f = np.exp(k - self.k + (self.t - z) * self.near) / (z * (1 + z))
+            rough = np.abs(f.reshape(v.shape) @ tail).max(axis=1) * half[:, 0]
+            coarse = rough * self.t > 1e-9 if count < _MOST else np.zeros(len(edges), dtype=bool)
+            if not coarse.all():
+                self.span = min(self.span, _NODES / 4 / float(half[~coarse].max()))
+            keep = np.repeat(~coarse, _NODES)
+            self._z.append(z[keep])
+            self._k.append(k[keep])
+            self._w.append((half * weights).ravel()[keep])
+            left = edges[coarse]
+            middle = left.mean(axis=1)
+            edges = np.concatenate([np.stack([left[:, 0], middle], 1), np.stack([middle, left[:, 1]], 1)])
+        return count
+
+    def log_delta(self, epsilon: float) -> float:
+        total = float(np.sum(self.value * np.exp((self.t - self.z) * epsilon)).real)
+        if total <= 0:
+            return -math.inf
+        return math.log(total / math.pi) + self.k - self.t * epsilon
+
+    def trusted(self, epsilon: float) -> bool:
+        """Whether the sum at `epsilon` stands well above rounding: far from the saddle its terms cancel."""
+        total = float(np.sum(self.value * np.exp((self.t - self.z) * epsilon)).real)
+        return total * (1 + self.t) > 1e-5
+
+    def deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """delta at all `epsilons`, and where it can be trusted."""
+        sums = np.empty(len(epsilons))
+        for start in range(0, len(epsilons), 256):  # in pieces: memory stays small
+            some = epsilons[start : start + 256, None]
+            sums[start : start + 256] = (np.exp((self.t - self.z) * some) @ self.value).real
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(sums / math.pi) + self.k - self.t * epsilons
+        return np.where(sums > 0, np.exp(np.minimum(logs, 0.0)), 0.0), sums * (1 + self.t) > 1e-5
+
+    def epsilon(self, aim: float, low: float, high: float) -> float:
+        """Where ln delta equals `aim`, between `low` (delta too large) and `high`."""
+        from scipy import optimize
+
+        def gap(epsilon: float) -> float:
+            return self.log_delta(epsilon) - aim
+
+        while gap(high) > 0:  # the bound does not know of the extra release
+            high += 1 / self.t
+        return float(optimize.brentq(gap, low, high, rtol=1e-10, xtol=1e-300))
+
+
+@lru_cache(maxsize=1)
+def _rule() -> tuple[Array, Array, Array]:
+    """Gauss-Legendre nodes and weights, and what extracts the last four Legendre coefficients."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    vander = np.polynomial.legendre.legvander(nodes, _NODES - 1)
+    return nodes, weights, (vander * weights[:, None])[:, -4:]

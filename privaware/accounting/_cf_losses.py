@@ -1,0 +1,275 @@
+"""The second accountant's losses: what one release loses, in one direction, by its own formulas.
+
+A loss is a random variable; the accountant needs K(z) = ln E[exp(z l)] for complex z, and sometimes the loss as points
+with probabilities. `side` is "remove" (the row is in P), "add" (it is in Q) or "replace" (another row is in Q).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.accounting import _quadrature
+from privaware.accounting._quadrature import Array
+from privaware.events import Event
+
+_SMALL = 30.0  # exponents below this are summed without a common factor, which keeps the digits of small ones
+
+
+class Loss:
+    """One release."""
+
+    often = 1.0
+    """How many rows of the unit the release sees on average."""
+
+    def log_mgf(self, z: Array) -> Array:
+        """K(z) for an array of complex z whose real parts are all the same."""
+        raise AssertionError(type(self).__name__)
+
+    def work(self, z: Array) -> float:
+        """Exponentials a value of K takes at the far end of `z`."""
+        return 1.0
+
+    def points(self) -> tuple[Array, Array]:
+        """Losses and their probabilities, many enough to stand for the release."""
+        raise AssertionError(type(self).__name__)
+
+    def largest(self) -> float:
+        """The largest loss possible."""
+        return math.inf
+
+    def beyond(self) -> float:
+        """A loss beyond which there is no probability to speak of."""
+        return self.largest()
+
+    def shift(self) -> float | None:
+        """Without sampling, the sensitivity over the noise of a Gaussian release; None for others."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalLoss(Loss):
+    """Gaussian releases; `precision` is the sum of their squared sensitivities over noises."""
+
+    precision: float
+
+    def log_mgf(self, z: Array) -> Array:
+        return self.precision / 2 * z * (1 + z)
+
+    def points(self) -> tuple[Array, Array]:
+        return MixtureLoss(noise=self.precision**-0.5, rate=1.0, side="remove").points()
+
+    def beyond(self) -> float:
+        return self.precision / 2 + 10 * math.sqrt(self.precision)
+
+    def shift(self) -> float:
+        return math.sqrt(self.precision)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureLoss(Loss):
+    """Gaussian noise on a Poisson sample in which the unit has up to `group` rows, each moving the sum by 1."""
+
+    noise: float
+    rate: float
+    side: str
+    group: int = 1
+
+    @property
+    def often(self) -> float:  # type: ignore[override]
+        return self.rate * self.group
+
+    def log_mgf(self, z: Array) -> Array:
+        return _quadrature.log_mgf(self.curves, self.noise, self.group, np.asarray(z))
+
+    def work(self, z: Array) -> float:
+        return float(len(_quadrature.abscissae(self.curves, self.noise, self.group, z)[0]))
+
+    def shift(self) -> float:
+        return self.group * (2 if self.side == "replace" else 1) / self.noise
+
+    def beyond(self) -> float:
+        reach = self.group * (2 if self.side == "replace" else 1)
+        return reach * (reach + 10 * self.noise) / self.noise**2
+
+    def curves(self, x: Array) -> tuple[Array, Array]:
+        ratio = self.log_ratio(x)
+        if self.side == "add":
+            return np.zeros_like(x), -ratio
+        return (ratio, ratio - self.log_ratio(-x)) if self.side == "replace" else (ratio, ratio)
+
+    def log_ratio(self, x: Array) -> Array:
+        """ln of the density with the unit's rows over that without: sum_j weight_j exp((2 j x - j^2) / (2 noise^2))."""
+        rows = np.arange(1, self.group + 1)
+        weights = _weights(self.group, self.rate)
+        exponents = np.multiply.outer(x, rows) - rows**2 / 2
+        exponents /= self.noise**2
+        highest = np.maximum(exponents.max(axis=-1), 0.0)
+        if float(highest.max()) < _SMALL:
+            return np.log1p(np.expm1(exponents) @ weights[1:])  # type: ignore[no-any-return]
+        total = weights[0] * np.exp(-highest) + np.exp(exponents - highest[:, None]) @ weights[1:]
+        return highest + np.log(total)  # type: ignore[no-any-return]
+
+    def points(self) -> tuple[Array, Array]:
+        from scipy import special
+
+        s, back = self.noise, self.group if self.side == "replace" else 0
+        x = np.linspace(-9 * s - back, 9 * s + self.group, 100_001)
+        middle = (x[1:] + x[:-1]) / 2
+        weights = _weights(self.group, 0.0 if self.side == "add" else self.rate)
+        # From the end that is nearer: differences of cumulative probabilities near 1 lose digits.
+        above, below = (
+            sum(w * special.ndtr(sign * (j - x) / s) for j, w in enumerate(weights) if w) for sign in (1.0, -1.0)
+        )
+        probs = np.where(middle > 0.5, above[:-1] - above[1:], below[1:] - below[:-1])
+        return self.curves(middle)[1], probs
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverflowLoss(Loss):
+    """A batch cut to its cap: with probability `overflow` it was full and the row took another's place at `pushed`."""
+
+    usual: MixtureLoss
+    overflow: float
+    pushed: MixtureLoss
+
+    @property
+    def often(self) -> float:  # type: ignore[override]
+        return self.usual.often
+
+    def log_mgf(self, z: Array) -> Array:
+        usual, pushed = self.usual.log_mgf(z), self.pushed.log_mgf(z)
+        top = np.maximum(usual.real, pushed.real)
+        small = float(top.max()) < _SMALL
+        if small:  # keeps the digits of a tiny K
+            both = (1 - self.overflow) * np.expm1(usual) + self.overflow * np.expm1(pushed)
+            return np.log1p(both)  # type: ignore[no-any-return]
+        return top + np.log((1 - self.overflow) * np.exp(usual - top) + self.overflow * np.exp(pushed - top))  # type: ignore[no-any-return]
+
+    def work(self, z: Array) -> float:
+        return self.usual.work(z) + self.pushed.work(z)
+
+    def shift(self) -> float:
+        return max(self.usual.shift(), self.pushed.shift())
+
+    def beyond(self) -> float:
+        return max(self.usual.beyond(), self.pushed.beyond())
+
+    def points(self) -> tuple[Array, Array]:
+        (a, p), (b, q) = self.pushed.points(), self.usual.points()
+        return np.append(a, b), np.append(self.overflow * p, (1 - self.overflow) * q)
+
+
+class AtomsLoss(Loss):
+    """A loss with finitely many values."""
+
+    def log_mgf(self, z: Array) -> Array:
+        losses, probs = self.points()
+        real = float(np.real(z.flat[0]))
+        top = float(np.max(real * losses))
+        if abs(real) * float(np.abs(losses).max()) < 1 and abs(float(probs.sum()) - 1) < 1e-12:
+            return np.log1p(np.expm1(np.multiply.outer(z, losses)) @ probs)  # type: ignore[no-any-return]
+        with np.errstate(divide="ignore"):
+            return top + np.log(np.exp(np.multiply.outer(z, losses) - top) @ probs)  # type: ignore[no-any-return]
+
+    def work(self, z: Array) -> float:
+        return float(len(self.points()[0]))
+
+    def largest(self) -> float:
+        return float(np.max(self.points()[0]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseLoss(AtomsLoss):
+    """Randomised response among `classes` on a Poisson sample; with 2 classes, any epsilon-DP release."""
+
+    epsilon: float
+    classes: int
+    rate: float
+    side: str
+
+    def points(self) -> tuple[Array, Array]:
+        kept = 1 / (1 + (self.classes - 1) * math.exp(-self.epsilon))
+        told = kept * math.exp(-self.epsilon)
+        p = np.array([kept, told, max(0.0, 1 - kept - told) if self.classes > 2 else 0.0])
+        losses = np.array([self.epsilon, -self.epsilon, 0.0])
+        return _sampled(losses, p, np.array([told, kept, p[2]]), self.rate, self.side)
+
+    def largest(self) -> float:
+        return _largest(self.epsilon, self.rate, self.side)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceLoss(Loss):
+    """Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample."""
+
+    noise: float
+    rate: float
+    side: str
+
+    def largest(self) -> float:
+        return _largest(1 / self.noise, self.rate, self.side)
+
+    def log_mgf(self, z: Array) -> Array:
+        e = 1 / self.noise
+        if self.rate == 1:  # ln of ((1+z) exp(z e) + z exp(-(1+z) e)) / (1+2z)
+            fall = np.exp(-(1 + 2 * z) * e)
+            return z * e + np.log(((1 + z) + z * fall) / (1 + 2 * z))  # type: ignore[no-any-return]
+        panels = int(min(256, 2 + e * (1 + float(np.abs(z).max())) / 8))
+        losses, probs = self._points(panels)
+        top = float(np.max(np.real(z.flat[0]) * losses))
+        return top + np.log(np.exp(np.multiply.outer(z, losses) - top) @ probs)  # type: ignore[no-any-return]
+
+    def work(self, z: Array) -> float:
+        return 1.0 if self.rate == 1 else 16 * min(256.0, 2 + (1 + float(np.abs(z).max())) / (8 * self.noise))
+
+    def points(self) -> tuple[Array, Array]:
+        return self._points(256)
+
+    def _points(self, panels: int) -> tuple[Array, Array]:
+        """The noise has its value below 0, above 1 or between: there the loss is (2x - 1) / noise, reversed."""
+        e = 1 / self.noise
+        nodes, weights = np.polynomial.legendre.leggauss(16)
+        middle = (np.arange(panels)[:, None] + 0.5 + nodes / 2).ravel() / panels
+        weights = np.tile(weights / 2 / panels, panels)
+        p = np.concatenate([[0.5, math.exp(-e) / 2], e / 2 * weights * np.exp(-e * middle)])
+        losses = np.concatenate([[e, -e], e * (1 - 2 * middle)])
+        return _sampled(losses, p, p * np.exp(-losses), self.rate, self.side)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableLoss(AtomsLoss):
+    """Losses of an event that has no formula; two tables are one if event, rate and side are equal, as values."""
+
+    event: Event
+    rate: float
+    side: str
+    table: tuple[Array, Array] = field(compare=False, repr=False)
+
+    def points(self) -> tuple[Array, Array]:
+        return self.table
+
+
+def _largest(loss: float, rate: float, side: str) -> float:
+    if rate == 1 or loss > 700:
+        return loss
+    return math.log1p(rate * math.expm1(loss)) if side == "remove" else -math.log1p(rate * math.expm1(-loss))
+
+
+def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple[Array, Array]:
+    """The same release on a Poisson sample, its losses under what is then P."""
+    if rate == 1:
+        return losses, p
+    if side == "add":
+        return -np.logaddexp(math.log1p(-rate), math.log(rate) - losses), p
+    return np.logaddexp(math.log1p(-rate), math.log(rate) + losses), (1 - rate) * q + rate * p
+
+
+@lru_cache(maxsize=64)
+def _weights(group: int, rate: float) -> Array:
+    from scipy import stats
+
+    return np.asarray(stats.binom.pmf(np.arange(group + 1), group, rate))

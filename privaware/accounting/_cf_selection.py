@@ -1,0 +1,184 @@
+"""The second accountant's private selection, from profiles alone: no losses, no table of the run.
+
+With w and U as in `_selection.py`, G(s) = sup over u of (w(u) - s w(U(u)))_+ is convex and falls from E[K] to 0, so it
+is a sum of hinges c (a - s)_+. A hinge of exp(e - l) is a divergence of one run at a shifted epsilon, hence
+
+    delta(e) <= sum over hinges of c a delta_run(e - ln a).
+
+U comes from the profile of the other direction: U(u) = inf over x of (e^x u + delta'_run(x)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.accounting import _cf
+from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._quadrature import Array
+from privaware.events import Selected
+
+_DOTS = 2000
+_RANKS = 1500
+_LONGEST = 20_000
+Run = tuple[Sum, Sum]
+
+
+def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
+    """Epsilon of private selection alone."""
+    failure = _failure(selected, runs)
+    if failure >= delta:
+        return math.inf
+    rest = (delta - failure) / (1 - failure)
+    return max(_crossing(*bound, rest) for bound in _bounds(selected, runs, rest))
+
+
+def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
+    """Epsilons from 0 on, delta there if nothing fails, and the probability of failure."""
+    bounds = _bounds(selected, runs, 1e-9)
+    top = max(_crossing(width, deltas, 1e-11) for width, deltas in bounds)
+    if not math.isfinite(top):
+        raise TooSlow
+    epsilons = np.linspace(0.0, top, _DOTS)
+    logs = [np.interp(epsilons, w * np.arange(len(d)), np.log(np.maximum(d, 1e-300))) for w, d in bounds]
+    return epsilons, np.minimum(np.exp(np.max(logs, axis=0)), 1.0), _failure(selected, runs)
+
+
+def _failure(selected: Selected, runs: Sequence[Run]) -> float:
+    return min(1.0, selected.mean * max(total.failure for run in runs for total in run))
+
+
+def _crossing(width: float, deltas: Array, delta: float) -> float:
+    """Where delta falls to `delta`, between two multiples of `width`."""
+    below = np.flatnonzero(deltas <= delta)
+    if not len(below):
+        return math.inf
+    at = int(below[0])
+    if at == 0:
+        return 0.0
+    low, high = (math.log(max(float(d), 1e-300)) for d in deltas[at - 1 : at + 1])
+    return width * (at - (math.log(delta) - high) / (low - high))
+
+
+def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
+    """(width, delta at multiples of it from 0 on) for every way and direction."""
+    out = []
+    for run in runs:
+        sound = [replace(total, log_survival=0.0) for total in run]
+        tops = [_cf.epsilon(total, min(1e-11, 1e-4 * delta) / selected.mean) for total in sound]
+        if not math.isfinite(top := max(tops)):
+            raise TooSlow
+        epsilons = np.linspace(0.0, max(top, 1e-12), _DOTS + 1)
+        here, other = (_cf.deltas(total, epsilons) for total in sound)
+        for a, b in ((here, other), (other, here)):
+            out.append((float(epsilons[1]), _selected(selected, epsilons, a, b)))
+            if sound[0] == sound[1]:
+                break
+    return out
+
+
+def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) -> Array:
+    width = float(epsilons[1])
+    both = np.append(-epsilons[:0:-1], epsilons)
+    back = np.append(_mirrored(epsilons, here)[:0:-1], other)
+    logs = np.append(-math.inf, np.linspace(min(-46.0, _log_gamma(selected) - 7), 0.0, _RANKS))
+    ranks = np.exp(logs)
+    reach = np.min(np.multiply.outer(ranks, np.exp(np.minimum(both, 600.0))) + back, axis=1)
+    best, worst = _weight(selected, ranks), _weight(selected, np.minimum(reach, 1.0))
+    if worst[-1] <= 0 or worst.min() <= 0:
+        raise TooSlow
+    # Below `first` the supremum is at u = 0, or so near it that a straight line to s = 0 is as good.
+    first, last = -min(math.ceil(6 / width), _DOTS), math.ceil(float(np.log(best / worst).max()) / width) + 1
+    if last - first > _LONGEST:
+        raise TooSlow
+    x = width * np.arange(first, last + 1)
+    s = np.exp(x)
+    heights = np.zeros(len(x))
+    for start in range(0, len(x), 512):
+        lines = best - np.multiply.outer(s[start : start + 512], worst)
+        heights[start : start + 512] = np.maximum(lines.max(axis=1), 0.0)
+    slopes = np.diff(np.append(selected.mean, heights)) / np.diff(np.append(0.0, s))
+    hinges = np.diff(np.append(slopes, 0.0)) * s
+    # delta(e) = sum of hinges times delta_run(e - x), on the lattice of both
+    count = len(epsilons) - 1 + max(last, 0) + 1
+    run = _on_line(epsilons, here, other, -last, count - first)
+    return np.minimum(np.convolve(run, hinges, mode="valid")[:count], 1.0)  # type: ignore[no-any-return]
+
+
+def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) -> Array:
+    """The run's profile at the multiples `low` to `high` of the width; beyond them 0, or what is left of 1."""
+    width, size = float(epsilons[1]), len(epsilons)
+    k = np.arange(low, high + 1)
+    at = np.minimum(np.abs(k), size - 1)
+    right = np.where(np.abs(k) < size, here[at], 0.0)
+    left = np.where(np.abs(k) < size, other[at], 0.0)
+    shrink = np.exp(-width * np.abs(k))
+    return np.where(k >= 0, right, 1 - shrink + shrink * left)
+
+
+def _mirrored(epsilons: Array, deltas: Array) -> Array:
+    """delta of the other direction at the negated epsilons."""
+    shrink = np.exp(-epsilons)
+    return 1 - shrink + shrink * deltas  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)
+def _log_gamma(selected: Selected) -> float:
+    """ln of the gamma whose negative binomial has the mean, by bisection; 0 for a Poisson number."""
+    if selected.distribution == "poisson":
+        return 0.0
+    eta = selected.shape or 0.0
+
+    def log_mean(x: float) -> float:  # of eta (1 - g) / (g (1 - g^eta)) at ln g = -x
+        odds = x + math.log(-math.expm1(-x))
+        if eta == 0:
+            return odds - math.log(x)
+        if eta > 0:
+            return odds + math.log(eta) - math.log(-math.expm1(-eta * x))
+        return odds + math.log(-eta) + eta * x - math.log(-math.expm1(eta * x))
+
+    low, high = 1e-12, 1.0
+    while log_mean(high) < math.log(selected.mean):
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_mean(middle) < math.log(selected.mean) else (low, middle)
+    return -high
+
+
+def _weight(selected: Selected, u: Array) -> Array:
+    """w(u): the density of the best of K runs over that of one, at the output that a share u is better than."""
+    if selected.distribution == "poisson":
+        return selected.mean * np.exp(-np.minimum(selected.mean * u, 700.0))
+    power, log_gamma = 1 + (selected.shape or 0.0), _log_gamma(selected)
+    with np.errstate(divide="ignore"):
+        mix = np.logaddexp(log_gamma, math.log(-math.expm1(log_gamma)) + np.log(u))
+    return selected.mean * np.exp(power * (log_gamma - mix))  # type: ignore[no-any-return]
+
+
+def atoms(epsilons: Array, deltas: Array) -> tuple[Array, Array]:
+    """Losses and probabilities of a release whose delta is, in e^epsilon, straight between the given points.
+
+    Points above the straight line of their neighbours say nothing of a convex function and are left out.
+    """
+    e, d = epsilons, np.minimum(deltas, 1.0)
+    while len(e) > 2:
+        a, b = np.diff(e)[:-1], np.diff(e)[1:]
+        share = -np.expm1(-a) / (np.expm1(b) - np.expm1(-a))  # of the way in e^epsilon from left to right neighbour
+        above = d[1:-1] > (d[:-2] + (d[2:] - d[:-2]) * share) + 1e-17
+        drop = above & ~np.append(False, above[:-1])  # never two neighbours at once
+        if not drop.any():
+            break
+        keep = np.concatenate([[True], ~drop, [True]])
+        e, d = e[keep], d[keep]
+    slopes = np.diff(d) / np.expm1(np.diff(e))  # times e^-(left epsilon)
+    fall = np.append(-slopes, 0.0)
+    before = np.append(0.0, -slopes * np.exp(np.diff(e)))
+    probs = before - fall
+    probs[0] = 1 - d[0] - fall[0]
+    probs = np.maximum(probs, 0.0)
+    return e, probs / probs.sum()

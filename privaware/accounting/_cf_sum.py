@@ -1,0 +1,78 @@
+"""Sums of independent losses: a composition in one direction, as the second accountant sees it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from privaware.accounting._cf_losses import Loss, MixtureLoss, OverflowLoss
+
+
+class TooSlow(Exception):
+    """The second accountant cannot resolve this composition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum:
+    """The loss of a composition in one direction: independent losses, each so many times."""
+
+    losses: tuple[tuple[Loss, int], ...] = ()
+    log_survival: float = 0.0  # ln of the probability that no release fails outright
+    rho: float = 0.0  # zCDP has no loss to add up
+
+    def __add__(self, other: Sum) -> Sum:
+        counts = dict(self.losses)
+        for loss, count in other.losses:
+            counts[loss] = counts.get(loss, 0) + count
+        both = self.log_survival + other.log_survival
+        return Sum(losses=tuple(counts.items()), log_survival=both, rho=self.rho + other.rho)
+
+    @property
+    def failure(self) -> float:
+        return -math.expm1(self.log_survival)
+
+    def curve(self, t: float) -> float:
+        """K(t) on the real axis."""
+        if t not in self._known:
+            z = np.array([t])
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._known[t] = sum(n * float(loss.log_mgf(z)[0]) for loss, n in self.losses)
+        return self._known[t]
+
+    @cached_property
+    def _known(self) -> dict[float, float]:
+        return {}
+
+    @cached_property
+    def variance(self) -> float:
+        """Of the loss, from the curvature of K near 0."""
+        step, value = 1e-3, 0.0
+        for _ in range(60):
+            k, twice = self.curve(step), self.curve(2 * step)
+            value = (twice - 2 * k) / step**2
+            if twice < 0.2:
+                break
+            step /= 4
+        return max(value, 0.0)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest loss possible."""
+        return sum(n * loss.largest() for loss, n in self.losses)
+
+    @property
+    def sampled(self) -> bool:
+        return any(isinstance(loss, (MixtureLoss, OverflowLoss)) for loss, _ in self.losses)
+
+    @property
+    def rare(self) -> bool:
+        """Whether a row is hardly ever sampled in the whole composition: then bulk and tail are worlds apart."""
+        return self.sampled and sum(n * loss.often for loss, n in self.losses) < 0.05
+
+    @property
+    def few(self) -> bool:
+        """Whether there are only a few sampled steps, whose loss has a sharp lower end."""
+        return self.sampled and sum(n for _, n in self.losses) <= 8

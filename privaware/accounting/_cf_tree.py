@@ -1,0 +1,333 @@
+"""The second accountant reads the event tree: which losses a row meets, in how many ways.
+
+This is a walk of its own. It uses neither the first accountant's list of terms nor its pairs and tables, so that a
+mistake in either reading makes the two disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import numpy as np
+
+from privaware.accounting import _cf, _cf_selection
+from privaware.accounting._cf_capped import batches
+from privaware.accounting._cf_losses import LaplaceLoss, Loss, MixtureLoss, NormalLoss, ResponseLoss, TableLoss
+from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._quadrature import Array
+from privaware.errors import Refused, WrongInput
+from privaware.events import (
+    ZCDP,
+    AnyOf,
+    Approximate,
+    Composed,
+    Disjoint,
+    Event,
+    Gaussian,
+    Group,
+    Laplace,
+    Pure,
+    RandomisedResponse,
+    Repeated,
+    Sampled,
+    Selected,
+    Unproven,
+)
+
+SIDES = ("remove", "add")
+_REACH = 690.0  # larger losses of one release do not fit into floating point
+_QUIET = 1e15  # more noise than this is priced as this
+_WAYS = 1000
+_SCHEDULE = 96  # noises of a schedule that are told apart
+_DOTS = 3001
+Profile = Callable[[Array], Array]
+
+
+def epsilon(event: Event, delta: float) -> float | None:
+    """The epsilon of the dearest way a row can meet the event that has losses to add up; None if no way has."""
+    if isinstance(event, Selected):
+        return _cf_selection.epsilon(event, _runs(event.event), delta)
+    both = zip(*(_readings(event, side) for side in SIDES), strict=True)
+    sums = [total for way in both for total in dict.fromkeys(way) if not total.rho and _within_reach(total)]
+    return max((_cf.epsilon(_quieted(total, delta), delta) for total in sums), default=None)
+
+
+def profile(event: Event) -> Profile:
+    """delta as a function of ascending epsilons >= 0, the dearest way and direction."""
+    sums = dict.fromkeys(total for side in SIDES for total in _readings(event, side))
+    if any(total.rho or not _within_reach(total) for total in sums):
+        raise TooSlow
+    return partial(_largest, tuple(sums))
+
+
+def _largest(sums: tuple[Sum, ...], epsilons: Array) -> Array:
+    return np.max([t.failure + (1 - t.failure) * _cf.deltas(t, epsilons) for t in sums], axis=0)  # type: ignore[no-any-return]
+
+
+def _within_reach(total: Sum) -> bool:
+    return all(loss.beyond() <= _REACH or isinstance(loss, NormalLoss) for loss, _ in total.losses)
+
+
+def _quieted(total: Sum, delta: float) -> Sum:
+    """Gaussian releases so small that even without sampling they cost nothing: no quadrature resolves their K."""
+    shifts = [loss.shift() for loss, _ in total.losses]
+    if total.failure or not shifts or any(shift is None for shift in shifts):
+        return total
+    precision = sum(n * shift**2 for (_, n), shift in zip(total.losses, shifts) if shift)
+    if precision == 0 or math.sqrt(precision) > 1e-7:
+        return total
+    return Sum(losses=((NormalLoss(precision=precision), 1),))
+
+
+@lru_cache(maxsize=256)
+def _readings(event: Event, side: str) -> tuple[Sum, ...]:
+    return tuple(_coarser(total) for total in _ways(event, 1, side))
+
+
+def _ways(event: Event, times: int, side: str) -> list[Sum]:
+    """One sum for each way a row can meet the event: each part of a `Disjoint`, each true number of rows of a batch
+    with a cap.
+    """
+    match event:
+        case Repeated():
+            return _ways(event.event, times * event.count, side)
+        case Disjoint():
+            return list(dict.fromkeys(way for part in event.events for way in _ways(part, times, side)))
+        case Composed():
+            ways, single = [Sum()], Sum(losses=())
+            for part in event.events:
+                more = _ways(part, times, side)
+                if len(more) == 1:
+                    single = single + more[0]
+                    continue
+                ways = [a + b for a in ways for b in more]
+                if len(ways) > _WAYS:
+                    raise TooSlow
+            return [_gathered(single + way) for way in ways]
+        case Sampled(cap=int()):
+            noise = _noise(event.event)
+            if noise is None or noise == math.inf:
+                raise TooSlow
+            return [Sum(losses=((loss, times),)) for loss in batches(event, noise, side)]
+        case _:
+            return [_gathered(_single(event, times, side))]
+
+
+def _single(event: Event, times: int, side: str) -> Sum:
+    match event:
+        case Gaussian(noise=noise):
+            return _of(NormalLoss(precision=times / min(noise, _QUIET) ** 2))
+        case Laplace(noise=noise):
+            return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=1.0, side=SIDES[0]), times)
+        case Pure(epsilon=e):
+            return _of(ResponseLoss(epsilon=e, classes=2, rate=1.0, side=SIDES[0]), times)
+        case RandomisedResponse(epsilon=e, classes=classes):
+            return _of(ResponseLoss(epsilon=e, classes=classes, rate=1.0, side=SIDES[0]), times)
+        case Approximate(epsilon=e, delta=delta):
+            return _fails(delta, times) + (_single(Pure(epsilon=e), times, side) if e else Sum())
+        case ZCDP(rho=rho):
+            return Sum(rho=times * rho)
+        case Sampled():
+            return _sampled(event.event, event.rate, event.relation == "replace_one", times, side)
+        case Group():
+            return _group(event.event, event.size, times, side)
+        case Unproven(reason=reason):
+            raise Refused(f"no guarantee can be computed: {reason}")
+    return _tabulated(event, 1.0, times, side)
+
+
+def _of(loss: Loss, times: int = 1) -> Sum:
+    return Sum(losses=((loss, times),)) if loss.beyond() > 0 else Sum()
+
+
+def _fails(chance: float, times: int) -> Sum:
+    return Sum(log_survival=times * math.log1p(-chance) if chance < 1 else -math.inf)
+
+
+def _noise(event: Event) -> float | None:
+    """The noise of one Gaussian release worth `event`, which has only Gaussian ones (none: infinite); else None."""
+    match event:
+        case Gaussian(noise=noise):
+            return min(noise, _QUIET)
+        case Repeated():
+            inner = _noise(event.event)
+            return None if inner is None else inner / math.sqrt(event.count)
+        case Composed():
+            noises = [_noise(part) for part in event.events]
+            if any(noise is None for noise in noises):
+                return None
+            root = math.hypot(*(1 / noise for noise in noises if noise))
+            return 1 / root if root else math.inf
+    return None
+
+
+def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> Sum:
+    """`event` on a Poisson sample; a release by name where the sample of one has a formula."""
+    noise = _noise(event)
+    if noise is not None:
+        if noise == math.inf:
+            return Sum()
+        if rate == 1:
+            return _of(NormalLoss(precision=times * (2 if replace else 1) ** 2 / noise**2))
+        return _of(MixtureLoss(noise=noise, rate=rate, side="replace" if replace else side), times)
+    if replace:
+        raise WrongInput("replace_one is priced for Gaussian releases only")
+    match event:
+        case Laplace(noise=noise):
+            return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=rate, side=side), times)
+        case Pure(epsilon=e):
+            return _of(ResponseLoss(epsilon=e, classes=2, rate=rate, side=side), times)
+        case RandomisedResponse(epsilon=e, classes=classes):
+            return _of(ResponseLoss(epsilon=e, classes=classes, rate=rate, side=side), times)
+        case Approximate(epsilon=e, delta=delta):
+            rest = _sampled(Pure(epsilon=e), rate, False, times, side) if e else Sum()
+            return _fails(rate * delta, times) + rest
+        case ZCDP(rho=rho):
+            return Sum(rho=times * rho)
+        case Sampled(relation="add_remove", cap=None):
+            return _sampled(event.event, rate * event.rate, False, times, side)
+        case Unproven():
+            return _single(event, times, side)
+    return _tabulated(event, rate, times, side)
+
+
+def _group(event: Event, size: int, times: int, side: str) -> Sum:
+    """A unit of `size` rows: every release is priced for the whole unit."""
+    match event:
+        case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
+            return _single(event, times, side) if _is_one_way(event) else _tabulated(event, 1.0, times, side)
+        case Repeated():
+            return _group(event.event, size, times * event.count, side)
+        case Composed():
+            return sum((_group(part, size, times, side) for part in event.events), Sum())
+        case Gaussian(noise=noise):
+            return _single(Gaussian(noise=min(noise, _QUIET) / size), times, side)
+        case Laplace(noise=noise):
+            return _single(Laplace(noise=min(noise, _QUIET) / size), times, side)
+        case Pure(epsilon=e):
+            return _single(Pure(epsilon=size * e), times, side)
+        case Approximate(epsilon=e, delta=delta):
+            # A chain of `size` neighbours: delta (1 + e^epsilon + ... + e^((size - 1) epsilon)).
+            growth = float(_log_growth(np.array([e]), size)[0])
+            rest = _single(Pure(epsilon=size * e), times, side) if e else Sum()
+            return _fails(math.exp(min(0.0, math.log(delta) + growth)), times) + rest
+        case RandomisedResponse():
+            return _single(event, times * size, side)
+        case ZCDP(rho=rho):
+            return Sum(rho=times * size**2 * rho)
+        case Group():
+            return _group(event.event, size * event.size, times, side)
+        case Unproven():
+            return _single(event, times, side)
+        case Sampled(relation="add_remove", cap=None) if (scale := _noise(event.event)) is not None:
+            if scale == math.inf:
+                return Sum()
+            if event.rate == 1:
+                return _single(Gaussian(noise=scale / size), times, side)
+            return _of(MixtureLoss(noise=scale, rate=event.rate, side=side, group=size), times)
+    return _tabulated(event if size == 1 else Group(event=event, size=size), 1.0, times, side)
+
+
+def _log_growth(epsilons: Array, size: int) -> Array:
+    """ln of 1 + e^epsilon + ... + e^((size - 1) epsilon)."""
+    e = np.maximum(epsilons, 1e-300)
+    ratio = np.expm1(-size * e) / np.expm1(-e)
+    return np.where(epsilons > 0, (size - 1) * e + np.log(ratio), math.log(size))
+
+
+def _is_one_way(event: Event) -> bool:
+    return not (isinstance(event, Sampled) and event.cap is not None)
+
+
+def _tabulated(event: Event, rate: float, times: int, side: str) -> Sum:
+    """An event without a formula, from its profile, on a Poisson sample."""
+    epsilons, deltas, failure = _bound(event)
+    mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
+    e = np.append(-epsilons[:0:-1], epsilons)
+    d = np.append(mirrored[:0:-1], deltas)
+    if rate < 1:
+        e, d = _amplified(e, d, rate, side)
+    table = _cf_selection.atoms(e, d)
+    loss = TableLoss(event=event, rate=rate, side=side if rate < 1 else SIDES[0], table=table)
+    return _fails(rate * failure, times) + _of(loss, times)
+
+
+def _amplified(e: Array, d: Array, rate: float, side: str) -> tuple[Array, Array]:
+    """The profile on a Poisson sample, at the epsilons that the given ones become (Balle, Barthe and Gaboardi 2018)."""
+    if side == "remove":  # H((1-q) Q + q P || Q) at 1 + q (x - 1) is q times H(P || Q) at x
+        return np.logaddexp(math.log1p(-rate), math.log(rate) + e), rate * d
+    # H(P || (1-q) P + q Q) at y is (1 - (1-q) y) times H(P || Q) at x = q y / (1 - (1-q) y)
+    y = -np.logaddexp(math.log1p(-rate), math.log(rate) - e)
+    return y, np.exp(math.log(rate) + y - e) * d
+
+
+@lru_cache(maxsize=64)
+def _bound(event: Event) -> tuple[Array, Array, float]:
+    """Epsilons from 0 on, a bound on delta there if nothing fails, and the probability of failure."""
+    match event:
+        case Selected():
+            return _cf_selection.profile(event, _runs(event.event))
+        case Group():
+            inner, size = event.event, event.size
+            each = np.linspace(0.0, _top(inner, 1e-13), _DOTS)
+            growth = np.exp(np.minimum(_log_growth(each, size), 700.0))
+            return _without_failure(size * each, growth * profile(inner)(each))
+        case AnyOf():
+            epsilons = np.linspace(0.0, max(_top(part, 1e-12) for part in event.events), _DOTS)
+            return _without_failure(epsilons, np.max([profile(part)(epsilons) for part in event.events], axis=0))
+        case Composed() | Disjoint() | Repeated() | Sampled():
+            epsilons = np.linspace(0.0, _top(event, 1e-12), _DOTS)
+            return _without_failure(epsilons, profile(event)(epsilons))
+    raise Refused(f"no accountant knows {type(event).__name__}")
+
+
+def _without_failure(epsilons: Array, deltas: Array) -> tuple[Array, Array, float]:
+    deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
+    failure = float(deltas[-1])
+    return epsilons, (deltas - failure) / (1 - failure) if failure < 1 else 0 * deltas, failure
+
+
+def _top(event: Event, delta: float) -> float:
+    """Where only `delta` and outright failures are left of the profile."""
+    tops = []
+    for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
+        quiet = _quieted(Sum(losses=total.losses), delta)
+        tops.append(_cf.epsilon(quiet, delta))
+    if not math.isfinite(top := max(tops)):
+        raise TooSlow
+    return top
+
+
+def _runs(event: Event) -> list[tuple[Sum, Sum]]:
+    """The losses of one run, both directions, for every way."""
+    ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
+    if any(total.rho or not _within_reach(total) for way in ways for total in way):
+        raise TooSlow
+    return ways
+
+
+def _gathered(total: Sum) -> Sum:
+    """All Gaussian releases without sampling as one: their precisions add up."""
+    normal = sum(n * loss.precision for loss, n in total.losses if isinstance(loss, NormalLoss))
+    rest = tuple((loss, n) for loss, n in total.losses if not isinstance(loss, NormalLoss))
+    first = ((NormalLoss(precision=normal), 1),) if normal else ()
+    return Sum(losses=(*first, *rest), log_survival=total.log_survival, rho=total.rho)
+
+
+def _coarser(total: Sum) -> Sum:
+    """The noises of a long schedule rounded to the nearest of a few, in ratio."""
+    noises = [loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)]
+    if len(noises) <= _SCHEDULE:
+        return total
+    low = math.log(min(noises))
+    width = (math.log(max(noises)) - low) / (_SCHEDULE - 1)
+    counts: dict[Loss, int] = {}
+    for loss, n in total.losses:
+        near: Loss = loss
+        if isinstance(loss, MixtureLoss):
+            noise = math.exp(low + width * round((math.log(loss.noise) - low) / width))
+            near = MixtureLoss(noise=noise, rate=loss.rate, side=loss.side, group=loss.group)
+        counts[near] = counts.get(near, 0) + n
+    return Sum(losses=tuple(counts.items()), log_survival=total.log_survival, rho=total.rho)

@@ -1,0 +1,183 @@
+"""The first accountant beyond single releases: profiles of compositions, and pairs for what has none by name.
+
+A profile is delta as a function of epsilon, here from the privacy loss distribution and never below the truth. An
+event without a pair of its own (private selection, a choice, a group, a composition on one sample) is given the pair
+of a bound on its profile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from privaware.accounting import _gaussian, _pld, _rdp, _selection
+from privaware.accounting._grid import OutOfReach
+from privaware.accounting._pairs import Array, GaussianPair
+from privaware.accounting._selection import Profile, TradeOff
+from privaware.accounting._terms import Terms, alternatives, flatten, pair_from_profile
+from privaware.errors import Refused
+from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
+
+# Below this epsilon nothing is distinguishable: the smallest target anyone calibrates to is a thousand times
+# larger, and a relative comparison of two numbers that are both zero but for rounding would refuse perfect
+# privacy.
+FLOOR = 1e-6
+_DOTS = 4001
+_MOST = 40_000
+
+
+def epsilon(terms: Terms, delta: float) -> float:
+    """By the distribution, or in closed form where there are Gaussians only."""
+    mu = terms.gaussian()
+    return _pld.epsilon(terms, delta) if mu is None else _gaussian.epsilon(mu, delta)
+
+
+def composable(terms: Terms) -> bool:
+    """Whether the composition has a distribution."""
+    return not terms.rho and (terms.gaussian() is not None or _pld.reachable(terms))
+
+
+def negligible(terms: Terms, delta: float) -> Terms:
+    """Gaussian releases that cost next to nothing even without sampling are priced so: no grid resolves them."""
+    mu = terms.without_sampling()
+    if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
+        return terms
+    return Terms(pairs=((GaussianPair(mu=mu), 1),))
+
+
+def profile(event: Event) -> Profile:
+    """delta as a function of epsilon, the dearest way."""
+    return largest([flatten(way, dominating_pair) for way in alternatives(event)])
+
+
+def largest(ways: Sequence[Terms]) -> Profile:
+    """The largest delta of several compositions, either direction."""
+    parts = [part for terms in ways for part in directed(terms)]
+
+    def deltas(epsilons: Array) -> Array:
+        return np.max([part(epsilons) for part in parts], axis=0)  # type: ignore[no-any-return]
+
+    return deltas
+
+
+def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]:
+    """The profile of a composition for each direction, one where both are the same."""
+    if not composable(terms):
+        raise OutOfReach
+    if (mu := terms.gaussian()) is not None:
+        return [lambda epsilons: _gaussian.delta(mu, epsilons)]
+    return _pld.profiles(terms, aims)
+
+
+def _top(event: Event, delta: float) -> float:
+    """Where the profile is down to `delta`, or to what outright failure leaves."""
+    ways = [flatten(way, dominating_pair) for way in alternatives(event)]
+    failure = max(terms.failure for terms in ways)
+    return max(_top_of(terms, min(delta + 1.01 * failure, 0.999)) for terms in ways)
+
+
+def _top_of(terms: Terms, delta: float) -> float:
+    terms, top = negligible(terms, delta), math.inf
+    if composable(terms):
+        with suppress(OutOfReach):
+            top = epsilon(terms, delta)
+    return top if top < math.inf else min(_rdp.epsilon(terms, delta), terms.pure())
+
+
+@lru_cache(maxsize=64)
+def dominating_pair(event: Event) -> tuple[Array, Array, float]:
+    """A dominating pair for an event that has none by name, from a bound on its profile."""
+    if isinstance(event, Unproven):
+        raise Refused(f"no guarantee can be computed: {event.reason}")
+    if isinstance(event, Selected):
+        return _selected_pair(event)
+    if isinstance(event, Group):
+        run, size = profile(event.event), event.size
+        epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), _DOTS)
+        each = epsilons / size
+        # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
+        growth = sum(np.exp(np.minimum(i * each, 700.0)) for i in range(size))
+        deltas = growth * run(each)
+    elif isinstance(event, AnyOf):
+        # The largest of convex profiles is one, so a pair has it, and it dominates whichever event is chosen; the
+        # adaptive composition of dominated releases is dominated by the pairs' (Zhu, Dong and Wang 2022).
+        epsilons = np.linspace(0.0, max(_top(part, 1e-12) for part in event.events), _DOTS)
+        deltas = np.max([profile(part)(epsilons) for part in event.events], axis=0)
+    elif isinstance(event, (Composed, Disjoint)):
+        epsilons = np.linspace(0.0, _top(event, 1e-12), _DOTS)
+        deltas = profile(event)(epsilons)
+    else:
+        raise Refused(f"no accountant knows {type(event).__name__}")
+    return pair_from_profile(epsilons, deltas)
+
+
+def runs(selected: Selected) -> tuple[list[Terms], float]:
+    """One run that does not fail outright, every way, and the probability that any run does."""
+    ways = [flatten(way, dominating_pair) for way in alternatives(selected.event)]
+    failure = _selection.failure(selected, max(terms.failure for terms in ways))
+    return [replace(terms, survive=0.0) for terms in ways], failure
+
+
+def _trade_offs(selected: Selected, delta: float) -> list[TradeOff]:
+    """The trade-off bound for every way and direction, precise to where the selection's delta is `delta`."""
+    out = []
+    for terms in runs(selected)[0]:
+        aim = delta / selected.mean
+        top = _top_of(terms, min(1e-11 / selected.mean, 1e-4 * aim))
+        if not math.isfinite(top):
+            raise OutOfReach
+        epsilons = np.linspace(0.0, top, _DOTS)
+        sides = [side(epsilons) for side in directed(terms, (*_pld.AIMS, aim, 1e-3 * aim))]
+        for here, other in zip(sides, reversed(sides)):
+            losses, probs, tail = pair_from_profile(epsilons, here, other)
+            out.append(TradeOff(selected=selected, losses=losses, probs=probs * (1 - tail)))
+    return out
+
+
+def selected_epsilon(selected: Selected, delta: float) -> float:
+    """Epsilon of private selection alone, by the trade-off bound: no grid in between."""
+    ways, failure = runs(selected)
+    if failure >= delta:
+        return math.inf
+    rest = (delta - failure) / (1 - failure)
+    found = max(bound.epsilon(rest) for bound in _trade_offs(selected, rest))
+    return min(found, _selection.pure(selected, max(terms.pure() for terms in ways)))
+
+
+def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
+    failure = runs(selected)[1]
+    bounds = _trade_offs(selected, 1e-9)
+    top = max(bound.epsilon(1e-11) for bound in bounds)
+    if not math.isfinite(top):
+        raise OutOfReach
+    epsilons = np.linspace(0.0, top, _DOTS)
+    deltas = np.max([_on_lattice(bound, epsilons) for bound in bounds], axis=0)
+    deltas[-1] = max(bound.delta(top) for bound in bounds)  # what is left there counts as failure
+    losses, probs, tail = pair_from_profile(epsilons, deltas)
+    return losses, probs, failure + (1 - failure) * tail
+
+
+def _on_lattice(bound: TradeOff, epsilons: Array) -> Array:
+    """The bound at `epsilons`; its losses are multiples of one width, so at multiples of it the sums are a convolution.
+
+    Between these delta is convex in e^epsilon: a straight line is no less.
+    """
+    width = float(bound.losses[-1]) / (_DOTS - 1)
+    index = np.rint(bound.losses / width).astype(np.int64)
+    low, high = int(index[0]), int(index[-1])
+    count = math.ceil(float(epsilons[-1]) / width) + 1
+    if count > _MOST:
+        return np.array([bound.delta(float(e)) for e in epsilons])
+    probs = np.bincount(index - low, weights=bound.probs, minlength=high - low + 1)
+    excess = bound.excess(width * np.arange(-high, count - low + 1))
+    sums = np.convolve(excess, probs, mode="valid")
+    tail = max(0.0, 1 - float(bound.probs.sum())) * bound.selected.mean
+    lattice = np.minimum(sums[: count + 1] + tail, 1.0)
+    at = np.minimum((epsilons / width).astype(np.int64), len(lattice) - 2)
+    part = np.expm1(np.maximum(epsilons - width * at, 0.0)) / math.expm1(width)
+    return lattice[at] + (lattice[at + 1] - lattice[at]) * part  # type: ignore[no-any-return]
