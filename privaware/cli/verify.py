@@ -25,7 +25,7 @@ def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED 
     if verdict.bound:
         by = "the ledger" if ledger is not None else "a signature"
         lines.append(f"bound by {by}: these are the files that were released")
-    lines += [f"not checked: {sentence}" for sentence in verdict.unchecked]
+    lines += [line if line.startswith("not bound") else f"not checked: {line}" for line in verdict.unchecked]
     epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]
     lines.append(", ".join([*epsilons, f"delta {verdict.delta:g}"]))
     show(verdict.json(), lines, json)

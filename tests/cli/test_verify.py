@@ -36,6 +36,14 @@ def test_unchanged_model_is_valid_by_both_accountants(run: Run, model: Path) -> 
     assert alone[1].startswith("not checked: without --ledger: ")
 
 
+def test_p44_model_of_an_earlier_version_is_reported_as_not_bound(run: Run) -> None:
+    earlier = Path(__file__).parents[1] / "workflow" / "unbound"
+    result = run("verify", earlier / "model", "--ledger", earlier / "people.ledger")
+    assert result.code == 0
+    assert result.out.splitlines()[0] == "valid"
+    assert result.out.splitlines()[1].startswith("not bound: an earlier version closed this run without the hashes")
+
+
 def more_noise(facts: dict[str, Any]) -> None:
     facts["events"][0]["event"]["event"]["noise"] *= 2
 
