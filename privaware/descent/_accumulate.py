@@ -48,8 +48,9 @@ def accumulate(
 ) -> Tensor:
     """Adds the clipped per-example gradients to `total` (models, trainable); their (examples, layers) squared norms.
 
-    `norm` is a number or one for each example. The last column of `total` takes the centred count where the clip
-    tracks a quantile. `capturing` never looks at a value, as a CUDA graph requires.
+    With more rows than models `total` takes the sums of equal groups of a model's examples. `norm` is a number or one
+    for each example. The last column of `total` takes the centred count where the clip tracks a quantile. `capturing`
+    never looks at a value, as a CUDA graph requires.
     """
     outputs, tape = _forward(stack, batch, bf16)
     with torch.enable_grad():
@@ -73,7 +74,7 @@ def accumulate(
         if isinstance(clip, quantile):
             within = clip.within(squares, norm[:, 0])
             within = within if batch.valid is None else within * batch.valid
-            total[:, -1] += within.view(stack.models, -1).sum(1)
+            total[:, -1] += within.view(len(total), -1).sum(1)
     return squares
 
 

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._example_sums import sum_copies
 from privaware.descent._geometry import Geometry
-from privaware.descent._per_example import Materialised, PerExampleGradient, sum_copies
+from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._pooling import is_max_pool_2x2
 from privaware.descent._rule import check_batch_first, check_unmodified, record_leaf
 from privaware.descent._stack import Stack

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from privaware.descent._geometry import Geometry, convolve
-from privaware.descent._per_example import (
-    Materialised,
-    PerExampleGradient,
-    Zeroing,
+from privaware.descent._example_sums import (
+    GHOST_POSITIONS,
+    add_slice,
     add_weighted,
     ghost_norms,
     keep_examples,
     materialised_limit,
     rounded_up,
-    scale_examples,
+    slices,
     square_sums,
     sum_copies,
     zero_in_place,
 )
-from privaware.descent._precision import tf32_parts, truncated_to_tf32
+from privaware.descent._geometry import Geometry, convolve
+from privaware.descent._per_example import Materialised, PerExampleGradient, Zeroing
+from privaware.descent._precision import truncated_to_tf32
 from privaware.descent._rule import check_batch_first, check_unmodified
 from privaware.descent._stack import Stack
 from privaware.kernels import convolution as convolution_kernels
-from privaware.kernels import elementwise
 from privaware.kernels.convolution import Conv2dGeometry
 
 __all__ = ["ConvolutionGradient", "convolution"]
@@ -80,15 +79,18 @@ class ConvolutionGradient:
         geometry = self.kernel_geometry()
         passes = positions if geometry is None else 3 * MATMUL_WORK
         groups = self.geometry.groups
-        ghost = (positions + passes) * (height + size // height) * groups < size
+        ghost = positions <= GHOST_POSITIONS and (positions + passes) * (height + size // height) * groups < size
         if geometry is not None and not ghost:
             return self._overlap_norms(geometry) if self._overlaps_pay() else self.sums_by_kernel(geometry)
         if not ghost and self.count * size <= materialised_limit(self.inputs.device):
             self.materialised = self.materialise()
             return square_sums(self.materialised)
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
-        largest = positions * positions * 2 if ghost else size
-        return self._in_chunks(max(1, materialised_limit(self.inputs.device) // largest), ghost)
+        if not ghost:
+            return torch.cat([square_sums(self.chunk(part).materialise()) for part in self.slices()])
+        at_once = max(1, materialised_limit(self.inputs.device) // (positions * positions * 2))
+        starts = range(0, self.count, at_once)
+        return torch.cat([self.chunk(slice(start, start + at_once))._ghost_norms() for start in starts])
 
     def sums_by_kernel(self, geometry: Conv2dGeometry, centred: Tensor | None = None) -> Tensor:
         """What norms need of the per-example gradients, which are kept if that pays."""
@@ -137,7 +139,8 @@ class ConvolutionGradient:
             sums = convolution_kernels.ghost_norm_sums(left, right, geometry, x.shape[2:], g.shape[2:])
             terms = x.shape[1] + g.shape[1] + 8 * self.weight[0, 0, 0].numel()
             squares, of_inputs, of_gradients = sums.unbind(1)
-            out.append(rounded_up(squares, of_inputs, of_gradients, terms))
+            positions = g.shape[2:].numel() * self.copies
+            out.append(rounded_up(squares, of_inputs, of_gradients, terms, positions))
         return torch.cat(out)
 
     def _positions(self, values: Tensor) -> Tensor:
@@ -147,19 +150,17 @@ class ConvolutionGradient:
             return values
         return values.unflatten(0, (-1, self.copies)).transpose(1, 2).flatten(2)
 
-    def chunk(self, start: int, stop: int) -> ConvolutionGradient:
-        """The gradients of the examples from `start` to `stop`."""
-        part = slice(start * self.copies, stop * self.copies)
+    def chunk(self, examples: slice) -> ConvolutionGradient:
+        """The gradients of some of the examples."""
+        stop = min(examples.stop, self.count)
+        part = slice(examples.start * self.copies, stop * self.copies)
         return ConvolutionGradient(
-            self.inputs[part], self.gradients[part], self.geometry, self.weight, examples=stop - start
+            self.inputs[part], self.gradients[part], self.geometry, self.weight, examples=stop - examples.start
         )
 
-    def _in_chunks(self, size: int, ghost: bool) -> Tensor:
-        out = []
-        for start in range(0, self.count, size):
-            chunk = self.chunk(start, min(start + size, self.count))
-            out.append(chunk._ghost_norms() if ghost else square_sums(chunk.materialise()))
-        return torch.cat(out)
+    def slices(self) -> Iterator[slice]:
+        """Parts of the examples whose gradients are materialised at once: the same for a norm and for a sum."""
+        return slices(self.count, self.weight[0].numel(), self.inputs.device)
 
     def _columns_and_gradients(self) -> tuple[Tensor, Tensor]:
         """Columns (examples x groups, in, positions) and gradients (examples x groups, out, positions)."""
@@ -215,12 +216,8 @@ class ConvolutionGradient:
             summed = convolution_kernels.weighted_gradient_sum(x, g, factors, geometry, models)
             out.add_(self._as_weight(summed))
             return
-        spread = factors.repeat_interleave(self.copies) if self.copies > 1 else factors
-        scaled = scale_examples(self.gradients.flatten(1), spread).view(self.gradients.shape)
-        for part in tf32_parts(scaled):
-            by_model = zip(part.chunk(models), self.inputs.chunk(models), out, strict=True)
-            for gradient, inputs, total in by_model:
-                total.add_(self.geometry.weight_gradient(gradient, inputs, self.weight[0]))
+        for part in self.slices():
+            add_slice(factors, self.chunk(part).materialise(), part, out)
 
     def zero_others(self, keep: Tensor) -> None:
         if self.materialised is not None:
@@ -230,8 +227,7 @@ class ConvolutionGradient:
             return
         spread = keep.repeat_interleave(self.copies) if self.copies > 1 else keep
         self.inputs = self.zeroing(self.inputs, spread)
-        if not elementwise.fits(self.gradients):  # `scale_examples` zeroes them itself
-            self.gradients = keep_examples(self.gradients, spread)
+        self.gradients = keep_examples(self.gradients, spread)
 
 
 def convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:

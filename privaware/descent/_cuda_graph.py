@@ -3,22 +3,20 @@
 Public numbers that change from step to step lie in tables on the device. Poisson samples are drawn as geometric
 gaps between sampled examples, which is the same distribution, into batches of fixed shape. What does not fit would be
 lost, so the shape is chosen such that this practically never happens, and `Descent.overflow` pays for the chance.
-Without an overflow allowed, the host draws the samples, takes the narrower of two shapes if that holds them, and
-replays the graph of a microbatch as often as needed: nothing is lost, and less is padded.
+Without an overflow allowed, the host draws the samples and replays the graph of a microbatch as often as needed:
+nothing is lost, and less is padded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from statistics import NormalDist
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.descent._microbatches import MULTIPLE, Selection
+from privaware.descent._microbatches import Selection, microbatches
 from privaware.descent._population import StepSettings
 from privaware.descent._sampling import FullBatch, Poisson
 from privaware.descent._training import Training
@@ -30,8 +28,7 @@ WARM_UP = 3
 OVERFLOW_SAFETY = 1e-9
 """Truncation costs (1 + e^epsilon) times its chance: the chance is kept below `overflow` times this."""
 
-FIT_CHANCES = (0.8, 0.999)
-"""How often the samples of all models fit each of the shapes that the host chooses from."""
+CAPACITY_MULTIPLE = 16
 
 
 class CapturedStep:
@@ -40,42 +37,34 @@ class CapturedStep:
     def __init__(self, training: Training) -> None:
         self.training = training
         sampler = training.recipe.sampler
-        self.full_batch = isinstance(sampler, FullBatch)
-        self.samples_on_device = isinstance(sampler, Poisson) and training.recipe.overflow > 0
         self.step = torch.tensor([training.step], device=training.stack.device)
         self._make_table()
         self.graphs: list[torch.cuda.CUDAGraph] = []
-        self.shapes: list[_FixedShape] = []
-        bodies = [self._complete_step]
-        if self.full_batch or self.samples_on_device:
-            self.width = self._width()
+        if isinstance(sampler, FullBatch):
+            selections = list(microbatches(training.samples(), training.layout, training.stack))
+            bodies = [lambda: self._complete_step(selections)]
+        elif isinstance(sampler, Poisson) and training.recipe.overflow > 0:
+            slots = self._capacity()
+            training.lay_out(slots)
+            self.pieces = math.ceil(slots / training.layout.width)
+            bodies = [lambda: self._complete_step(self._drawn())]
         else:
-            self.shapes = [_FixedShape(training, width) for width in self._widths()]
-            bodies = [*(partial(self._accumulate, shape) for shape in self.shapes), self._release_and_update]
+            self.shape = _FixedShape(training)
+            bodies = [self._accumulate, self._release_and_update]
         self._capture(bodies)
 
     def _make_table(self) -> None:
         recipe, population = self.training.recipe, self.training.population
         rows = [population.row(recipe, step) for step in range(recipe.steps)]
-        self.table = self.training.total.new_tensor(
+        self.table = self.training.state.theta.new_tensor(
             [[*row.noise, *row.gradient_noise, *row.lr, row.average_weight, row.progress] for row in rows]
         )
 
-    def _width(self) -> int:
+    def _capacity(self) -> int:
+        """Slots that hold every model's sample but for a chance that is charged, whatever the number of rows is."""
         training, recipe = self.training, self.training.recipe
-        if self.full_batch:
-            return training.examples
         chance = recipe.overflow * OVERFLOW_SAFETY / (recipe.steps * training.models)
-        return capacity(training.examples, recipe.sampler.rate, chance)
-
-    def _widths(self) -> list[int]:
-        """The shapes that the host chooses from, the narrowest first."""
-        training = self.training
-        available, rate = training.examples, training.recipe.sampler.rate
-        mean, deviation = rate * available, math.sqrt(rate * (1 - rate) * available)
-        quantiles = (NormalDist().inv_cdf(chance ** (1 / training.models)) for chance in FIT_CHANCES)
-        widths = (math.ceil((mean + z * deviation) / MULTIPLE) * MULTIPLE for z in quantiles)
-        return sorted({max(1, min(available, training.microbatch, width)) for width in widths})
+        return capacity(max(training.rows, training.examples), recipe.sampler.rate, chance)
 
     def settings(self) -> StepSettings:
         """The public numbers of the step that the device's own counter points at."""
@@ -83,35 +72,29 @@ class CapturedStep:
         noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
         return StepSettings(noise, gradient_noise, lr, row[-2], row[-1])
 
-    def _complete_step(self) -> None:
-        self.training.step_on(self.settings(), self._selections(), capturing=True)
+    def _complete_step(self, selections: list[Selection]) -> None:
+        self.training.step_on(self.settings(), selections, capturing=True)
         self.step += 1
 
-    def _accumulate(self, shape: _FixedShape) -> None:
-        selection = Selection(shape.index.flatten(), shape.valid.flatten())
+    def _accumulate(self) -> None:
+        selection = Selection(self.shape.index.flatten(), self.shape.valid.flatten())
         self.training.accumulate(self.settings(), [selection], capturing=True)
 
     def _release_and_update(self) -> None:
         settings = self.settings()
         self.training.update(settings, *self.training.noisy_sum(settings))
-        self.training.total.zero_()
+        self.training.exact_sum.start()
         self.step += 1
 
-    def _selections(self) -> list[Selection]:
-        """Microbatches of fixed shape."""
+    def _drawn(self) -> list[Selection]:
+        """A sample drawn on the device: each of its examples in a random slot of its own."""
         training = self.training
-        stack = training.stack
-        if self.full_batch:
-            if training.models == 1 and training.microbatch >= self.width:
-                return [Selection(slice(None), None)]
-            index = torch.arange(self.width, device=stack.device).expand(training.models, -1)
-            valid = torch.ones_like(index, dtype=stack.dtype)
-        else:
-            draws = training.rng.uniforms((training.models, self.width), stack.device)
-            index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
-            valid = inside.to(stack.dtype)
-        size = min(training.microbatch, self.width)
-        parts = zip(index.split(size, 1), valid.split(size, 1), strict=True)
+        shape = (training.models, self.pieces * training.layout.width)
+        draws, keys = training.rng.uniforms((2, *shape), training.stack.device)
+        index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
+        order = keys.argsort(1)
+        index, valid = index.gather(1, order), inside.gather(1, order).to(training.stack.dtype)
+        parts = zip(index.chunk(self.pieces, 1), valid.chunk(self.pieces, 1), strict=True)
         return [Selection(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
@@ -141,7 +124,7 @@ class CapturedStep:
             self.graphs.append(graph)
         for tensor, value in zip(changed, saved, strict=True):
             tensor.copy_(value)
-        training.total.zero_()
+        training.exact_sum.start()
 
     def one_step(self) -> None:
         """Replays the step."""
@@ -154,23 +137,22 @@ class CapturedStep:
     def _with_host_samples(self) -> None:
         """Draws on the host and replays a microbatch's graph until all examples are in: none is dropped."""
         index, valid = self._samples()
-        start, longest = 0, index.shape[1]
-        while start < longest:
-            wide_enough = (at for at, shape in enumerate(self.shapes) if shape.width >= longest - start)
-            at = next(wide_enough, len(self.shapes) - 1)
-            stop = start + self.shapes[at].width
-            self.shapes[at].send(index[:, start:stop], valid[:, start:stop])
-            self.graphs[at].replay()
-            start = stop
-        self.graphs[-1].replay()
+        for start in range(0, index.shape[1], self.shape.width):
+            part = slice(start, start + self.shape.width)
+            self.shape.send(index[:, part], valid[:, part])
+            self.graphs[0].replay()
+        self.graphs[1].replay()
 
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """(models, longest) indices of examples, and which of them are valid."""
+        """(models, longest) indices of examples in random order, and which of them are valid."""
         training = self.training
         sampler = training.recipe.sampler
         if isinstance(sampler, Poisson) and sampler.rate < 1:
-            return training.rng.poisson_indices(training.examples, sampler.rate, training.models)
-        samples = [sampler.draw(training.rng, training.examples) for _ in range(training.models)]
+            index, valid = training.rng.poisson_indices(training.examples, sampler.rate, training.models)
+            for sample, size in zip(index, valid.sum(1), strict=True):
+                training.rng.shuffle(sample[:size])
+            return index, valid
+        samples = training.samples()
         longest = max(map(len, samples))
         index, valid = np.zeros((2, training.models, longest), dtype=np.int64)
         for at, sample in enumerate(samples):
@@ -181,8 +163,9 @@ class CapturedStep:
 class _FixedShape:
     """A microbatch of one shape on the device, filled while earlier steps still run: two pinned buffers alternate."""
 
-    def __init__(self, training: Training, width: int) -> None:
-        device, shape, self.width = training.stack.device, (training.models, width), width
+    def __init__(self, training: Training) -> None:
+        self.width = training.layout.width
+        device, shape = training.stack.device, (training.models, self.width)
         self.index = torch.zeros(shape, dtype=torch.int64, device=device)
         self.valid = torch.zeros(shape, dtype=training.stack.dtype, device=device)
         self.pinned = [_Pinned(self.index, self.valid) for _ in range(2)]
@@ -241,7 +224,7 @@ def capacity(examples: int, rate: float, chance: float) -> int:
             high = middle
         else:
             low = middle + 1
-    return min(examples, -(-low // MULTIPLE) * MULTIPLE)
+    return min(examples, -(-low // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE)
 
 
 def _log_tail(examples: int, rate: float, size: int) -> float:

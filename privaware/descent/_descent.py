@@ -28,13 +28,14 @@ class Descent(Recipe):
     """A recipe for private training. Fields are public; examples come only to `run`.
 
     A `microbatch` is computed at once (its size from the free memory unless given): the update is the same for any
-    size. `copies` of each example are augmented and their mean gradient is clipped. `overflow` is a chance, charged to
-    delta, that lets CUDA draw samples into batches of fixed shape. A lower `precision` ("tf32" rounds factors of
-    products, "bf16" the outputs of layers too; with both, cells of `dpnas` store bf16) clips a little below `norm`,
-    because it rounds.
+    size, up to rounding. `copies` of each example are augmented and their mean gradient is clipped. `overflow` is a
+    chance, charged to delta, that lets CUDA draw samples into batches of fixed shape. A lower `precision` ("tf32"
+    rounds factors of products, "bf16" the outputs of layers too; with both, cells of `dpnas` store bf16) clips a little
+    below `norm`, because it rounds.
 
     Privacy: each step releases one Gaussian sum of clipped per-example gradients on the sampler's batch; everything
-    else is post-processing. Sums are divided by rate x declared rows, never by the realised batch size.
+    else is post-processing. Sums are divided by rate x declared rows, never by the realised batch size. What rounding
+    adds to the sensitivity is bounded in `_rounding.py` and covered by the noise.
     Dropout masks are drawn for each example independently of the data and are never released: neighbours may be given
     the same masks on their common examples, so under each choice of masks the sums differ by one clipped gradient, and
     a mixture of releases of one price costs no more than each. The same holds for what `augment` draws; it must not

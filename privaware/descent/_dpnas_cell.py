@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privaware.descent._per_example import Materialised, PerExampleGradient, sum_copies
+from privaware.descent._example_sums import sum_copies
+from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._rule import check_batch_first, record_leaf
 from privaware.descent._stack import Stack
 from privaware.models import _dpnas_cell

@@ -73,19 +73,13 @@ class Geometry:
             for size, kernel, stride, pad, dilation in zip(*facts, strict=True)
         )
 
-    def weight_gradient(self, gradient: Tensor, inputs: Tensor, like: Tensor) -> Tensor:
-        """The gradient by the weights, summed over all inputs."""
-        return self._backward(gradient, inputs, like, [False, True, False])[1]
-
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
         """The gradient by the inputs, of which only the shape is used."""
-        return self._backward(gradient, inputs, weight, [True, False, False])[0]
-
-    def _backward(self, gradient: Tensor, inputs: Tensor, weight: Tensor, needed: list[bool]) -> list[Tensor]:
         none = (0,) * len(self.kernel)
         geometry = (self.stride, self.padding, self.dilation, False, none, self.groups)
+        needed = [True, False, False]
         gradients: list[Tensor] = torch.ops.aten.convolution_backward(gradient, inputs, weight, None, *geometry, needed)
-        return gradients
+        return gradients[0]
 
     def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
         """How the filters slide in two dimensions, where one kernel computes per-example gradients by them."""

@@ -1,26 +1,39 @@
 """Microbatches: how many examples fit at once, and how samples are cut into them.
 
-Only speed and memory depend on it: the update is the same for any size.
+Only speed and memory depend on it: the update is the same for any size, up to rounding. All microbatches of a run have
+one shape that public facts decide, so that one example more or less changes no other example's arithmetic.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
 
-__all__ = ["MULTIPLE", "Selection", "microbatch_size", "microbatches"]
+__all__ = ["Layout", "Selection", "expected_slots", "microbatch_size", "microbatches"]
 
-MULTIPLE = 16
-"""Microbatches are padded to a multiple of this, so that kernels meet few different shapes."""
+MULTIPLE = 8
+"""Large groups are padded to a multiple of this, which kernels prefer."""
+
+NARROWER = 3
+"""So many narrower shapes, each `MULTIPLE` examples of a group less: samples of a CPU are then hardly padded."""
+
+FIT_CHANCE = 0.977
+"""How often the samples of all models fit the slots that are expected; then the next microbatch takes the others."""
+
+SUM_NUMBERS = {"cpu": 2**21, "cuda": 2**28}
+"""The numbers that the sums of a microbatch's groups may take on a device."""
 
 MEMORY_FRACTION = 0.4
 """The part of the free memory that a microbatch may take."""
@@ -33,6 +46,45 @@ OVERHEAD = 3
 
 
 @dataclass(frozen=True)
+class Layout:
+    """The slots of a microbatch: a model has `groups` of `group` examples, each summed on its own.
+
+    A last microbatch may have narrower groups, of the sizes in `narrower`.
+    """
+
+    groups: int
+    group: int
+    narrower: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return self.groups * self.group
+
+    def width_for(self, examples: int) -> int:
+        """The slots of a microbatch for so many examples, or for the first of them.
+
+        >>> layout = Layout(groups=2, group=144, narrower=(128, 136))
+        >>> [layout.width_for(examples) for examples in (3, 257, 272, 273, 1000)]
+        [256, 272, 272, 288, 288]
+        """
+        return next((self.groups * size for size in self.narrower if self.groups * size >= examples), self.width)
+
+    @classmethod
+    def of(cls, slots: int, *, microbatch: int, most: int) -> Layout:
+        """The shape that spreads so many slots over few microbatches, with at most `most` examples in a group.
+
+        >>> Layout.of(288, microbatch=10_000, most=144), Layout.of(288, microbatch=100, most=144).width
+        (Layout(groups=2, group=144, narrower=()), 96)
+        """
+        width = math.ceil(slots / math.ceil(slots / microbatch))
+        groups = math.ceil(width / most)
+        group = math.ceil(width / groups)
+        padded = math.ceil(group / MULTIPLE) * MULTIPLE
+        fits = group >= 8 * MULTIPLE and padded <= most and groups * padded <= microbatch
+        return cls(groups, padded if fits else min(group, max(1, microbatch // groups)))
+
+
+@dataclass(frozen=True)
 class Selection:
     """Model-major indices of examples (or one slice of them), and which of them are valid, if not all."""
 
@@ -40,16 +92,22 @@ class Selection:
     valid: Tensor | None
 
 
-def microbatches(samples: Sequence[np.ndarray], size: int, stack: Stack) -> Iterator[Selection]:
-    """The models' samples in microbatches of at most `size`; models with fewer examples are padded."""
+def expected_slots(sampler: Sampler, rows: int, models: int) -> int:
+    """The slots a model needs in nearly all steps, from the declared number of rows."""
+    mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
+    quantile = NormalDist().inv_cdf(FIT_CHANCE ** (1 / models))
+    return max(1, min(rows, math.ceil(mean + quantile * deviation)))
+
+
+def microbatches(samples: Sequence[np.ndarray], layout: Layout, stack: Stack) -> Iterator[Selection]:
+    """The models' samples in order, in microbatches of this layout; the rest is padding."""
     longest = max(len(sample) for sample in samples)
-    for start in range(0, longest, size):
-        parts = [sample[start : start + size] for sample in samples]
-        width = max(len(part) for part in parts)
-        if len(parts) == 1 and width and parts[0][-1] - parts[0][0] + 1 == width:
+    for start in range(0, longest, layout.width):
+        width = layout.width_for(longest - start)
+        parts = [sample[start : start + width] for sample in samples]
+        if len(parts) == 1 and len(parts[0]) == width and (np.diff(parts[0]) == 1).all():
             yield Selection(slice(int(parts[0][0]), int(parts[0][-1]) + 1), None)
             continue
-        width = min(size, -(-width // MULTIPLE) * MULTIPLE)
         index = np.zeros((len(parts), width), dtype=np.int64)
         valid = np.zeros((len(parts), width), dtype=np.float32)
         for at, part in enumerate(parts):
@@ -62,12 +120,12 @@ def microbatches(samples: Sequence[np.ndarray], size: int, stack: Stack) -> Iter
 
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
-    """The examples a model may have in one microbatch, from the free memory of the device."""
+    """The examples a model may have in one microbatch, from the free memory of the device: a power of two."""
     example_bytes = _example_bytes(stack, inputs) * OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
     if stack.device.type == "cpu":
         limit = min(limit, CPU_LIMIT)
-    return max(1, int(limit / max(example_bytes, 1)))
+    return 1 << (max(1, int(limit / max(example_bytes, 1))).bit_length() - 1)
 
 
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:

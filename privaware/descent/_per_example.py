@@ -6,15 +6,27 @@ model-major: a population of P models with B examples each is P * B examples.
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from privaware.descent._precision import tf32_parts, truncated_to_tf32
+from privaware.descent._example_sums import (
+    GHOST_POSITIONS,
+    add_at,
+    add_product,
+    add_slice,
+    add_weighted,
+    ghost_norms,
+    keep_examples,
+    materialised_limit,
+    scale_examples,
+    slices,
+    square_sums,
+    zero_in_place,
+)
+from privaware.descent._precision import truncated_to_tf32
 from privaware.errors import Refused
 from privaware.kernels import elementwise
 
@@ -23,14 +35,6 @@ __all__ = ["EmbeddingGradient", "Materialised", "OuterProduct", "OuterProductBia
 
 Zeroing = Callable[[Tensor, Tensor], Tensor]
 """Sets examples of a tensor to zero: (values, which to keep) -> values."""
-
-
-@functools.cache
-def materialised_limit(device: torch.device) -> int:
-    """How many numbers of a layer's per-example gradients may be kept between norm and sum: 1/64 of a GPU's memory."""
-    if device.type != "cuda":
-        return 2**26
-    return int(torch.cuda.get_device_properties(device).total_memory) // 256
 
 
 class PerExampleGradient(Protocol):
@@ -97,16 +101,21 @@ class OuterProduct:
             return (square_sums(a) + self.with_bias) * square_sums(g)
         examples, positions, width = self.inputs.shape
         height = self.gradients.shape[2]
-        ghost = positions * (width + height) < width * height
+        ghost = positions <= GHOST_POSITIONS and positions * (width + height) < width * height
         if not ghost and examples * width * height <= materialised_limit(self.inputs.device):
             self.materialised = self.materialise()
             return square_sums(self.materialised)
         self.inputs, self.gradients = truncated_to_tf32(self.inputs), truncated_to_tf32(self.gradients)
         if ghost:
             return self._ghost_norms()
-        size = max(1, materialised_limit(self.inputs.device) // (width * height))
-        pairs = zip(self.inputs.split(size), self.gradients.split(size), strict=True)
-        return torch.cat([square_sums(torch.bmm(g.transpose(1, 2), a)) for a, g in pairs])
+        return torch.cat([square_sums(self._products(part)) for part in self._slices()])
+
+    def _slices(self) -> Iterator[slice]:
+        """Parts of the examples whose products are computed at once: the same for a norm and for a sum."""
+        return slices(len(self.inputs), self.inputs.shape[2] * self.gradients.shape[2], self.inputs.device)
+
+    def _products(self, part: slice) -> Tensor:
+        return torch.bmm(self.gradients[part].transpose(1, 2), self.inputs[part])
 
     def _ghost_norms(self) -> Tensor:
         out = []
@@ -128,11 +137,13 @@ class OuterProduct:
         if self.materialised is not None:
             add_weighted(factors, self.materialised, out)
             return
+        if not self.single:
+            for part in self._slices():
+                add_slice(factors, self._products(part), part, out)
+            return
         models = len(out)
         inputs = self.inputs.reshape(models, -1, self.inputs.shape[-1])
-        scaled = self.scaled(factors, models)
-        for part in (scaled,) if self.single else tf32_parts(scaled):
-            add_product(part.transpose(1, 2), inputs, out)
+        add_product(self.scaled(factors, models).transpose(1, 2), inputs, out)
 
     def scaled(self, factors: Tensor, models: int) -> Tensor:
         """(models, examples, out) scaled output gradients, computed once for the matrix and its bias."""
@@ -187,17 +198,19 @@ class EmbeddingGradient:
         self.codes, self.gradients, self.shape = codes, gradients, shape
 
     def squared_norms(self) -> Tensor:
-        """Positions with the same entry are added before they are squared: sort, then add up each run."""
+        """Positions with the same entry are added before they are squared or summed: sort, then add up each run."""
         examples, positions, width = self.gradients.shape
         if positions == 1:
             return square_sums(self.gradients)
         codes, order = self.codes.sort(1)
         fresh = torch.zeros_like(codes)
         fresh[:, 1:] = codes[:, 1:] != codes[:, :-1]
-        target = torch.empty_like(codes).scatter_(1, order, fresh.cumsum(1))
+        run = fresh.cumsum(1)
+        target = torch.empty_like(codes).scatter_(1, order, run)
         target = target + positions * torch.arange(examples, device=codes.device)[:, None]
         runs = self.gradients.new_zeros(examples * positions, width)
-        runs.index_add_(0, target.flatten(), self.gradients.reshape(-1, width))
+        add_at(runs, target.flatten(), self.gradients.reshape(-1, width))
+        self.codes, self.gradients = torch.zeros_like(codes).scatter_(1, run, codes), runs.view_as(self.gradients)
         return square_sums(runs.view(examples, -1))
 
     def materialise(self) -> Tensor:
@@ -211,77 +224,11 @@ class EmbeddingGradient:
         model = torch.arange(len(self.codes), device=out.device) // max(per_model, 1)
         entry = self.codes + entries * model[:, None]
         scaled = (self.gradients * factors[:, None, None]).reshape(-1, width)
-        flat = out.new_zeros(models * entries, width).index_add_(0, entry.flatten(), scaled)
+        flat = add_at(out.new_zeros(models * entries, width), entry.flatten(), scaled)
         out.add_(flat.view(models, entries, width))
 
     def zero_others(self, keep: Tensor) -> None:
         self.gradients = keep_examples(self.gradients, keep)
-
-
-def square_sums(values: Tensor) -> Tensor:
-    """The sum of squares of each example, in one pass."""
-    return torch.linalg.vector_norm(values.reshape(len(values), -1), dim=1).square_()
-
-
-def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
-    """Squared norms from Gram matrices of positions, (n, positions, positions), that are sums of `terms` in all."""
-    of_inputs, of_gradients = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
-    return rounded_up((left * right).sum((1, 2)), of_inputs, of_gradients, terms)
-
-
-def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int) -> Tensor:
-    """Ghost norms raised by the rounding error of the products they come from: none is underestimated.
-
-    A matrix product adds about eight terms at a time and rounds or truncates each sum, by at most eps of the product of
-    two positions' norms. All positions together are wrong by at most so many eps of the squared norms of all inputs
-    and all output gradients. Sixteen more are for the sums over pairs of positions.
-    """
-    slack = torch.finfo(squares.dtype).eps * (terms / 8 + 16)
-    return (squares + slack * of_inputs * of_gradients).clamp_min_(0)
-
-
-def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
-    """`values` with all other examples set to zero, even where they are not finite."""
-    return torch.where(keep.view(-1, *[1] * (values.ndim - 1)), values, 0)
-
-
-def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
-    """The same for a tensor that nothing else reads: examples that are kept need not be copied."""
-    if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
-        elementwise.zero_rows(values, keep)
-        return values
-    return keep_examples(values, keep)
-
-
-def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Each example times its factor."""
-    if values.ndim == 2 and elementwise.fits(values):
-        return elementwise.scale_rows(values, factors)
-    return values * factors.view(-1, *[1] * (values.ndim - 1))
-
-
-def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
-    """Adds each model's weighted sum of its examples to `out` (models, *shape)."""
-    models = len(out)
-    width = math.prod(out.shape[1:])
-    if models == 1:
-        out.view(-1).addmv_(gradients.reshape(-1, width).T, factors)
-        return
-    summed = torch.bmm(factors.view(models, 1, -1), gradients.reshape(models, -1, width))
-    out.add_(summed.view(out.shape))
-
-
-def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """out += left @ right, for each model."""
-    if len(out) == 1:
-        out[0].addmm_(left[0], right[0])
-    else:
-        out.baddbmm_(left, right)
-
-
-def sum_copies(values: Tensor, examples: int) -> Tensor:
-    """(n, ...) summed over the augmented copies of each example."""
-    return values if len(values) == examples else values.view(examples, -1, *values.shape[1:]).sum(1)
 
 
 def combined(uses: Sequence[PerExampleGradient]) -> list[PerExampleGradient]:

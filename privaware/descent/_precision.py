@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["TF32_MARGIN", "matmul_precision", "tf32_allowed", "tf32_parts", "truncated_to_tf32"]
+__all__ = ["TF32_MARGIN", "matmul_precision", "tf32_allowed", "truncated_to_tf32"]
 
 TF32_MARGIN = 2.0**-8
 """How far below the clipping norm a run with TF32 or BF16 products clips.
@@ -19,11 +19,8 @@ TF32_MARGIN = 2.0**-8
 Materialised per-example gradients are summed as they were measured, but for two roundings: (1 + 2^-11)^2 at most. A
 product of one position alone may have been truncated in the norm and rounded up in the sum:
 (1 + 2^-11)^2 / (1 - 2^-10)^2 < 1 / (1 - 2^-8). Products of many positions may cancel, and then their rounding errors
-are as large as before they cancelled. So where a weighted sum over positions is recomputed, norm and sum are computed
-from factors that no product rounds (`truncated_to_tf32`). A convolution's kernel multiplies each example's product by
-its factor afterwards; elsewhere scaled factors are added in two parts (`tf32_parts`), which leaves an error of 2^-20 of
-what was there before it cancelled; the margin covers that where no more than 12 bits cancel. Float32 leaves 2^-24 for
-each position.
+are as large as before they cancelled. So where a sum over positions is computed once more, norm and sum are computed
+from factors that no product rounds (`truncated_to_tf32`), and an example's product is multiplied by its factor then.
 """
 
 
@@ -49,11 +46,3 @@ def truncated_to_tf32(values: Tensor) -> Tensor:
     if not tf32_allowed() or values.dtype != torch.float32:
         return values
     return (values.contiguous().view(torch.int32) & -(2**13)).view(torch.float32)
-
-
-def tf32_parts(values: Tensor) -> tuple[Tensor, ...]:
-    """`values`, or two parts that add up to them: what TF32 products see, and the remainder."""
-    if not tf32_allowed() or values.dtype != torch.float32:
-        return (values,)
-    first = truncated_to_tf32(values)
-    return first, values - first

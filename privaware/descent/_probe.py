@@ -3,7 +3,7 @@
 Before training, the module is run on three synthetic examples (only shapes and types of the inputs are used). Examples
 must not influence each other, buffers must not change, and the engine must agree with autograd; else it is refused.
 A run with TF32 products is probed with them too: rounding may turn a sum, but no per-example gradient may exceed its
-norm.
+norm. In microbatches of the shape of a run, what is computed for an example must not depend on its slot.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from privaware.descent._clip import flat
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
 from privaware.descent._rules import stacked
+from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["needs_materialising"]
+__all__ = ["check_slots", "needs_materialising"]
 
 EXAMPLES = 3
 FLOAT32_TOLERANCE, TF32_TOLERANCE, TF32_ROTATION = 2e-3, 0.05, 0.25
@@ -81,6 +82,36 @@ def needs_materialising(
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
         return _choose(cases, (1,) if models == 1 else (1, 2), tf32)
+
+
+def check_slots(stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False) -> None:
+    """Refuses if examples that are alike, one in every slot, do not have the same norms bit for bit in all batches.
+
+    Dropout is left out: it draws for each slot. So is a module that draws numbers otherwise.
+    """
+    modes = [(part, part.training) for part in stack.module.modules()]
+    stack.module.eval()
+    try:
+        with torch.random.fork_rng(devices=[stack.device] if stack.device.type == "cuda" else []):
+            norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
+            alike = torch.equal(norms, norms[:, :1].expand_as(norms))
+            first = norms[:, : batches[0].examples // stack.models]
+            drawn = not alike and not torch.equal(first, _example_norms(stack, loss, batches[0], bf16))
+    finally:
+        for part, training in modes:
+            part.training = training
+    if not (alike or drawn):
+        raise Refused(
+            f"the numbers of an example depend on its slot in a microbatch of {first.shape[1]}, so that one example "
+            "would change how others are rounded; give another microbatch, or 1"
+        )
+
+
+def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
+    """(models, slots) norms."""
+    unused = torch.zeros_like(stack.theta)
+    squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
+    return squares.view(stack.models, -1).nan_to_num_()
 
 
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:

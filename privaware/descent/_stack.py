@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from privaware.descent._per_example import PerExampleGradient, Zeroing, keep_examples, zero_in_place
+from privaware.descent._example_sums import keep_examples, zero_in_place
+from privaware.descent._per_example import PerExampleGradient, Zeroing
 from privaware.errors import Refused, WrongInput
 
 __all__ = ["Builder", "Slot", "Stack", "Tape"]
@@ -94,13 +95,14 @@ class Stack:
         self.examples = 0
         self.caller_storages: set[int] = set()
         self.finite_inputs = False
+        self.cancelling = 1.0  # see `rounding_bound`
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
         self.layers: dict[str, str] = {}
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
-        """The (models, *shape) part of a flat (models, trainable) tensor."""
-        return flat[:, slot.start : slot.stop].view(self.models, *slot.shape)
+        """The (models, *shape) part of a flat (models, trainable) tensor, or of one with several sums a model."""
+        return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
         """Takes the parameters of modules of the same architecture; frozen ones only where they differ."""

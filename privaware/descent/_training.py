@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,16 +16,29 @@ from privaware._validate import expect_count
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._checkpoint import TrainingState
 from privaware.descent._clip import quantile
+from privaware.descent._exact_sum import ExactSum
 from privaware.descent._layer_checks import check_layers
-from privaware.descent._microbatches import Selection, microbatch_size, microbatches
+from privaware.descent._microbatches import (
+    MULTIPLE,
+    NARROWER,
+    SUM_NUMBERS,
+    Layout,
+    Selection,
+    expected_slots,
+    microbatch_size,
+    microbatches,
+)
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
-from privaware.descent._probe import needs_materialising
+from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import Recipe
 from privaware.descent._release import GaussianRelease
+from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, Arithmetic
 from privaware.descent._rules import stacked
+from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
-from privaware.errors import WrongInput
+from privaware.descent._synthetic import synthetic_inputs
+from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 
 __all__ = ["Prepared", "Training", "on_device", "prepare"]
@@ -90,12 +104,68 @@ class Training:
             update=recipe.update.initial_state(theta),
             averages={} if recipe.average is None else recipe.average.initial_state(theta),
         )
-        self.divisor = recipe.sampler.rate * int(rows)
-        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, rng)
+        self.rows, self.divisor = int(rows), recipe.sampler.rate * int(rows)
+        self.release = GaussianRelease(recipe.clip, self.state.norms, self.divisor, 1 + ROUNDING, rng)
         self.tracks_quantile = isinstance(recipe.clip, quantile)
-        self.total = theta.new_zeros(self.models, theta.shape[1] + self.tracks_quantile)
+        self.noisy = self.population.noise[0] > 0
+        self.exact_sum = ExactSum(self.state.norms, theta.shape[1], counts=self.tracks_quantile, noisy=self.noisy)
         self.stack.finite_inputs = recipe.augment is None and all(map(_is_finite, self.inputs))
         self.microbatch = recipe.microbatch or microbatch_size(self.stack, self.inputs, recipe.copies)
+        self.lay_out(expected_slots(recipe.sampler, self.rows, self.models))
+        if isinstance(recipe.sampler, FullBatch):
+            self._shuffle()
+
+    def lay_out(self, slots: int) -> None:
+        """Chooses the shape of microbatches for so many slots a model, and makes room for the sums of their groups."""
+        arithmetic = Arithmetic(
+            parameters=self.state.theta.shape[1],
+            bits=self.stack.dtype.itemsize * 8,
+            precision=self.recipe.precision,
+            cancelling=self.stack.cancelling,
+        )
+        most = arithmetic.group_size() if self.noisy else MOST_EXAMPLES
+        room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
+        microbatch = min(self.microbatch, max(1, room) * most)
+        self.layout = Layout.of(slots, microbatch=microbatch, most=most)
+        shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
+        self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
+        if not self.examples:
+            return
+        if self.noisy:
+            check_slots(self.stack, self.recipe.loss, [self._alike(self.layout)], bf16=self.bf16)
+        may_narrow = arithmetic.may_narrow(self.layout.groups, self.layout.group) or not self.noisy
+        if self.stack.device.type == "cpu" and slots <= self.layout.width and may_narrow:
+            self._allow_narrower()
+
+    def _allow_narrower(self) -> None:
+        """Lets a last microbatch be narrower, if an example's numbers are the same in all shapes."""
+        sizes = (self.layout.group - at * MULTIPLE for at in range(NARROWER, -1, -1))
+        shapes = [replace(self.layout, group=size) for size in sizes if size >= 4 * MULTIPLE]
+        if self.noisy and shapes:
+            batches = [self._alike(shape) for shape in shapes]
+            try:
+                check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
+            except Refused:
+                return
+        self.layout = replace(self.layout, narrower=tuple(shape.group for shape in shapes[:-1]))
+
+    def _shuffle(self) -> None:
+        """Puts the examples of full batches into random order, once: a sampled batch is in random order anyway."""
+        order = np.arange(self.examples)
+        self.rng.shuffle(order)
+        index = torch.from_numpy(order).to(self.stack.device)
+        self.inputs, self.targets = tuple(item[index] for item in self.inputs), self.targets[index]
+
+    def _alike(self, layout: Layout) -> Batch:
+        """One synthetic example in every slot."""
+        slots = self.models * layout.width
+        one = (*synthetic_inputs(self.inputs, 1), torch.zeros_like(self.targets[:1]))
+        *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
+        return Batch(tuple(inputs), targets, slots)
+
+    @property
+    def bf16(self) -> bool:
+        return self.recipe.precision == "bf16"
 
     @property
     def models(self) -> int:
@@ -117,20 +187,27 @@ class Training:
 
     def one_step(self) -> None:
         """Sample, clip and sum, add noise, divide by a public number, update."""
-        samples = [self.recipe.sampler.draw(self.rng, self.examples) for _ in self.modules]
-        settings = self.population.settings(self.recipe, self.step, self.total)
-        self.step_on(settings, microbatches(samples, self.microbatch, self.stack))
+        settings = self.population.settings(self.recipe, self.step, self.state.theta)
+        self.step_on(settings, microbatches(self.samples(), self.layout, self.stack))
         self.state.step += 1
+
+    def samples(self) -> list[np.ndarray]:
+        """Each model's sample in random order (`_rounding.py` says why); a full batch was shuffled before."""
+        samples = [self.recipe.sampler.draw(self.rng, self.examples) for _ in self.modules]
+        if not isinstance(self.recipe.sampler, FullBatch):
+            for sample in samples:
+                self.rng.shuffle(sample)
+        return samples
 
     def step_on(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool = False) -> None:
         """One step on these microbatches."""
-        self.total.zero_()
+        self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
         noisy, deviation = self.noisy_sum(settings)
         self.update(settings, noisy, deviation)
 
     def accumulate(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool) -> None:
-        """Adds the clipped per-example gradients of all microbatches to `total`."""
+        """Adds the clipped per-example gradients of all microbatches to the exact sum."""
         loss = self.recipe.loss
         if hasattr(loss, "at"):
             loss = loss.at(settings.progress)
@@ -138,8 +215,9 @@ class Training:
         for selection in selections:
             batch = self._batch(selection)
             norm = self._example_norms(batch.examples, margin)
-            bf16 = self.recipe.precision == "bf16"
-            accumulate(self.stack, loss, batch, self.recipe.clip, norm, self.total, capturing=capturing, bf16=bf16)
+            sums = self.group_sums.zero_()
+            accumulate(self.stack, loss, batch, self.recipe.clip, norm, sums, capturing=capturing, bf16=self.bf16)
+            self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
     def _batch(self, selection: Selection) -> Batch:
         """The selected examples (a slice is not copied), each as many times as `copies` says, augmented."""
@@ -161,17 +239,18 @@ class Training:
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
         """The noisy sums, and the deviation of the noise in each model's."""
+        exact = self.exact_sum.value()
         if self.mask is not None and self.stack.excluded:
             # What a model does not train was not clipped, so it must not be released.
-            self.total[:, : self.state.theta.shape[1]] *= self.mask
-        if self.population.noise[0] == 0:
-            return self.total, 0.0
-        return self.release.noisy(self.total, settings, self.population.norm[0])
+            exact[:, : self.state.theta.shape[1]] *= self.mask
+        if not self.noisy:
+            return exact, 0.0
+        return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
         """Divides by a public number and updates: post-processing."""
         theta = self.state.theta
-        gradient = noisy[:, : theta.shape[1]] / self.divisor
+        gradient = noisy[:, : theta.shape[1]].to(theta.dtype).div_(self.divisor)
         if self.mask is not None:
             gradient = gradient * self.mask
         self.recipe.update.apply(theta, gradient, self.state.update, settings.lr, deviation / self.divisor)
@@ -189,7 +268,7 @@ def _fingerprint(recipe: Recipe, population: Population, stack: Stack, rows: int
     """A digest of everything public that the result depends on."""
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
-    facts: list[Any] = [repr(item) for item in (*fields, *more)]
+    facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
     functions = (recipe.loss, recipe.augment)
     facts += [getattr(item, "__qualname__", repr(item)) for item in functions]
     facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]

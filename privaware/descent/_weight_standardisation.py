@@ -10,8 +10,16 @@ import torch
 from torch import Tensor
 
 from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._example_sums import (
+    add_slice,
+    add_weighted,
+    materialised_limit,
+    square_sums,
+    sum_copies,
+    zero_in_place,
+)
 from privaware.descent._geometry import Geometry, convolve
-from privaware.descent._per_example import Materialised, PerExampleGradient, materialised_limit, square_sums, sum_copies
+from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._precision import tf32_allowed, truncated_to_tf32
 from privaware.descent._rule import check_batch_first, check_unmodified
 from privaware.descent._stack import Stack
@@ -21,69 +29,46 @@ __all__ = ["StandardisedGradient", "standardised_convolution"]
 TF32_TRUNCATION = 2.0**-10
 """What TF32 loses at most of a number."""
 
+CANCELLING = 16.0
+"""The length of a clipped gradient before its standardisation, over the clipping norm, where sums of examples are
+standardised: what is longer is clipped more."""
+
 
 class StandardisedGradient:
     """Per-example gradients of filters that are centred and scaled before they slide.
 
-    The standardisation's derivative is the same linear map for every example.
+    The standardisation's derivative is the same linear map for every example. With CUDA's kernels it is applied to
+    sums of examples, elsewhere to each example.
     """
 
     part: slice | None = None
 
     def __init__(self, inner: ConvolutionGradient, centred: Tensor, size: Tensor) -> None:
         self.inner, self.centred, self.size = inner, centred, size
-
-    def _through_standardisation(self, gradients: Tensor) -> Tensor:
-        """Gradients (models, any, *shape) by the standardised filters, as gradients by the filters before."""
-        within = tuple(range(3, gradients.ndim))
-        count = math.prod(gradients.shape[3:])
-        centred, size = self.centred[:, None], self.size[:, None]
-        along = (gradients * centred).sum(within, keepdim=True)
-        part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
-        return part - part.mean(within, keepdim=True)
+        self.materialised: Tensor | None = None
 
     def materialise(self) -> Tensor:
         plain = self.inner.materialise()
         by_model = plain.view(len(self.centred), -1, *plain.shape[1:])
-        return self._through_standardisation(by_model).view_as(plain)
+        return _through_standardisation(by_model, self.centred, self.size).view_as(plain)
 
-    def _materialised_norms(self) -> Tensor:
-        if not tf32_allowed():
-            return square_sums(self.materialise())
-        plain = self.inner.materialise()
-        plain = plain.view(len(self.centred), -1, *plain.shape[1:])
-        after, before = (t.flatten(3).square().sum(3) for t in (self._through_standardisation(plain), plain))
-        return self._rounded_up(after, before / self.size.view(len(self.size), 1, -1).square())
-
-    def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
-        """Squared norms of examples from those of filters (models, examples, filters).
-
-        Sums of examples go through the standardisation too. TF32 rounds them `before`, where they may be much larger
-        than `after` it, so a norm is raised by what that can change.
-        """
-        if tf32_allowed():
-            after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()
-        return after.sum(2).flatten()
+    def _slice(self, part: slice) -> Tensor:
+        """The gradients of some of the examples."""
+        plain = self.inner.chunk(part).materialise()
+        model = torch.arange(part.start, part.stop, device=plain.device) * len(self.centred) // self.inner.count
+        return _through_standardisation(plain[:, None], self.centred[model], self.size[model])[:, 0]
 
     def squared_norms(self) -> Tensor:
         geometry = self.inner.kernel_geometry()
         if geometry is not None:
             return self._from_sums(*self.inner.sums_by_kernel(geometry, self.centred))
-        size = max(1, materialised_limit(self.centred.device) // self.inner.weight[0].numel())
-        if self.inner.count <= size:
-            self.inner.materialised = self.inner.materialise()
-            return self._materialised_norms()
+        numbers = self.inner.count * self.inner.weight[0].numel()
+        if numbers <= materialised_limit(self.centred.device):
+            self.materialised = self.materialise()
+            return square_sums(self.materialised)
         self.inner.inputs = truncated_to_tf32(self.inner.inputs)
         self.inner.gradients = truncated_to_tf32(self.inner.gradients)
-        models = len(self.centred)
-        out = []
-        for at in range(models):
-            of_model = slice(at * self.inner.count // models, (at + 1) * self.inner.count // models)
-            for start in range(of_model.start, of_model.stop, size):
-                chunk = self.inner.chunk(start, min(start + size, of_model.stop))
-                standardised = StandardisedGradient(chunk, self.centred[at : at + 1], self.size[at : at + 1])
-                out.append(standardised._materialised_norms())
-        return torch.cat(out)
+        return torch.cat([square_sums(self._slice(part)) for part in self.inner.slices()])
 
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
         """Squared norms from each filter's square, product with its centred values and sum.
@@ -103,13 +88,46 @@ class StandardisedGradient:
         after = torch.where(torch.isfinite(after), after.clamp_min(0) + slack, math.inf)
         return self._rounded_up(after, before)
 
+    def _rounded_up(self, after: Tensor, before: Tensor) -> Tensor:
+        """Squared norms of examples from those of filters (models, examples, filters).
+
+        Sums of examples go through the standardisation too, and are rounded `before`, where they may be much larger
+        than `after` it. So a norm is raised by what TF32 can change, and is at least so large a part of `before` that
+        the bound of the rounding holds.
+        """
+        if tf32_allowed():
+            after = (after.sqrt() + TF32_TRUNCATION * before.sqrt()).square()
+        return torch.maximum(after.sum(2), before.sum(2) / CANCELLING**2).flatten()
+
     def add_sum(self, factors: Tensor, out: Tensor) -> None:
+        if self.materialised is not None:
+            add_weighted(factors, self.materialised, out)
+            return
+        if self.inner.kernel_geometry() is None:
+            for part in self.inner.slices():
+                add_slice(factors, self._slice(part), part, out)
+            return
         plain = torch.zeros_like(out)
         self.inner.add_sum(factors, plain)
-        out.add_(self._through_standardisation(plain[:, None])[:, 0])
+        by_model = plain.double().view(len(self.centred), -1, *plain.shape[1:])
+        sums = _through_standardisation(by_model, self.centred.double(), self.size.double())
+        out.add_(sums.view_as(out))
 
     def zero_others(self, keep: Tensor) -> None:
-        self.inner.zero_others(keep)
+        if self.materialised is not None:
+            self.materialised = zero_in_place(self.materialised, keep)
+        else:
+            self.inner.zero_others(keep)
+
+
+def _through_standardisation(gradients: Tensor, centred: Tensor, size: Tensor) -> Tensor:
+    """Gradients (models, any, *shape) by the standardised filters, as gradients by the filters before."""
+    within = tuple(range(3, gradients.ndim))
+    count = math.prod(gradients.shape[3:])
+    centred, size = centred[:, None], size[:, None]
+    along = (gradients * centred).sum(within, keepdim=True)
+    part = gradients / size - centred * (along * count / max(count - 1, 1) / size**3)
+    return part - part.mean(within, keepdim=True)
 
 
 def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
@@ -118,6 +136,8 @@ def standardised_convolution(stack: Stack, layer: Any) -> Callable[[Tensor], Ten
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(layer.bias)
     assert weight is not None
+    if stack.device.type == "cuda":
+        stack.cancelling = CANCELLING
 
     def forward(inputs: Tensor) -> Tensor:
         check_batch_first(inputs, stack.examples)

@@ -205,6 +205,10 @@ class Rng:
         most = int(inside.sum(1).max(initial=0))
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
+    def shuffle(self, rows: np.ndarray) -> None:
+        """Puts row positions into uniformly random order, in place."""
+        self._streams.cpu["sampling"].shuffle(rows)
+
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         """The part of each row, by an independent draw for each: no row's part depends on another row."""
         edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]
@@ -266,7 +270,9 @@ class Rng:
                 return stream.noisy(exact, scale, LATTICE)
             draw = stream.normal(tuple(exact.shape))
         step = lattice(scale)
-        return draw.mul_(scale / step).add_(exact / step).round_().to(exact.dtype).mul_(step)
+        draw.mul_(scale / step)
+        draw = draw.add_(exact / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
+        return draw.round_().to(exact.dtype).mul_(step)
 
 
 def lattice(scale: Any) -> Any:

@@ -29,6 +29,9 @@ class Recorder(Rng):
     split into parts it is in `part`, if one is named.
     """
 
+    has_row = "removed"
+    """The edit of rows that have the row in question."""
+
     def __init__(
         self, seed: int, *, edit: Edit | None = None, inside: bool | None = True, part: int | None = None
     ) -> None:
@@ -94,6 +97,17 @@ class Recorder(Rng):
             self._positions[int(same.sum())] = int(same[: edit.at].sum())
         return parts.copy()
 
+    def shuffle(self, rows: np.ndarray) -> None:
+        """One of the orders that may be drawn, such that one other row at most changes its slot.
+
+        That is the order of the rows, but the row in question takes the slot of the next one, which comes last.
+        """
+        if self.edit is None:
+            super().shuffle(rows)
+        elif self.edit.kind == self.has_row and self.edit.at in rows[:-1]:
+            slot = int(np.argmax(rows == self.edit.at))
+            rows[slot + 1 :] = np.append(rows[slot + 2 :], rows[slot + 1])
+
     def spawn(self) -> Rng:
         return self  # what parts of the work release belongs to the same tape
 
@@ -129,6 +143,8 @@ class Recorder(Rng):
 
 class Replayer(Recorder):
     """A generator that returns what was released on neighbouring rows, and compares exact values with those."""
+
+    has_row = "added"
 
     def __init__(
         self,

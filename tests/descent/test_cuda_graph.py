@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from privaware.descent import Poisson, _cuda_graph
+from privaware.descent import Poisson
 from privaware.descent._cuda_graph import CapturedStep, capacity, gaps_to_indices
 from privaware.noise import Rng
 from tests.descent.bernoulli import assert_bernoulli
@@ -44,43 +44,31 @@ class LoggingShape:
         self.log.append(self.width)
 
 
-@pytest.mark.parametrize("microbatch", [10_000, 100, 7])
-@pytest.mark.parametrize("models", [1, 3, 400])
-@pytest.mark.parametrize("chances", [_cuda_graph.FIT_CHANCES, (0.01, 0.3)])
-def test_host_samples_are_sent_once_in_the_narrowest_shape(models, microbatch, chances, monkeypatch):
-    monkeypatch.setattr(_cuda_graph, "FIT_CHANCES", chances)
+@pytest.mark.parametrize("width", [500, 96, 7])
+@pytest.mark.parametrize("models", [1, 3, 40])
+def test_host_samples_are_sent_once_in_random_order(models, width):
     count, rate = 1_000, 0.3
     training = SimpleNamespace(
         examples=count,
         models=models,
-        microbatch=microbatch,
         rng=Rng(seed=4),
         state=SimpleNamespace(step=0),
         recipe=SimpleNamespace(sampler=Poisson(rate=rate)),
     )
     graphs, log = CapturedStep.__new__(CapturedStep), []
-    graphs.training = training
-    widths = graphs._widths()
-    assert widths == sorted(widths)
-    assert widths[-1] <= microbatch
-    graphs.shapes = [LoggingShape(width, log) for width in widths]
-    graphs.graphs = [*graphs.shapes, LoggingShape("finish", log)]
-    twice = []
-    for step in range(60):
+    graphs.training, graphs.shape = training, LoggingShape(width, log)
+    graphs.graphs = [graphs.shape, LoggingShape("finish", log)]
+    for step in range(20):
         expected, within = Rng.restore(training.rng.state()).poisson_indices(count, rate, models)
         log.clear()
         graphs.one_step()
         assert log.pop() == "finish"
         assert training.state.step == step + 1
         batches, replays = log[::2], log[1::2]
-        assert [width for _, _, width in batches] == replays
-        sent = [np.concatenate(parts, 1) for parts in zip(*(batch[:2] for batch in batches))]
-        assert (sent[0] == expected).all()
-        assert (sent[1] == within).all()
-        assert all(len(index[0]) <= width for index, _, width in batches)
-        last = batches[-1][0].shape[1]
-        assert replays[-1] == next(width for width in widths if width >= last)
-        twice.append(len(batches) > 1)
-    if microbatch > count and chances == (0.8, 0.999):
-        assert len(widths) == 2
-        assert sum(twice) <= 1, "the wider shape holds nearly all samples"
+        assert replays == [width] * len(batches)
+        index, valid = (np.concatenate(parts, 1) for parts in zip(*(batch[:2] for batch in batches), strict=True))
+        assert (valid == within).all()
+        for at in range(models):
+            sent = index[at][valid[at]]
+            assert sorted(sent) == expected[at][within[at]].tolist()
+            assert (np.diff(sent) < 0).any()

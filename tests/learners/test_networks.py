@@ -187,7 +187,7 @@ def test_network_with_features_names_the_expected_shape() -> None:
 
 
 def _replay_with_dropout(learner: DpSgd) -> None:
-    """A row at the end, in batches of one shape: then the common rows keep their dropout masks."""
+    """In microbatches of one shape, and a row that comes last, the common rows keep their dropout masks."""
     for size in (20, 33, 50):
         few = rows_for(TABLE, size)
         for at, (_, x, y) in enumerate(extremes(TABLE)):
@@ -197,9 +197,9 @@ def _replay_with_dropout(learner: DpSgd) -> None:
 
 
 def test_one_row_moves_a_step_by_its_gradient_only_under_equal_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 64)
     network = {"name": "fcn", "hidden": [8], "dropout": 0.5, "activation": "tanh"}
     _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))
-    monkeypatch.setattr("privaware.descent._microbatches.MULTIPLE", 1)  # other shapes, other masks: seen at once
+    # A planted bug: other shapes, other masks.
+    monkeypatch.setattr("privaware.descent._microbatches.Layout.width_for", lambda self, examples: examples)
     with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
         _replay_with_dropout(DpSgd(architecture=network, steps=5, batch=150))
