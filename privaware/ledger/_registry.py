@@ -49,9 +49,13 @@ def digest_key() -> bytes:
     if not path.exists():
         draft = path.with_name(f"{KEY}-{secrets.token_hex(8)}")
         atomic_write(draft, secrets.token_bytes(KEY_BYTES), mode=0o600)
-        with suppress(FileExistsError):  # another process was first: take its key
+        try:
             os.link(draft, path)
-        draft.unlink()
+        except FileExistsError:  # another process was first: take its key
+            pass
+        except OSError:  # a file system without hard links
+            os.replace(draft, path)
+        draft.unlink(missing_ok=True)
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         raise WrongInput(f"expected {KEY_BYTES} bytes in '{path}', got {len(key)}; put back a copy of it or remove it")

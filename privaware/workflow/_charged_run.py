@@ -4,7 +4,8 @@ Inside the block a verb plans on `run.schema`, which is public. `run.charge(plan
 ledger and asks it, parses the rows, and puts the charge on disk; only then does `run.execute()` give the rows to the
 mechanism. `run.publish_model` and `run.publish_result` close the run in the ledger before the result gets its final
 name. Parsing before the charge answers yes or no to the owner and releases nothing, so that unusable input costs
-nothing. The same command resumes a run that was interrupted, without a second charge.
+nothing; so does reading the rows to know their ledger by their digest, which no mechanism sees. The same command
+resumes a run that was interrupted, without a second charge.
 """
 
 from __future__ import annotations

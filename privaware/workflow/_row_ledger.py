@@ -64,7 +64,7 @@ def overlaps(ledger: Ledger, digest: str, event: Event) -> Iterator[str]:
         other = known.open()
         if other is None:
             if known.genesis != ledger.genesis:
-                yield f"these rows were charged to '{known.path}', which is not there any more and is not counted"
+                yield f"these rows were charged to '{known.path}', which cannot be opened any more and is not counted"
             continue
         if own.issuperset(entry.hash for entry in other.entries()):
             continue

@@ -124,7 +124,7 @@ def test_moved_and_copied_ledgers_count_once_and_lost_ones_are_missed(people: Pa
     assert f"epsilon {shared:.4g} " in str(warned[0].message)
     for path in (book, there / book.name):
         path.unlink()
-    with pytest.warns(OverlapWarning, match="not there any more"):
+    with pytest.warns(OverlapWarning, match="cannot be opened any more"):
         fit(people, **CALL)
 
 
