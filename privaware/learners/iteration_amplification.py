@@ -7,10 +7,10 @@ later slots covers a row as well: the earlier a row comes, the more noise covers
 Paper: Feldman, Mironov, Talwar, Thakurta 2018, Privacy Amplification by Iteration, arXiv:1808.06651; compared
 with DP-SGD by Tramer and Boneh 2021, arXiv:2011.11660, appendix D.3.
 Privacy: rho-zCDP for one row added or removed, as their theorem 22 proves Renyi divergences alpha rho of the last
-iterate. One row inserts one step into one slot, which moves any point by at most lr * slope * R; k draws of
-noise follow, so rho = 1 / (2 noise^2 k). The cost is that of the last slot, k = 1 + tail, because every row may
-be in it; `position_rho` is that of the other slots. Tramer and Boneh report the 99th percentile instead
-(`percentile_epsilon`): a hundredth of the rows is protected less than is printed.
+iterate. One row inserts one step into one slot, which moves any point by at most lr * slope * R, and by a 128th of
+that more through rounding (`ROUNDING`); k draws of noise follow, so rho = 1 / (2 noise^2 k). The cost is that of the
+last slot, k = 1 + tail, because every row may be in it; `position_rho` is that of the other slots. Tramer and Boneh
+report the 99th percentile instead (`percentile_epsilon`): a hundredth of the rows is protected less than is printed.
 Use when: comparing. Poisson-sampled descent needs less noise between epsilon 0.2 and 40, and for a guarantee
 that holds for every row the noise of the tail alone would suffice.
 
@@ -47,6 +47,12 @@ LENGTH = 4.0
 """The norm that noise alone may give the weights: one constant for all data, the best of 0.5, 1, 2, 4 and 8 on
 held-out training rows of five public data sets (`privaware reproduce ours/convex/lengths`, docs/results/convex.md)."""
 
+ROUNDING = 2.0**-7
+"""What float64 adds to the way of a step, over its longest way: n steps are at most n ways long, and each rounds by
+2^-52 of that, so together by n^2 2^-52 ways, for up to `MOST_ROWS` rows."""
+
+MOST_ROWS = 2**22
+
 
 @dataclass(frozen=True, kw_only=True)
 class IterationAmplification(Learner):
@@ -68,6 +74,11 @@ class IterationAmplification(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         self._longest_step(schema)
+        if schema.rows > MOST_ROWS:
+            raise WrongInput(
+                f"iteration_amplification: expected at most {MOST_ROWS} declared rows, for which rounding is bounded, "
+                f"got {schema.rows}; take linear"
+            )
         return ZCDP(rho=position_rho(noise, self.steps, self.steps, tail=self.tail))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
@@ -81,7 +92,8 @@ class IterationAmplification(Learner):
         ]
         initial = np.zeros((outputs(schema), rows.shape[1]))
         slope = slope_bounds(schema)[0]
-        weights = rng.iterate(initial, maps, noise=noise, sensitivity=lr * slope * NORM, tail=self.tail)
+        sensitivity = lr * slope * NORM * (1 + ROUNDING)
+        weights = rng.iterate(initial, maps, noise=noise, sensitivity=sensitivity, tail=self.tail)
         return affine_model(schema, feature, weights, self.reach)
 
     def _longest_step(self, schema: Schema) -> float:

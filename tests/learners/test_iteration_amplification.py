@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,8 @@ def test_slots_are_nonexpansive_and_sensitivity_holds(schema: Schema, seed: int,
 def test_expansive_learning_rate_is_refused_and_caught(monkeypatch: Any) -> None:
     with pytest.raises(WrongInput, match="beyond which a step may move two points apart"):
         IterationAmplification(lr=7.0).cost(TABLE, 1.0)
+    with pytest.raises(WrongInput, match="at most 4194304 declared rows"):
+        IterationAmplification().cost(replace(TABLE, rows=2**23), 1.0)
     monkeypatch.setattr(IterationAmplification, "_longest_step", lambda self, schema: 100.0)
     with pytest.raises(BrokenPromise, match="moves two points apart"):
         check_mechanism(IterationAmplification(lr=60.0), schema=TABLE, games=0)

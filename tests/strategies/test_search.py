@@ -56,7 +56,7 @@ class Diverging:
         feature = feature_for(data.schema)
         weight = np.full((1, rows_of(data, feature).shape[1]), self.size)
         weight[:, ::2] *= -1
-        return linear_model(data.schema, feature, weight, np.zeros(1))
+        return linear_model(data.schema, (feature,), weight, np.zeros(1))
 
 
 @pytest.mark.parametrize("strategy", [Grid(), Rs(trials=40)])

@@ -110,7 +110,7 @@ def test_nan_predictions_of_a_diverged_model_count_as_wrong_per_row() -> None:
     data.x[:20, 0] = 0.0
     feature = feature_for(schema)
     weight = np.full((1, rows_of(data, feature).shape[1]), np.inf)
-    model = linear_model(schema, feature, weight, np.zeros(1))
+    model = linear_model(schema, (feature,), weight, np.zeros(1))
     assert not np.isfinite(model.predictions(data)).all()
     rows = [correct(model, data.take(np.arange(at, at + 1))) for at in range(40)]
     assert all(0 <= row <= 1 for row in rows)
