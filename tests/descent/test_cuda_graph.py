@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from privaware.descent import Poisson
+from privaware.descent import FullBatch, Poisson
 from privaware.descent._cuda_graph import CapturedStep, capacity, gaps_to_indices
 from privaware.noise import Rng
 from tests.descent.bernoulli import assert_bernoulli
+from tests.descent.small_training import examples, net, recipe, training
 
 
 def test_p2_geometric_gaps_give_a_poisson_sample():
@@ -72,3 +73,57 @@ def test_host_samples_are_sent_once_in_random_order(models, width):
             sent = index[at][valid[at]]
             assert sorted(sent) == expected[at][within[at]].tolist()
             assert (np.diff(sent) < 0).any()
+
+
+@pytest.fixture
+def without_graphs(monkeypatch):
+    """Bodies of captured steps are run as they are, so that they can be seen without a GPU."""
+
+    def keep(self, bodies):
+        self.bodies = bodies
+        self.training.exact_sum.start()
+
+    monkeypatch.setattr(CapturedStep, "_capture", keep)
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("microbatch", [None, 7])
+def test_the_body_of_a_full_batch_is_the_eager_step(models, microbatch):
+    descent = recipe(sampler=FullBatch(), microbatch=microbatch)
+    eager, captured = (
+        training(
+            descent, [net(seed=at) for at in range(models)], *examples(), noise=[1.0] * models, rows=40, rng=Rng(2)
+        )
+        for _ in range(2)
+    )
+    step = CapturedStep(captured)
+    for _ in range(3):
+        eager.one_step()
+        for body in step.bodies:
+            body()
+    torch.testing.assert_close(captured.state.theta, eager.state.theta, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_samples_drawn_on_the_device_are_poisson_samples_in_random_slots():
+    descent = recipe(steps=400, overflow=1e-6, microbatch=7)
+    run = training(descent, [net(), net()], *examples(), noise=[1.0, 1.0], rows=40, rng=Rng(2))
+    step = CapturedStep(run)
+    counts, slots = torch.zeros(2, 40), torch.zeros(2, step.pieces * run.layout.width)
+    for _ in range(80):
+        selections = step._drawn()
+        parts = [[values.view(2, -1) for values in (part.index, part.valid)] for part in selections]
+        index, valid = (torch.cat(values, 1) for values in zip(*parts, strict=True))
+        assert index.shape == slots.shape
+        for at in range(2):
+            drawn = index[at][valid[at] != 0]
+            assert len(drawn.unique()) == len(drawn)
+            counts[at] += torch.bincount(drawn, minlength=40)
+        slots += valid
+    assert abs(float(counts.mean()) / 80 - 0.3) < 0.03
+    assert float((slots.mean(1) / 80 * slots.shape[1]).mean()) == pytest.approx(12, rel=0.1)
+    assert float(slots.std() / slots.mean()) < 0.4, "every slot is as likely as any other"
+    for body in step.bodies:
+        body()
+    assert torch.isfinite(run.state.theta).all()
