@@ -104,6 +104,8 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
 class _State:
     """Weights, margins and gradients of the problems not yet solved."""
 
+    length: Array
+
     def __init__(self, group: ProblemGroup, tilt: Array) -> None:
         self.group, self.tilt = group, tilt
         self.weights = np.zeros(tilt.shape)
