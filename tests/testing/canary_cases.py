@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from privaware import accounting
-from privaware.attacks._bounds import epsilon_lower
-from privaware.data import Data
-from privaware.events import Event, Laplace, Selected
-from privaware.learners import Learner
 from privaware.learners.alibi import Alibi
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
 from privaware.learners.pate import Pate
-from privaware.model import Model
-from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors.bounds import Bounds, candidates
@@ -32,109 +24,11 @@ from privaware.selectors.cfs_ga import CfsGa
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.pafs import Pafs
 from privaware.selectors.top import Top
-from privaware.strategies._search import Search
-from privaware.strategies.rs import Rs
-from privaware.testing import privacy_losses, redrawn_losses, rows_for
+from privaware.testing import privacy_losses, rows_for
 from privaware.testing._likelihood import choice_probabilities
-from privaware.testing._rows import joined
 from tests.testing import ideal_attackers
-
-CONFIDENCE = 0.999
-PILOT = 50_000
-"""Games of the simulation in which thresholds are chosen, so that all others can be tested."""
-Scores = tuple[np.ndarray, np.ndarray]
-Play = Callable[[float, int], Scores]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """`play` returns scores with and without the row, of a run at some noise; `ideal` simulates them.
-
-    `claim` is what one game costs, at `noise`; `delta` is where proof and claim are compared. Each of `bugs` plays the
-    same game against a broken mechanism. `runs` plays by real runs where `play` noises recorded values again.
-    """
-
-    claim: Event
-    noise: float
-    play: Play
-    ideal: Callable[[np.random.Generator, int], Scores]
-    bugs: dict[str, Callable[[int], Scores]]
-    runs: Play | None = None
-    delta: float = 0.1
-    games: int = 20_000
-
-    def proven(self, scores: Scores) -> float:
-        """The epsilon below which these scores are not possible; the threshold is chosen in a simulation."""
-        return epsilon_lower(*scores, delta=self.delta, confidence=CONFIDENCE, pilot=self.pilot)
-
-    @cached_property
-    def pilot(self) -> Scores:
-        return self.ideal(np.random.default_rng(1), PILOT)
-
-    def ideal_proof(self, games: int, repeats: int = 10) -> float:
-        """What the ideal attacker proves on average with as many games."""
-        rng = np.random.default_rng(0)
-        return float(np.mean([self.proven(self.ideal(rng, games)) for _ in range(repeats)]))
-
-    @property
-    def claimed(self) -> float:
-        return float(accounting.epsilon(self.claim, self.delta))
-
-
-@dataclass(frozen=True)
-class CountsRowsTwice:
-    """A planted bug: each row moves the sum by twice its sensitivity."""
-
-    mechanism: Any
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Any:
-        return self.mechanism.run(data.take(np.repeat(np.arange(len(data)), 2)), noise, rng)
-
-
-def redrawn(mechanism: Any, rows: tuple[Data, Data], count: int = 1) -> Play:
-    """Games that noise the recorded values of a few runs again, `count` times each."""
-    return lambda noise, games: redrawn_losses(mechanism, *rows, noise, games=games, count=count, seed=1)
-
-
-def runs(mechanism: Any, rows: tuple[Data, Data]) -> Play:
-    """A run for each game."""
-
-    def scores(noise: float, seeds: range, ran: str) -> np.ndarray:
-        played = [privacy_losses(mechanism, *rows, noise, seed=seed, ran=ran) for seed in seeds]
-        return np.array([sum(float(release.sum()) for release in losses) for losses in played])
-
-    return lambda noise, games: (
-        scores(noise, range(games), "neighbour"),
-        scores(noise, range(games, 2 * games), "data"),
-    )
-
-
-def steps(learner: Any, rows: tuple[Data, Data], count: int) -> Play:
-    """One long run on either data set; `count` steps of it are a game."""
-
-    def play(noise: float, games: int) -> Scores:
-        long = replace(learner, steps=games * count, lr=1e-6)
-        sides = [privacy_losses(long, *rows, noise, seed=1, ran=ran) for ran in ("neighbour", "data")]
-        with_row, without = (
-            np.array([float(step.sum()) for step in side]).reshape(games, count).sum(axis=1) for side in sides
-        )
-        return with_row, without
-
-    return play
-
-
-def pair(schema: Schema, rows: Any, labels: list[int], row: Any, label: int) -> tuple[Data, Data]:
-    """Rows, and the same with one more."""
-    kind = object if any(not column.bounded and column.kind == "category" for column in schema.used) else float
-    x = np.array(rows, dtype=kind).reshape(len(labels), len(schema.used))
-    data = Data(schema=schema, x=x, y=np.array(labels, dtype=np.int64))
-    return data, joined(data, np.array(row, dtype=kind), label)
-
-
-NUMBER = Column(name="a", low=0, high=1, bins=(0.5,))
-ONE = Schema(columns=(NUMBER,), classes=("no", "yes"), rows=10)
-TWO = replace(ONE, columns=(NUMBER, replace(NUMBER, name="b")), rows=1000)
-ALONE = pair(ONE, [], [], [1.0], 1)
+from tests.testing.canary_case import ALONE, NUMBER, ONE, TWO, Case, CountsRowsTwice, Scores, pair, redrawn, runs, steps
+from tests.testing.canary_search import search
 
 
 def linear() -> Case:
@@ -323,83 +217,6 @@ def pafs() -> Case:
         play=play,
         ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise),
         bugs={"half the noise": lambda games: play(noise / 2, games // 2)},
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted(Learner):
-    """A candidate of a search: the number of training rows, with noise; it predicts "yes" where that is negative."""
-
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
-
-    kind: str = ""
-
-    def cost(self, schema: Schema, noise: float) -> Event:
-        return Laplace(noise=noise)
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        count = rng.laplace(np.array([float(len(data))]), noise=noise, sensitivity=1.0)
-        tensors = {"value": np.array([count[0], 0.0])}
-        architecture = {"name": "constant", "inputs": 1, "outputs": 2}
-        return _Constant(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
-
-
-class _Constant(Model):
-    """The same outputs for every row, without a network."""
-
-    def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
-        return np.tile(self.tensors["value"], (len(inputs), 1))
-
-
-class _KnownSplit(Rng):
-    """Rows beyond the hundredth train, the others are validation rows: the attacker knows the split."""
-
-    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        return (np.arange(rows) < CORRECT).astype(np.int64)
-
-
-CORRECT = 100
-
-
-def search() -> Case:
-    """The best of a secret number of trials: one training row makes good candidates rarer."""
-    schema = Schema(columns=(NUMBER,), classes=("no", "yes"), rows=2 * CORRECT)
-    data, neighbour = pair(schema, np.zeros((CORRECT, 1)), [1] * CORRECT, [0.0], 1)
-    space, noise = Space.load({"choices": {"kind": ["count"]}, "build": {"kind": "$kind"}}), 0.5
-    mechanism = Search(
-        space=space,
-        strategy=Rs(trials=3),
-        build=lambda settings: Counted(**settings),
-        held_out=0.5,
-        reference_noise=noise,
-        reference_epsilon=1 / noise,
-    )
-    claim = mechanism.cost(schema, noise)
-    assert isinstance(claim, Selected)
-    known = {
-        "scale": noise,
-        "score_scale": 8 * noise,
-        "correct": CORRECT,
-        "mean_odds": 1 - accounting.trial_count_parameters(claim)[1],
-    }
-
-    def scores(rows: Data, at: float, seeds: range) -> np.ndarray:
-        best = [mechanism.run(rows, at, _KnownSplit(seed=seed)) for seed in seeds]
-        counts = np.array([result.model.tensors["value"][0] for result in best])
-        released = np.array([result.score for result in best]) * CORRECT
-        return ideal_attackers.best_of_many_ratio(counts, released, **known)
-
-    def play(at: float, games: int) -> Scores:
-        return scores(neighbour, at, range(games)), scores(data, at, range(games, 2 * games))
-
-    return Case(
-        claim=claim,
-        noise=noise,
-        delta=1e-5,
-        games=1000,
-        play=play,
-        ideal=lambda rng, games: ideal_attackers.best_of_many(rng, games, **known),
-        bugs={"half the noise": lambda games: play(noise / 2, games)},
     )
 
 
