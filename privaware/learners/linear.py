@@ -12,7 +12,7 @@ Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clip
 moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. Rows and residuals
 are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in any
 order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
-`features` that are networks must treat each image alike wherever it stands in a microbatch.
+`features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.

@@ -2,9 +2,51 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
-from privaware.learners._fixed_features import softmax
+import numpy as np
+import pytest
+
+from privaware import features
+from privaware.learners._fixed_features import rows_after, softmax
+from privaware.schema import Column, Schema
+from privaware.testing import rows_for
+
+IMAGE = Schema(form="image", shape=(1, 8, 8), classes=("a", "b"), rows=40)
+TABLE = Schema(columns=(Column(name="a", low=0, high=1), Column(name="b", low=0, high=1)), classes=("n", "y"), rows=40)
+TEXT = Schema(form="text", classes=("n", "y"), rows=40)
+
+
+@dataclass(frozen=True)
+class BySlot:
+    """A transformation whose last bits depend on the slot of a row in its microbatch."""
+
+    def __call__(self, x: np.ndarray, schema: Schema) -> Any:
+        flat = x.reshape(len(x), -1).astype(np.float32)
+        return flat + np.float32(2.0**-20) * (np.arange(len(x)) % 2)[:, None].astype(np.float32)
+
+
+@dataclass(frozen=True)
+class BySize:
+    """A transformation whose last bits depend on the size of the microbatch."""
+
+    def __call__(self, x: np.ndarray, schema: Schema) -> Any:
+        return x.reshape(len(x), -1).astype(np.float32) + np.float32(len(x) * 2.0**-20)
+
+
+@pytest.mark.parametrize("feature", [BySlot(), BySize(), features.build({"name": "scatter", "J": 1, "L": 2})])
+def test_p39_features_of_a_row_do_not_depend_on_other_rows(feature: Any) -> None:
+    data = rows_for(IMAGE, 300, seed=1)
+    after = rows_after((feature,), data)
+    assert np.array_equal(rows_after((feature,), data.take(np.arange(1, 300))), after[1:])
+    assert np.array_equal(rows_after((feature,), data.take(np.array([7]))), after[[7]])
+
+
+def test_rows_of_every_form_are_those_of_their_features() -> None:
+    for schema, name in ((TABLE, "onehot"), (TEXT, "hashed"), (IMAGE, "pixels")):
+        data, feature = rows_for(schema, 37, seed=2), features.build({"name": name})
+        assert np.array_equal(rows_after((feature,), data), features.apply((feature,), data.x, schema))
 
 
 def test_softmax_survives_huge_logits() -> None:
