@@ -163,22 +163,21 @@ def _weight(selected: Selected, u: Array) -> Array:
 def atoms(epsilons: Array, deltas: Array) -> tuple[Array, Array]:
     """Losses and probabilities of a release whose delta is, in e^epsilon, straight between the given points.
 
-    Points above the straight line of their neighbours say nothing of a convex function and are left out.
+    Points above a straight line between others say nothing of a convex function and are left out.
     """
-    e, d = epsilons, np.minimum(deltas, 1.0)
-    while len(e) > 2:
-        a, b = np.diff(e)[:-1], np.diff(e)[1:]
-        share = -np.expm1(-a) / (np.expm1(b) - np.expm1(-a))  # of the way in e^epsilon from left to right neighbour
-        above = d[1:-1] > (d[:-2] + (d[2:] - d[:-2]) * share) + 1e-17
-        drop = above & ~np.append(False, above[:-1])  # never two neighbours at once
-        if not drop.any():
-            break
-        keep = np.concatenate([[True], ~drop, [True]])
-        e, d = e[keep], d[keep]
+    kept: list[tuple[float, float]] = [(-math.inf, 1.0)]  # delta is 1 where e^epsilon is 0
+    for e, d in zip(epsilons.tolist(), np.minimum(deltas, 1.0).tolist()):
+        while len(kept) > 1:
+            (a, da), (b, db) = kept[-2:]
+            share = math.exp(b - e) * math.expm1(a - b) / math.expm1(a - e)
+            if db <= da + (d - da) * share:
+                break
+            kept.pop()
+        kept.append((e, d))
+    points = np.array(kept[1:])
+    e, d = points[:, 0], points[:, 1]
     slopes = np.diff(d) / np.expm1(np.diff(e))  # times e^-(left epsilon)
     fall = np.append(-slopes, 0.0)
-    before = np.append(0.0, -slopes * np.exp(np.diff(e)))
-    probs = before - fall
-    probs[0] = 1 - d[0] - fall[0]
-    probs = np.maximum(probs, 0.0)
+    before = np.append(1 - d[0], -slopes * np.exp(np.diff(e)))
+    probs = np.maximum(before - fall, 0.0)
     return e, probs / probs.sum()

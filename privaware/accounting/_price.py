@@ -82,12 +82,19 @@ def _way(
 ) -> dict[str, Any]:
     out: dict[str, Any] = dict.fromkeys(("pld", "cf", "rdp", "rdp_classic"))
     selected = any(contains(leaf, Selected) for leaf, _ in way)
-    terms = _terms_or_none(way) if not _only_curves(way) else None
-    if terms is not None and composable(terms := negligible(terms, delta)) and distribution:
-        with suppress(OutOfReach):
-            out["pld"] = _by_distribution(way, terms, delta)
-        if out["pld"] == math.inf:  # delta is below the tail that a grid leaves out
-            out["pld"] = None
+    alone = way[0][0] if len(way) == 1 and way[0][1] == 1 else None
+    terms = None
+    if isinstance(alone, Selected):
+        if distribution and _has_profile(alone):
+            with suppress(OutOfReach):
+                out["pld"] = _profiles.selected_epsilon(alone, delta)
+    elif not _only_curves(way) and (terms := _terms_or_none(way)) is not None:
+        terms = negligible(terms, delta)
+        if distribution and composable(terms):
+            with suppress(OutOfReach):
+                out["pld"] = _profiles.epsilon(terms, delta)
+    if out["pld"] == math.inf:  # delta is below the tail that a grid leaves out
+        out["pld"] = None
     if full or selected or out["pld"] is None:
         curve, failure = _rdp_curve(way, orders)
         if failure < delta:
@@ -116,12 +123,6 @@ def agree(pld: float, cf: float) -> None:
         f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
         "so no epsilon is reported; please report the event"
     )
-
-
-def _by_distribution(way: Leaves, terms: Terms, delta: float) -> float:
-    if len(way) == 1 and isinstance(leaf := way[0][0], Selected) and way[0][1] == 1:
-        return _profiles.selected_epsilon(leaf, delta)
-    return _profiles.epsilon(terms, delta)
 
 
 def _pure(terms: Terms, delta: float) -> float:

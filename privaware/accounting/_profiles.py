@@ -170,7 +170,7 @@ def _on_lattice(bound: TradeOff, epsilons: Array) -> Array:
     width = float(bound.losses[-1]) / (_DOTS - 1)
     index = np.rint(bound.losses / width).astype(np.int64)
     low, high = int(index[0]), int(index[-1])
-    count = math.ceil(float(epsilons[-1]) / width) + 1
+    count = math.ceil(min(float(epsilons[-1]), bound.highest) / width) + 2  # beyond it only the tail is left
     if count > _MOST:
         return np.array([bound.delta(float(e)) for e in epsilons])
     probs = np.bincount(index - low, weights=bound.probs, minlength=high - low + 1)
@@ -179,5 +179,5 @@ def _on_lattice(bound: TradeOff, epsilons: Array) -> Array:
     tail = max(0.0, 1 - float(bound.probs.sum())) * bound.selected.mean
     lattice = np.minimum(sums[: count + 1] + tail, 1.0)
     at = np.minimum((epsilons / width).astype(np.int64), len(lattice) - 2)
-    part = np.expm1(np.maximum(epsilons - width * at, 0.0)) / math.expm1(width)
+    part = np.expm1(np.clip(epsilons - width * at, 0.0, width)) / math.expm1(width)
     return lattice[at] + (lattice[at + 1] - lattice[at]) * part  # type: ignore[no-any-return]

@@ -136,14 +136,21 @@ class TradeOff:
 
         if self.delta(0.0) <= delta:
             return 0.0
-        high = float(self.losses[-1]) + max(float(self._lines[2][-1]), 0.0) if len(self._lines[2]) else math.inf
-        if not math.isfinite(high) or self.delta(high) > delta:
+        if not math.isfinite(self.highest) or self.delta(self.highest) > delta:
             return math.inf
-        # Convex and falling: the safe end of the last bracket.
-        root = float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-12, xtol=1e-12))
+        root = float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, self.highest, rtol=1e-12, xtol=1e-12))
         while self.delta(root) > delta:
             root += 1e-10 * (1 + root)
         return root
+
+    @cached_property
+    def highest(self) -> float:
+        """An epsilon at which only losses without bound are left; infinite if there is none."""
+        tops, slopes, breaks = self._lines
+        if slopes[-1] <= 0:
+            return math.inf
+        last = math.log(tops[-1] / slopes[-1])  # where the last line reaches 0
+        return max(0.0, float(self.losses[-1]) + max(last, float(breaks[-1]) if len(breaks) else last))
 
     @cached_property
     def _lines(self) -> tuple[Array, Array, Array]:

@@ -16,7 +16,7 @@ import pytest
 from privaware import accounting
 from privaware.events import Event, Gaussian, Laplace, Pure, Sampled, Selected
 
-COMPARISON = ("naive", "liu_talwar", "envelope", "lower_", "shuffle", "target90", "rdp_deltahat")
+COMPARISON = ("naive", "liu_talwar", "profile_", "envelope", "lower_", "shuffle", "target90", "rdp_deltahat")
 
 
 def folder() -> Path:
@@ -154,6 +154,21 @@ def test_the_accountants_give_back_golden_values(row: dict[str, Any]) -> None:
             assert expected - 0.6 < found < expected, column
         else:
             assert found == pytest.approx(expected, rel=tolerance), column
+
+
+def bounds_on_selection() -> list[tuple[dict[str, Any], float]]:
+    """Explicit lower bounds on private selection, and for each the bound of privacy profiles."""
+    file = folder() / "accounting.json"
+    known = {row["id"]: row for row in json.loads(file.read_text())} if file.exists() else {}
+    lower = {name: row for name, row in known.items() if "lower_tnb" in name}
+    return [(row, known[name.replace("lower_tnb", "profile_tnb")]["pld_eps"]) for name, row in lower.items()]
+
+
+@pytest.mark.parametrize(("row", "profiles"), bounds_on_selection())
+def test_selection_costs_between_golden_lower_bounds_and_privacy_profiles(row: dict[str, Any], profiles: float) -> None:
+    event = event_of(row)
+    assert event is not None
+    assert row["pld_eps"] <= accounting.epsilon(event, delta_of(row)) <= min(1.01 * row["pld_eps"], profiles)
 
 
 def test_the_golden_file_was_there() -> None:
