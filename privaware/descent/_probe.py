@@ -84,8 +84,10 @@ def needs_materialising(
         return _choose(cases, (1,) if models == 1 else (1, 2), tf32)
 
 
-def check_slots(stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False) -> None:
-    """Refuses if examples that are alike, one in every slot, do not have the same norms bit for bit in all batches.
+def check_slots(
+    stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False, tolerance: float = 0.0
+) -> None:
+    """Refuses if examples that are alike, one in every slot, differ in their norms by more than a share `tolerance`.
 
     Dropout is left out: it draws for each slot. So is a module that draws numbers otherwise.
     """
@@ -94,7 +96,7 @@ def check_slots(stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: boo
     try:
         with torch.random.fork_rng(devices=[stack.device] if stack.device.type == "cuda" else []):
             norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
-            alike = torch.equal(norms, norms[:, :1].expand_as(norms))
+            alike = bool((norms - norms[:, :1]).abs().le(tolerance * norms[:, :1]).all())
             first = norms[:, : batches[0].examples // stack.models]
             drawn = not alike and not torch.equal(first, _example_norms(stack, loss, batches[0], bf16))
     finally:

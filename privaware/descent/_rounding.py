@@ -5,9 +5,10 @@ Claim: a step's exact sum on neighbouring data differs by at most norm * (1 + RO
 1. A sample is put into microbatches of one public shape in uniformly random order; what is left over is padding. Take
    the order on the larger data, let its last example fill the slot of the one that is removed: that is a uniformly
    random order of the smaller data. So there is a coupling under which at most two slots differ, and every other
-   slot holds the same example. In batches of one shape an example's numbers depend on that example alone, not on its
-   slot nor on other slots (checked on synthetic examples before training: `_probe.py`), so all other examples add
-   the same bits. The last microbatch may be narrower where the same holds for batches of both shapes.
+   slot holds the same example. In batches of one shape an example's numbers depend on that example and its slot, not
+   on other slots, so all other examples add the same bits; the one that changes its slot is rounded otherwise there,
+   by at most `SLOT_ROUNDING` of its length (checked on synthetic examples before training: `_probe.py`). The last
+   microbatch may be narrower where alike examples have the same bits in all slots of both shapes.
 2. The slots of a microbatch are summed in groups. A group of n examples adds, to each entry, n numbers that are an
    example's own. In any order this is wrong by at most gamma(n + 3) times the sum of absolute values, where
    gamma(k) = k u / (1 - k u) and u is the unit of rounding; three more are for the factor, the scaled gradient and the
@@ -29,13 +30,16 @@ from dataclasses import dataclass
 
 from privaware.errors import Refused
 
-__all__ = ["LATTICE", "MOST_EXAMPLES", "NORM_BLOCK", "POSITION_ROUNDING", "ROUNDING", "Arithmetic"]
+__all__ = ["LATTICE", "MOST_EXAMPLES", "NORM_BLOCK", "POSITION_ROUNDING", "ROUNDING", "SLOT_ROUNDING", "Arithmetic"]
 
 ROUNDING = 2.0**-6
 """What is added to the sensitivity, over the clipping norm."""
 
 POSITION_ROUNDING = 2.0**-9
 """The most that one example's gradient gains when its positions are added up once more, over its norm."""
+
+SLOT_ROUNDING = 2.0**-10
+"""The most that one example's clipped gradient may differ between two slots, over its norm."""
 
 LATTICE = 2.0**-14
 """The length of one lattice step in every parameter, over the clipping norm."""
@@ -58,7 +62,7 @@ class Arithmetic:
 
     >>> facts = Arithmetic(parameters=255_000)
     >>> round(facts.rounding(144), 4), facts.group_size(), facts.may_narrow(groups=2, group=144)
-    (0.0074, 216, True)
+    (0.0084, 216, True)
     """
 
     parameters: int
@@ -75,7 +79,7 @@ class Arithmetic:
         sums = 2 * groups * _gamma(group + 3, self.unit) * group * self.cancelling
         squares = min(self.parameters, 2 * NORM_BLOCK) + self.parameters / NORM_BLOCK + 32
         own = (1 + _gamma(squares, self.unit) / 2) * (1 + POSITION_ROUNDING)
-        return own * (1 + sums) - 1 + groups * LATTICE
+        return own * (1 + sums) - 1 + groups * LATTICE + SLOT_ROUNDING
 
     def group_size(self) -> int:
         """The most examples that may be summed at once."""

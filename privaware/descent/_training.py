@@ -33,7 +33,7 @@ from privaware.descent._precision import TF32_MARGIN
 from privaware.descent._probe import check_slots, needs_materialising
 from privaware.descent._recipe import Recipe
 from privaware.descent._release import GaussianRelease
-from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, Arithmetic
+from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._rules import stacked
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
@@ -132,7 +132,8 @@ class Training:
         if not self.examples:
             return
         if self.noisy:
-            check_slots(self.stack, self.recipe.loss, [self._alike(self.layout)], bf16=self.bf16)
+            batch = self._alike(self.layout)
+            check_slots(self.stack, self.recipe.loss, [batch], bf16=self.bf16, tolerance=SLOT_ROUNDING)
         may_narrow = arithmetic.may_narrow(self.layout.groups, self.layout.group) or not self.noisy
         if self.stack.device.type == "cpu" and slots <= self.layout.width and may_narrow:
             self._allow_narrower()

@@ -7,13 +7,14 @@ import torch
 from torch import nn
 
 from privaware import models
-from privaware.descent import Descent, FullBatch, Poisson, flat, per_layer, quantile, sgd
+from privaware.descent import Descent, FullBatch, Poisson, flat, members, per_layer, quantile, sgd
 from privaware.descent import _linear as linear_rule
 from privaware.descent._accumulate import Batch
 from privaware.descent._losses import cross_entropy, output_gradient
 from privaware.descent._per_example import combined
 from privaware.descent._rounding import MOST_EXAMPLES, POSITION_ROUNDING, ROUNDING, Arithmetic
 from privaware.descent._rules import stacked
+from privaware.descent._training import Training, prepare
 from privaware.errors import Refused
 from privaware.noise import Rng
 from tests.descent.neighbours import CoupledRng, step_without_last
@@ -183,20 +184,36 @@ def test_p39_parameters_whose_sums_round_too_much_are_refused():
         recipe().run(linear().to(torch.bfloat16), x.to(torch.bfloat16), y, noise=1.0, rows=20, rng=Rng(0))
 
 
-@pytest.mark.parametrize("kind", [0, -1])
-def test_p39_arithmetic_that_depends_on_the_slot_is_refused(kind, monkeypatch):
+def uneven_slots(monkeypatch, slot, factor):
     plain = linear_rule.multiply
 
     def uneven(inputs, weights, biases):
         output = plain(inputs, weights, biases)
         if len(output) > 3:  # the probe's own examples are three
-            output[kind] *= 1 + 2.0**-20
+            output[slot] *= factor
         return output
 
     monkeypatch.setattr(linear_rule, "multiply", uneven)
+
+
+@pytest.mark.parametrize("slot", [0, -1])
+def test_p39_arithmetic_that_depends_on_the_slot_is_refused(slot, monkeypatch):
+    uneven_slots(monkeypatch, slot, 1 + 2.0**-6)
     x, y = similar_rows(20)
     with pytest.raises(Refused, match="depend on its slot"):
         recipe().run(linear(), x, y, noise=1.0, rows=20, rng=Rng(0))
+
+
+def test_p39_last_bits_may_depend_on_the_slot_and_batches_then_keep_one_shape(monkeypatch):
+    def layout():
+        x, y = similar_rows(300)
+        prepared = prepare([linear()], cross_entropy, x, y, "cpu")
+        sampled = recipe(sampler=Poisson(rate=0.5))
+        return Training(sampled, members([linear()], noise=[1.0]), prepared, rows=300, rng=Rng(0)).layout
+
+    assert layout().narrower
+    uneven_slots(monkeypatch, 0, 1 + 2.0**-20)
+    assert not layout().narrower
 
 
 def test_dropout_is_no_dependence_on_the_slot():
