@@ -131,11 +131,11 @@ class _State:
         self._gradient()
         near = self.length <= 2 * self.group.problems.tolerance[self.group.at]
         if near.any():
-            self.margin = self.group.margins(self.weights)
-            self._gradient()
             part = self.group if near.all() else self.group.take(near)
             self.gradient[near] = part.certified(self.weights[near], self.tilt[near])
             self.length = np.linalg.norm(self.gradient, axis=1)
+            if (self.length[near] > self.group.problems.tolerance[self.group.at[near]]).any():
+                self.margin = self.group.margins(self.weights)  # steps have rounded the one at hand
 
     def _gradient(self) -> None:
         self.slope, self.curvature = self.group.slopes(self.margin)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from privaware import features, models
-from privaware._validate import expect, expect_between, expect_fraction, expect_one_of
+from privaware._validate import expect, expect_between, expect_fraction, expect_in, expect_one_of
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event
@@ -22,7 +22,7 @@ from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Network"]
+__all__ = ["MomentumNetwork", "Network"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
 
@@ -152,7 +152,7 @@ class Network(Learner):
         batch = min(schema.rows, self.batch or max(256, schema.rows // 40))
         rate = batch / schema.rows
         epoch = math.ceil(1 / rate)
-        schedules = {
+        schedules: dict[str, Any] = {
             name: descent.build_schedule(table, epoch)
             for name, table in {"lr_schedule": self.schedule, "noise_schedule": self.noise_schedule}.items()
             if table is not None
@@ -186,6 +186,27 @@ class Network(Learner):
         if self.clip == "quantile":  # a count ten times as noisy takes half a hundredth of the cost
             return descent.quantile(norm=self.norm, count_noise=10 * noise)
         return getattr(descent, self.clip)(self.norm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentumNetwork(Network):
+    """A network trained with `momentum`; left out, `batch` follows from the declared rows and `steps` from `epochs`."""
+
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
+    norm: float = 0.1
+    lr: float = 4.0
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_in(type(self).__module__.rsplit(".", 1)[-1], "[0, 1)", momentum=self.momentum)
+
+    def _update(self) -> Any:
+        from privaware import descent
+
+        return descent.momentum(self.lr, self.momentum)
 
 
 def _train(networks: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:

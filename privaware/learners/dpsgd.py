@@ -24,33 +24,12 @@ Use when: there are some ten thousand rows or epsilon is not small, and a linear
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from privaware._validate import expect_in
-from privaware.learners._networks import Network
+from privaware.learners._networks import MomentumNetwork
 
 __all__ = ["DpSgd"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgd(Network):
-    """Batch size, clipping norm `norm`, learning rate `lr` and `momentum`; `Network` has the other settings.
-
-    Left out, `batch` follows from the declared rows and `steps` from `epochs`.
-    """
-
-    steps: int | None = None
-    epochs: float = 18.0
-    batch: int | None = None
-    norm: float = 0.1
-    lr: float = 4.0
-    momentum: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_in("dpsgd", "[0, 1)", momentum=self.momentum)
-
-    def _update(self) -> Any:
-        from privaware import descent
-
-        return descent.momentum(self.lr, self.momentum)
+class DpSgd(MomentumNetwork):
+    """Batch size, clipping norm `norm`, learning rate `lr` and `momentum`; `Network` has the other settings."""

@@ -22,13 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from privaware.learners.dpsgd import DpSgd
+from privaware.learners._networks import MomentumNetwork
 
 __all__ = ["Focal"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Focal(DpSgd):
+class Focal(MomentumNetwork):
     """`loss` is a table with the name losing_less (gamma, beta, turn) or focal (gamma)."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

@@ -25,36 +25,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privaware._validate import expect_count, expect_in
-from privaware.learners._networks import Network
+from privaware._validate import expect_count
+from privaware.learners._networks import MomentumNetwork
 
 __all__ = ["Frozen"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frozen(Network):
+class Frozen(MomentumNetwork):
     """The last `layers` layers with parameters are trained."""
 
-    steps: int | None = None
-    epochs: float = 18.0
-    batch: int | None = None
-    norm: float = 0.1
-    lr: float = 4.0
     layers: int = 2
-    momentum: float = 0.9
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_count("frozen", layers=self.layers)
-        expect_in("frozen", "[0, 1)", momentum=self.momentum)
 
     def _freeze(self, module: Any) -> None:
         super()._freeze(module)
         owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
         for part in owners[: -self.layers]:
             part.requires_grad_(False)
-
-    def _update(self) -> Any:
-        from privaware import descent
-
-        return descent.momentum(self.lr, self.momentum)

@@ -23,20 +23,20 @@ from typing import Any
 
 from privaware.errors import WrongInput
 from privaware.events import Event
-from privaware.learners.dpsgd import DpSgd
+from privaware.learners._networks import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["HandDp"]
 
+FEATURES: tuple[dict[str, Any], ...] = ({"name": "scatter"}, {"name": "group_norm", "groups": 27})
+
 
 @dataclass(frozen=True, kw_only=True)
-class HandDp(DpSgd):
-    """`features` begins with scattering; `DpSgd` has the other settings."""
+class HandDp(MomentumNetwork):
+    """`features` begins with scattering; `dpsgd` has the other settings."""
 
     architecture: dict[str, Any] | None = field(default_factory=lambda: {"name": "linear"})
-    features: list[dict[str, Any]] | None = field(
-        default_factory=lambda: [{"name": "scatter"}, {"name": "group_norm", "groups": 27}]
-    )
+    features: list[dict[str, Any]] | None = field(default_factory=lambda: list(FEATURES))
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if schema.form != "image":

@@ -9,6 +9,7 @@ of DPMLBench (exponential, 0.01 an epoch).
 Privacy: (epsilon, delta) for one row added or removed: the composition of all steps, each at its own noise.
 Use when: late steps need precision more than early ones. Compare with dpsgd and a falling learning rate first.
 
+>>> from privaware.learners.dpsgd import DpSgd
 >>> from privaware.schema import Column, Schema
 >>> schema = Schema(columns=(Column(name="c", low=-1, high=1),), classes=("n", "y"), rows=512)
 >>> learner = NoiseDecay(batch=256, epochs=2, noise_schedule={"name": "exponential", "factor": 0.5})
@@ -24,14 +25,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from privaware.learners.dpsgd import DpSgd
+from privaware.learners._networks import MomentumNetwork
 
 __all__ = ["NoiseDecay"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseDecay(DpSgd):
-    """`noise_schedule` is a table; `DpSgd` has the other settings."""
+class NoiseDecay(MomentumNetwork):
+    """`noise_schedule` is a table; `dpsgd` has the other settings."""
 
     noise_schedule: dict[str, Any] | None = field(
         default_factory=lambda: {"name": "exponential", "factor": math.exp(-0.01)}

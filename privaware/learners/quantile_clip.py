@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from privaware._validate import expect_between, expect_in
-from privaware.learners.dpsgd import DpSgd
+from privaware.learners._networks import MomentumNetwork
 
 __all__ = ["QuantileClip"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileClip(DpSgd):
+class QuantileClip(MomentumNetwork):
     """The norm begins at `norm`; `clip_lr` is the size of its steps.
 
     `count_noise` is the deviation of the count's noise (left out: ten times the noise multiplier, a four-hundredth of

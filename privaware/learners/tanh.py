@@ -25,7 +25,7 @@ from typing import Any
 
 from privaware import models
 from privaware.errors import WrongInput
-from privaware.learners.dpsgd import DpSgd
+from privaware.learners._networks import MomentumNetwork
 from privaware.schema import Schema
 
 __all__ = ["Tanh"]
@@ -34,8 +34,8 @@ TANH = (2.0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tanh(DpSgd):
-    """`tempered` holds scale, temperature and offset; `DpSgd` has the other settings."""
+class Tanh(MomentumNetwork):
+    """`tempered` holds scale, temperature and offset; `dpsgd` has the other settings."""
 
     tempered: Sequence[float] = TANH
 

@@ -172,7 +172,7 @@ class Training:
 
     def run(self, device: str) -> Result:
         """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped."""
-        from privaware.learners import _networks
+        from privaware.learners import _augmentation
 
         case, (fits, test) = CASES[self.data], self.parts or rows(self.data)
         marks = self.marks or case.marks
@@ -183,7 +183,7 @@ class Training:
             update=momentum(self.lr, 0.9),
             average=ema(),
             copies=2 if self.mirrored else 1,
-            augment=_networks.mirrored if self.mirrored else None,
+            augment=_augmentation.mirrored if self.mirrored else None,
             precision="float32" if device == "cpu" else "tf32",
             microbatch=None if device == "cpu" else 2208,  # almost every sample in one microbatch
         )
