@@ -2,8 +2,7 @@
 
 Rows are clipped onto a public lattice and their products are added exactly (`exact_sums`), so one row moves a sum by
 its own term, whatever the number and order of rows. That needs a row's features to be a function of the row alone,
-bit for bit: they are computed in blocks of one fixed shape, filled up with empty rows, so that no product of
-matrices sees how many rows there are.
+bit for bit, which `rows_after` sees to.
 """
 
 from __future__ import annotations
@@ -14,29 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from privaware import features as transformations
 from privaware.data import Data
 from privaware.exact_sums import clip_rows, outer_sum, row_lattice
 from privaware.features.onehot import OneHot
+from privaware.learners._fixed_features import rows_after, shape_after
 from privaware.noise import Rng
 
-BLOCK = 256
-"""Rows whose features are computed together."""
-
-ONE_HOT_BLOCK = 2**16
-"""One-hot rows are computed entry by entry: their blocks need no fixed shape."""
+BLOCK = 2**13
+"""Rows in memory after their features."""
 
 
 def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
     """The rows after their features (tables without any are one-hot encoded), a block at a time."""
-    if not features and data.schema.form == "table":
-        for at in range(0, max(len(data), 1), ONE_HOT_BLOCK):
-            yield OneHot()(data.x[at : at + ONE_HOT_BLOCK], data.schema)
-        return
+    one_hot = not features and data.schema.form == "table"
     for at in range(0, max(len(data), 1), BLOCK):
-        rows = data.x[at : at + BLOCK]
-        filling = np.full((BLOCK - len(rows), *rows.shape[1:]), "" if rows.dtype == object else 0, rows.dtype)
-        yield transformations.apply(features, np.concatenate([rows, filling]), data.schema)[: len(rows)]
+        block = data.take(np.arange(at, min(at + BLOCK, len(data))))
+        if one_hot:  # computed entry by entry, whatever the number of rows
+            yield OneHot()(block.x, data.schema)
+        else:
+            yield rows_after(features, block).reshape(len(block), *shape_after(features, data.schema))
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:

@@ -73,8 +73,9 @@ def test_private_statistics_are_those_of_normalise() -> None:
     expected = Normalise(means=0.5, squares=0.3).run(data, noise=2.0, rng=Rng(seed=6))
     mean, variance, level = train.statistics(torch.from_numpy(x), (0.5, 0.3), 2.0, Rng(seed=6))
     deviation = variance.clamp_min(level).sqrt()
-    assert mean[:, 0, 0].tolist() == pytest.approx(expected.mean, rel=1e-5)
-    assert deviation[:, 0, 0].tolist() == pytest.approx(expected.deviation, rel=1e-5)
+    # Normalise clips to a little less than its norms, and a release is rounded to a lattice.
+    assert mean[:, 0, 0].tolist() == pytest.approx(expected.mean, rel=1e-4)
+    assert deviation[:, 0, 0].tolist() == pytest.approx(expected.deviation, rel=1e-4)
     assert level == pytest.approx(2.0 * 0.3 / 50)
 
 
