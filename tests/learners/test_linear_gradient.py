@@ -150,3 +150,20 @@ def test_no_row_is_a_sum_of_zeros() -> None:
         gradient = part(gradient_of(4, classes=classes), slice(0, 0))
         assert not gradient.clipped_sum(weights_of(gradient)).any()
         assert not gradient_of(4, classes=classes).clipped_sum(weights_of(gradient), torch.arange(0)).any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("classes", [0, 2, 10])
+def test_p39_order_of_rows_does_not_change_a_bit_on_cuda(classes: int) -> None:
+    on_cpu = gradient_of(50_021, classes=classes, width=33)
+    gradient = LinearGradient(
+        rows=on_cpu.rows.cuda(), targets=on_cpu.targets.cuda(), classes=classes, constant=1.0, norm=0.5
+    )
+    weights = weights_of(on_cpu)
+    total = gradient.clipped_sum(weights.cuda())
+    order = torch.from_numpy(np.random.default_rng(3).permutation(50_021)).cuda()
+    assert torch.equal(part(gradient, order).clipped_sum(weights.cuda()), total)
+    others = torch.arange(50_021, device="cuda") != 5
+    change = total - part(gradient, others).clipped_sum(weights.cuda())
+    assert torch.equal(change, part(gradient, [5]).clipped_sum(weights.cuda()))
+    assert float((total.cpu() - on_cpu.clipped_sum(weights)).norm()) <= 1e-3 * float(total.norm())

@@ -45,3 +45,11 @@ def test_pate_student_learns_at_small_noise() -> None:
 def test_pate_refuses_too_few_public_rows_before_anything_runs() -> None:
     with pytest.raises(WrongInput, match="at least 200 public rows"):
         Pate(queries=200, public=rows_for(TABLE, 10))
+
+
+def test_teachers_without_a_solution_raise_no_error() -> None:
+    """Equal rows and hardly any ridge: whether equations are singular depends on rows, so no error may tell it."""
+    pool = rows_for(TABLE, 20, seed=5)
+    same = Data(schema=TABLE, x=np.full((40, 2), 0.5), y=np.zeros(40, dtype=np.int64))
+    model = Pate(teachers=2, queries=20, ridge=1e-300, public=pool).run(same, 1.0, Rng(seed=0))
+    assert np.isfinite(model.tensors["output.weight"]).all()
