@@ -16,7 +16,7 @@ Privacy: (epsilon, delta) for one row added or removed. At most `models` sets ar
     draw of its own, so the part that costs more is the cost.
     Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
     average (logarithmic distribution), is sampled independently, and only the best is released. That is
-    private selection, at about twice the cost of a single model, whatever their number.
+    private selection, at no more than twice the cost of a single model, whatever their number.
 Use when: columns are many, rows are tens of thousands, and a linear model follows. For small data the
     cost of hundreds of models leaves only noise: use private selection (`adaptive=False`), or
     `cfs_greedy`, which is one release.
