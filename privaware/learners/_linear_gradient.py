@@ -30,7 +30,7 @@ ROWS = Lattice(bound=1.0, bits=12)
 WEIGHT_BITS = 12
 RESIDUAL_STEPS = Lattice(bound=2.0**10, bits=10)
 
-CHUNK = 256
+CHUNK = 128
 """Rows of a product in float32."""
 
 SLAB = 2**14
