@@ -98,9 +98,9 @@ class Edit:
         """The one row in which two data sets differ."""
         grown = len(neighbour) - len(data)
         small, large = (data, neighbour) if grown >= 0 else (neighbour, data)
-        same = np.array([_same(small, large, at, at) for at in range(len(small))], dtype=bool)
+        same = _same(small, large, 0)
         first = int(np.argmin(same)) if not same.all() else len(small)
-        if abs(grown) == 1 and all(_same(small, large, at, at + 1) for at in range(first, len(small))):
+        if abs(grown) == 1 and _same(small, large, 1)[first:].all():
             return cls(kind="added" if grown > 0 else "removed", at=first, rows=len(data))
         if grown == 0 and (~same).sum() <= 1:
             return cls(kind="changed", at=min(first, max(len(data) - 1, 0)), rows=len(data))
@@ -110,9 +110,16 @@ class Edit:
         )
 
 
-def _same(small: Data, large: Data, i: int, j: int) -> bool:
-    a, b = np.asarray(small.x[i]), np.asarray(large.x[j])
-    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")) and small.y[i] == large.y[j]
+def _same(small: Data, large: Data, shift: int) -> np.ndarray:
+    """Which rows of the smaller data set equal those of the larger one, counted from its row `shift`."""
+    rows = slice(shift, shift + len(small))
+    one, two = np.asarray(small.x), np.asarray(large.x[rows])
+    if one.shape != two.shape:
+        return np.zeros(len(small), dtype=bool)
+    equal = np.asarray(one == two, dtype=bool)
+    if one.dtype.kind == "f":
+        equal |= np.isnan(one) & np.isnan(two)
+    return np.asarray(equal.all(axis=tuple(range(1, equal.ndim))) & (small.y == large.y[rows]))
 
 
 def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
