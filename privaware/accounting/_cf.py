@@ -70,7 +70,7 @@ def deltas(total: Sum, epsilons: Array) -> Array:
 
 
 def _one(total: Sum, delta: float) -> float:
-    if total.rare:
+    if total.rare or total.tabulated:
         return Lattice(total, delta).epsilon(delta)
     try:
         return _on_line(total, delta)

@@ -60,30 +60,32 @@ class Lattice:
         self.probs = np.maximum(np.roll(fft.irfft(spectrum, size), start - bottom), 0.0)
         self.losses = self.width * (bottom + np.arange(size))
 
-    def delta(self, epsilon: float) -> float:
-        above = self.losses > epsilon
-        return min(1.0, float(self._untilted[above] @ -np.expm1(epsilon - self.losses[above])))
+    @cached_property
+    def _sums(self) -> tuple[Array, Array, Array]:
+        """Positive losses, and the probability under P and under Q of each and all above it."""
+        positive = self.losses > 0
+        losses = self.losses[positive]
+        probs = np.exp(np.minimum(self.log_scale - self.theta * losses, 700.0)) * self.probs[positive]
+        mass, under_q = (np.append(np.cumsum(p[::-1])[::-1], 0.0) for p in (probs, probs * np.exp(-losses)))
+        return losses, mass, under_q
 
     def deltas(self, epsilons: Array) -> Array:
-        """delta at epsilons >= 0, by sums over the losses above each."""
-        positive = self.losses > 0
-        losses, probs = self.losses[positive], self._untilted[positive]
-        mass, under_q = (np.append(np.cumsum(p[::-1])[::-1], 0.0) for p in (probs, probs * np.exp(-losses)))
+        """delta at epsilons >= 0."""
+        losses, mass, under_q = self._sums
         at = np.searchsorted(losses, epsilons, side="right")
         grown = np.exp(np.minimum(epsilons, 700.0)) * under_q[at]
         return np.clip(mass[at] - grown, 0.0, 1.0)  # type: ignore[no-any-return]
 
-    @cached_property
-    def _untilted(self) -> Array:
-        return np.exp(np.minimum(self.log_scale - self.theta * self.losses, 700.0)) * self.probs
-
     def epsilon(self, delta: float) -> float:
         from scipy import optimize
 
+        def gap(epsilon: float) -> float:
+            return float(self.deltas(np.array([epsilon]))[0]) - delta
+
         high = float(self.losses[-1])
-        if self.delta(0.0) <= delta or high <= 0:
+        if gap(0.0) <= 0 or high <= 0:
             return 0.0
-        return float(optimize.brentq(lambda e: self.delta(e) - delta, 0.0, high, rtol=1e-7))
+        return float(optimize.brentq(gap, 0.0, high, rtol=1e-7))
 
 
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privaware.accounting._cf_losses import Loss, MixtureLoss, OverflowLoss
+from privaware.accounting._cf_losses import Loss, MixtureLoss, OverflowLoss, TableLoss
 
 
 class TooSlow(Exception):
@@ -71,6 +71,12 @@ class Sum:
     def rare(self) -> bool:
         """Whether a row is hardly ever sampled in the whole composition: then bulk and tail are worlds apart."""
         return self.sampled and sum(n * loss.often for loss, n in self.losses) < 0.05
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether there are tables, thousands of points each, and not too many steps for a lattice."""
+        tables = any(isinstance(loss, TableLoss) for loss, _ in self.losses)
+        return tables and math.isfinite(self.largest) and sum(n for _, n in self.losses) <= 1000
 
     @property
     def few(self) -> bool:

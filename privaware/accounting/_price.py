@@ -27,8 +27,9 @@ def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any
     return _dearest(event, delta, tuple(orders), full=True)
 
 
+@lru_cache(maxsize=1024)
 def epsilon(event: Event, delta: float) -> float:
-    """What is reported, without the bounds that are only for comparison."""
+    """What is reported, without the bounds that are only for comparison; computed once a process for equal events."""
     return float(_dearest(event, delta, _rdp.ORDERS, full=False)["epsilon"])
 
 

@@ -1,4 +1,4 @@
-"""An empty cache of calibrated noise for every test."""
+"""Empty caches of prices and of calibrated noise for every test."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from privaware.accounting import _price
+
 
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path))
+    _price.epsilon.cache_clear()
     return tmp_path

@@ -18,12 +18,12 @@ def selected(run: Event) -> Event:
     return Selected(event=run, distribution="logarithmic", mean=10.0)
 
 
-CUT = {"rows": 1000, "cap": 20}  # a batch of about 50 cut to 20
+CUT = {"rows": 400, "cap": 18}  # a batch of about 20 cut to 18
 
 
 def test_p42_selections_that_print_alike_are_not_merged() -> None:
     cheap, dear = selected(steps()), selected(steps(**CUT))
-    near = selected(200 * Sampled(event=Gaussian(noise=2.0), rate=0.05 * (1 + 1e-9), rows=1000, cap=20))
+    near = selected(200 * Sampled(event=Gaussian(noise=2.0), rate=0.05 * (1 + 1e-9), **CUT))
     both = accounting.epsilon(cheap + dear, DELTA)
     assert both == pytest.approx(accounting.epsilon(cheap + near, DELTA), rel=1e-4)
     assert both >= accounting.epsilon(dear, DELTA)
