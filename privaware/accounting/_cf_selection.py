@@ -25,6 +25,7 @@ from privaware.events import Selected
 _DOTS = 2000
 _RANKS = 1500
 _LONGEST = 20_000
+_LEAST = 1e-14  # smaller deltas drown in the rounding of sums
 Run = tuple[Sum, Sum]
 
 
@@ -33,6 +34,8 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
     failure = _failure(selected, runs)
     if failure >= delta:
         return math.inf
+    if delta < _LEAST:
+        raise TooSlow
     rest = (delta - failure) / (1 - failure)
     return max(_crossing(*bound, rest) for bound in _bounds(selected, runs, rest))
 
@@ -83,6 +86,8 @@ def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple
 
 def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) -> Array:
     width = float(epsilons[1])
+    if _log_gamma(selected) < -100:  # more orders of magnitude of ranks than are told apart
+        raise TooSlow
     both = np.append(-epsilons[:0:-1], epsilons)
     back = np.append(_mirrored(epsilons, here)[:0:-1], other)
     logs = np.append(-math.inf, np.linspace(min(-46.0, _log_gamma(selected) - 7), 0.0, _RANKS))
