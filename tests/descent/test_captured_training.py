@@ -91,7 +91,7 @@ def test_captured_noise_and_samples_have_the_promised_distribution(overflow, cou
     if overflow:
         sizes = []
         for _ in range(300):
-            sizes.append(sum(selection.valid.sum() for selection in graphs._selections()) / count)
+            sizes.append(sum(selection.valid.sum() for selection in graphs._drawn()) / count)
         sizes = torch.stack(sizes)
         assert float(sizes.mean()) == pytest.approx(50, rel=0.05)
         assert float(sizes.std()) == pytest.approx(math.sqrt(200 * 0.25 * 0.75 / count), rel=0.2)
