@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -25,3 +26,10 @@ def no_rows_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of rows for each test, created by whoever writes to it."""
     folder = Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex
     monkeypatch.setenv("PRIVAWARE_LEDGERS", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def no_structure_probed() -> None:
+    """What one test plants in a layer rule must not be hidden by what another has probed."""
+    if probe := sys.modules.get("privaware.descent._probe"):
+        probe.known.clear()

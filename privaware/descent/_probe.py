@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
+from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
 from privaware.descent._rules import stacked
@@ -27,6 +28,9 @@ from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import PrivawareError, Refused
 
 __all__ = ["check_slots", "needs_materialising"]
+
+REMEMBERED = 256
+"""Structures whose probes are remembered."""
 
 EXAMPLES = 3
 FLOAT32_TOLERANCE, TF32_TOLERANCE, TF32_ROTATION = 2e-3, 0.05, 0.25
@@ -68,8 +72,37 @@ def needs_materialising(
     them; refuses what cannot be private at all.
 
     Rules are compared in float32: TF32 would blur what is right and what is wrong. A run with TF32 may have kernels
-    of its own, so it is probed as it is too, with the tolerance that it needs.
+    of its own, so it is probed as it is too, with the tolerance that it needs. Modules of equal structure are probed
+    once a process.
     """
+    key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
+    if key is None:
+        return _probed(module, loss, inputs, targets, device, models)
+    if key not in known:
+        if len(known) >= REMEMBERED:
+            known.clear()
+        known[key] = _probed(module, loss, inputs, targets, device, models)
+    return known[key]
+
+
+known: dict[Any, bool] = {}
+"""Of structures that were probed before: whether they need materialising."""
+
+
+def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts: Any) -> Any:
+    """All that a probe depends on, or None where something may change without notice; buffers count as such."""
+    shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
+    if any(True for _ in module.buffers()):
+        return None
+    try:
+        key = (module_fingerprint(module), loss_fingerprint(loss), shapes, *facts)
+        hash(key)
+    except (NoFingerprint, TypeError):
+        return None
+    return key
+
+
+def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor, device: Any, models: int) -> bool:
     tf32 = tf32_allowed()
     with matmul_precision("float32"):
         probe = copy.deepcopy(module).to(device)
