@@ -21,6 +21,12 @@ from privaware.events import AnyOf, Disjoint, Event, Sampled, Selected
 
 AGREEMENT = 5e-3
 
+NEARLY = 3e-2
+"""Within this, disagreement over a private selection is a matter of grids: the dearer Renyi bound is reported."""
+
+LARGE = 100.0
+"""Beyond this epsilon, selections are priced by Renyi divergences alone: distributions no longer fit their grids."""
+
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
     """Every bound of the dearest way a row can meet the event."""
@@ -68,12 +74,17 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
     known = [float(way["pld"]) for way in bounds if way["pld"] is not None]
     second = None
     if known:
-        with suppress(TooSlow):
-            second = _cf_tree.epsilon(event, delta)
-        if second is None:
-            bounds = [_way(way, delta, orders, full=full, distribution=False) for way in ways]
-        else:
+        selected = contains(event, Selected)
+        if not selected or max(known) <= LARGE:
+            with suppress(TooSlow):
+                second = _cf_tree.epsilon(event, delta)
+        near = second is not None and selected and _nearly(max(known), second)
+        if second is not None and not near:
             agree(max(known), second)
+        else:
+            bounds = [_way(way, delta, orders, full=full, distribution=False) for way in ways]
+        if near and max(float(way["epsilon"]) for way in bounds) < max(*known, second or 0.0):
+            agree(max(known), second or 0.0)
     dearest = max(bounds, key=lambda way: float(way["epsilon"]))
     return dearest | {"cf": None if dearest["pld"] is None else second}
 
@@ -124,6 +135,12 @@ def agree(pld: float, cf: float) -> None:
         f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
         "so no epsilon is reported; please report the event"
     )
+
+
+def _nearly(pld: float, cf: float) -> bool:
+    """Whether they disagree by little."""
+    gap = abs(pld - cf) / max(pld, cf, FLOOR)
+    return AGREEMENT < gap <= NEARLY and abs(pld - cf) > FLOOR
 
 
 def _pure(terms: Terms, delta: float) -> float:

@@ -29,6 +29,9 @@ from privaware.errors import PrivawareError, Refused
 
 __all__ = ["check_slots", "needs_materialising"]
 
+LOSSES, OURS = "privaware.descent._losses", ("torch.nn.", "privaware.models.")
+"""Where code comes from that is taken to be fixed."""
+
 REMEMBERED = 256
 """Structures whose probes are remembered."""
 
@@ -90,9 +93,14 @@ known: dict[Any, bool] = {}
 
 
 def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts: Any) -> Any:
-    """All that a probe depends on, or None where something may change without notice; buffers count as such."""
+    """All that a probe depends on, or None where something may change without notice.
+
+    That may be so for all code that is not ours or torch's, and for buffers.
+    """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
-    if any(True for _ in module.buffers()):
+    kinds = {type(part).__module__ for part in module.modules()}
+    ours = getattr(loss, "__module__", "") == LOSSES and all(kind.startswith(OURS) for kind in kinds)
+    if not ours or any(True for _ in module.buffers()):
         return None
     try:
         key = (module_fingerprint(module), loss_fingerprint(loss), shapes, *facts)

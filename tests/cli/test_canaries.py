@@ -138,7 +138,8 @@ def test_p47_without_a_schema_option_bounds_and_categories_are_paid_for(run: Run
     assert [part["what"] for part in facts["events"]] == ["release bounds", "train linear"]
     assert (result["certified"], facts["guarantee"]["certified"]) == (True, True)
     assert GIVEN not in facts["guarantee"]["sentence"]
-    assert "public: the names and kinds of the columns" in facts["guarantee"]["assumptions"]
+    public = "public: the names of the columns, and their kinds where these were not paid for"
+    assert public in facts["guarantee"]["assumptions"]
     other = write_people(tmp_path / "other.csv")
     planned = run("fit", other, *call[2:], "--private-schema", "--dry-run", "--json").json
     assert planned["plan"] == result["plan"]

@@ -57,8 +57,9 @@ def test_head_without_noise_is_clipped_descent_written_out() -> None:
     data = Data(schema=schema, x=rng.random((200, 1, 3, 4), dtype=np.float32), y=rng.integers(0, 10, 200))
     model = Linear(features=[{"name": "bounded"}], lr=4.0).run(data, 1e-9, Rng(seed=1))
     expected = trained_head(features.apply(model.features, data.x, schema), data.y, lr=4.0)
-    assert model.tensors["output.weight"] == pytest.approx(expected[:, :-1], abs=1e-4)
-    assert model.tensors["output.bias"] == pytest.approx(0.1 * expected[:, -1], abs=1e-4)
+    # Rows, weights and errors lie on lattices of 12 and 10 bits.
+    assert model.tensors["output.weight"] == pytest.approx(expected[:, :-1], abs=0.02)
+    assert model.tensors["output.bias"] == pytest.approx(0.1 * expected[:, -1], abs=2e-3)
     noisy = Linear(features=[{"name": "bounded"}], lr=4.0).run(data, 1e4, Rng(seed=1))
     assert (noisy.predictions(data) == data.y).mean() < 0.5
 
