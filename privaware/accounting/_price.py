@@ -47,8 +47,12 @@ def quick(event: Event, delta: float) -> float:
             parts = [_terms_or_none(way) for way in alternatives(event)]
             if all(terms is not None and composable(terms) for terms in parts):
                 return _cf_tree.epsilon(event, delta) or 0.0
-    ways = [_way(way, delta, _rdp.ORDERS, full=False) for way in alternatives(event)]
-    return max(float(way["epsilon"]) for way in ways)
+    for distribution in (True, False):
+        ways = [_way(way, delta, _rdp.ORDERS, full=False, distribution=distribution) for way in alternatives(event)]
+        found = max(float(way["epsilon"]) for way in ways)
+        if not contains(event, Selected) or found <= LARGE:
+            break
+    return found
 
 
 def delta(event: Event, epsilon: float) -> float:
