@@ -12,9 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
+from privaware.accounting import _cf_tree, _price, _profiles, _rdp
 from privaware.accounting._price import AGREEMENT, FLOOR
 from privaware.errors import Refused
-from privaware.events import Composed, Disjoint, Event, Gaussian, Laplace, RandomisedResponse, Repeated, Sampled
+from privaware.events import (
+    Composed,
+    Disjoint,
+    Event,
+    Gaussian,
+    Laplace,
+    RandomisedResponse,
+    Repeated,
+    Sampled,
+    Selected,
+)
 from tests.accounting.trainings import DELTA
 from tests.accounting.trees import changed, flat, leaf, reordered, tree
 
@@ -147,3 +158,12 @@ def test_no_tree_is_priced_below_the_optimistic_estimate() -> None:
 @pytest.mark.parametrize("batch", range(50))
 def test_5000_trees_are_never_priced_below_the_optimistic_estimate(batch: int) -> None:
     compare_with_optimistic(Random(f"optimistic {batch}"), 100)
+
+
+def test_dearer_bound_is_reported_where_readings_of_a_selection_nearly_agree() -> None:
+    """At large epsilons grids differ by a per cent or two; the Renyi bound lies above both."""
+    run = Disjoint(events=(4 * Gaussian(noise=0.5).sampled(rate=0.5) + Gaussian(noise=0.5), Laplace(noise=0.73)))
+    selected = Selected(event=run, distribution="negative_binomial", mean=3.0, shape=1.0)
+    priced = _price.bounds(selected, 1e-5, _rdp.ORDERS)
+    assert priced["method"] == "papernot_steinke"
+    assert priced["epsilon"] > max(_profiles.selected_epsilon(selected, 1e-5), _cf_tree.epsilon(selected, 1e-5))
