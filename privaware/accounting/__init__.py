@@ -13,7 +13,8 @@ Three accountants look at an event. The privacy loss distribution is an upper bo
 reads the event, `_grid.py` and `_pld.py` compose, `_profiles.py` and `_selection.py` price what has no distribution by
 name. A characteristic-function accountant of our own reads the event again (`_cf_tree.py` and the other `_cf` files),
 shares neither simplification nor table with the first, and has to agree within half a per cent, or nothing is
-reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to compose. `_price.py` decides
+reported at all. Renyi divergences (`_rdp.py`) take over where there is no distribution to compose, and for private
+selections whose two readings differ by at most 3% and lie below it, or exceed an epsilon of 100. `_price.py` decides
 what is reported.
 """
 

@@ -75,20 +75,20 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
     expect_priceable(event)
     ways = alternatives(event)
     bounds = [_way(way, delta, orders, full=full) for way in ways]
-    known = [float(way["pld"]) for way in bounds if way["pld"] is not None]
+    known = max((float(way["pld"]) for way in bounds if way["pld"] is not None), default=None)
     second = None
-    if known:
+    if known is not None:
         selected = contains(event, Selected)
-        if not selected or max(known) <= LARGE:
+        if not (selected and known > LARGE):
             with suppress(TooSlow):
                 second = _cf_tree.epsilon(event, delta)
-        near = second is not None and selected and _nearly(max(known), second)
-        if second is not None and not near:
-            agree(max(known), second)
-        else:
+        nearly = second is not None and selected and _nearly(known, second)
+        if second is None or nearly:
             bounds = [_way(way, delta, orders, full=full, distribution=False) for way in ways]
-        if near and max(float(way["epsilon"]) for way in bounds) < max(*known, second or 0.0):
-            agree(max(known), second or 0.0)
+        if second is not None:
+            above_both = max(float(way["epsilon"]) for way in bounds) >= max(known, second)
+            if not (nearly and above_both):
+                agree(known, second)
     dearest = max(bounds, key=lambda way: float(way["epsilon"]))
     return dearest | {"cf": None if dearest["pld"] is None else second}
 

@@ -96,11 +96,11 @@ def train(
     )
     if run is not None:
         charged.finish(run)
-    schema = Schema(rows=count, assumed=() if rows is not None else ("the number of rows, as that of the targets",))
+    assumed = () if rows is not None else ("the number of rows, as that of the targets",)
     plan = Plan(
         learner="train",
         mechanism=cast("Mechanism[Any]", descent),
-        schema=schema,
+        schema=Schema(rows=count, assumed=assumed),
         noise=noise,
         delta=delta,
         parts=((what, event),),

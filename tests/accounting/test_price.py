@@ -160,10 +160,28 @@ def test_5000_trees_are_never_priced_below_the_optimistic_estimate(batch: int) -
     compare_with_optimistic(Random(f"optimistic {batch}"), 100)
 
 
+LARGE_RUN = Disjoint(events=(4 * Gaussian(noise=0.5).sampled(rate=0.5) + Gaussian(noise=0.5), Laplace(noise=0.73)))
+LARGE_SELECTION = Selected(event=LARGE_RUN, distribution="negative_binomial", mean=3.0, shape=1.0)
+
+
 def test_dearer_bound_is_reported_where_readings_of_a_selection_nearly_agree() -> None:
     """At large epsilons grids differ by a per cent or two; the Renyi bound lies above both."""
-    run = Disjoint(events=(4 * Gaussian(noise=0.5).sampled(rate=0.5) + Gaussian(noise=0.5), Laplace(noise=0.73)))
-    selected = Selected(event=run, distribution="negative_binomial", mean=3.0, shape=1.0)
-    priced = _price.bounds(selected, 1e-5, _rdp.ORDERS)
+    priced = _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
+    both = _profiles.selected_epsilon(LARGE_SELECTION, DELTA), _cf_tree.epsilon(LARGE_SELECTION, DELTA)
     assert priced["method"] == "papernot_steinke"
-    assert priced["epsilon"] > max(_profiles.selected_epsilon(selected, 1e-5), _cf_tree.epsilon(selected, 1e-5))
+    assert priced["epsilon"] > max(both)
+
+
+def test_readings_of_a_selection_that_differ_much_or_exceed_the_dearer_bound_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = _profiles.selected_epsilon(LARGE_SELECTION, DELTA)
+    monkeypatch.setattr(_profiles, "selected_epsilon", lambda *_: first)
+    with monkeypatch.context() as planted:
+        planted.setattr(_cf_tree, "epsilon", lambda *_: 1.04 * first)
+        with pytest.raises(Refused, match="disagree"):
+            _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
+    monkeypatch.setattr(_cf_tree, "epsilon", lambda *_: 1.02 * first)
+    monkeypatch.setattr(_rdp, "convert", lambda *_, **__: 1.01 * first)
+    with pytest.raises(Refused, match="disagree"):
+        _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
