@@ -16,6 +16,7 @@ endif
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
 
+test: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
 test: $(VENV)/installed lint types data  ## lint, types, doctests and all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 

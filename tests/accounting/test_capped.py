@@ -23,15 +23,16 @@ def steps(rows: int, count: int = 500, cap: int = 20, **more: object) -> Event:
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_p42_capped_batches_of_more_declared_rows_cost_no_less(relation: str) -> None:
     """Without all smaller counts: 4.21 at 1,000 rows and 8.11 at 500."""
-    epsilons = [
-        accounting.epsilon(steps(rows, relation=relation), DELTA) for rows in (20, 200, 400, 500, 537, 700, 1000, 10**6)
-    ]
+    epsilons = [accounting.epsilon(steps(rows, relation=relation), DELTA) for rows in (20, 400, 500, 1000, 10**6)]
     for fewer, more in pairwise(epsilons):
         assert fewer <= more * (1 + 1e-9)
     assert epsilons[-1] > 8.11
 
 
-@pytest.mark.parametrize(("wrap", "of_500"), [("selected", 2.2796), ("group", 1.7505), ("beside", 1.8832)])
+@pytest.mark.parametrize(
+    ("wrap", "of_500"),
+    [pytest.param("selected", 2.2796, marks=pytest.mark.slow), ("group", 1.7505), ("beside", 1.8832)],
+)
 def test_p42_declared_rows_are_an_upper_bound_inside_other_events(wrap: str, of_500: float) -> None:
     """`of_500` is the price of exactly 500 rows; that of exactly 1,000 is lower."""
     run = steps(1000, 20)

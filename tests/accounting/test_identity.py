@@ -23,11 +23,16 @@ CUT = {"rows": 400, "cap": 18}  # a batch of about 20 cut to 18
 
 def test_p42_selections_that_print_alike_are_not_merged() -> None:
     cheap, dear = selected(steps()), selected(steps(**CUT))
-    near = selected(200 * Sampled(event=Gaussian(noise=2.0), rate=0.05 * (1 + 1e-9), **CUT))
     both = accounting.epsilon(cheap + dear, DELTA)
-    assert both == pytest.approx(accounting.epsilon(cheap + near, DELTA), rel=1e-4)
-    assert both >= accounting.epsilon(dear, DELTA)
+    assert both >= accounting.epsilon(dear, DELTA) + 0.5
     assert both == pytest.approx(accounting.epsilon(dear + cheap, DELTA), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_p42_merged_and_separate_selections_cost_the_same() -> None:
+    near = selected(200 * Sampled(event=Gaussian(noise=2.0), rate=0.05 * (1 + 1e-9), **CUT))
+    together = accounting.epsilon(selected(steps()) + selected(steps(**CUT)), DELTA)
+    assert together == pytest.approx(accounting.epsilon(selected(steps()) + near, DELTA), rel=1e-4)
 
 
 @pytest.mark.parametrize("wrap", [lambda e: AnyOf(events=(e,)), lambda e: Group(event=e, size=2)], ids=["any", "group"])

@@ -136,8 +136,8 @@ def test_pretrained_features_match_crops_of_held_out_images() -> None:
 
 
 def test_linear_model_on_the_prior_is_fitted_saved_and_loaded(tmp_path: Path) -> None:
-    images = SyntheticImages(seed=98, generators=4, each=8).generate(64).numpy()
-    labels = np.array(["texture", "leaves"])[np.arange(64) % 2]
+    images = SyntheticImages(seed=98, generators=4, each=8).generate(32).numpy()
+    labels = np.array(["texture", "leaves"])[np.arange(32) % 2]
     np.savez(tmp_path / "images.npz", x=images, y=labels)
     result = fit(
         tmp_path / "images.npz",
