@@ -24,6 +24,8 @@ FOLDERS = {
     "features": "features",
 }
 """Where each kind is; selectors and transformations share a folder."""
+COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliary": "auxiliary data"}
+"""What is listed of a learner beside its card, and in which words."""
 
 
 @app.command("list", epilog="Example: privaware list learners")
@@ -36,7 +38,11 @@ def list_(
     listed = catalogue(kind)
     lines = []
     for heading, things in listed.items():
-        lines += [f"{heading}:", *(f"  {thing['name']:<18} {thing['what']}" for thing in things)]
+        lines.append(f"{heading}:")
+        for thing in things:
+            lines.append(f"  {thing['name']:<18} {thing['what']}")
+            facts = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
+            lines += [f"  {'':<18} [{'; '.join(facts)}]"] if facts else []
     show(listed, lines, json)
 
 
@@ -62,7 +68,16 @@ def _listed(kind: str) -> list[dict[str, Any]]:
     apart = {"selectors": selectors.selectors, "transformations": selectors.transformations}
     folder = FOLDERS[kind]
     known = apart[kind]() if kind in apart else names(folder)
-    return [{"name": name, "what": _first_paragraph(card(folder, name))} for name in known]
+    facts = _learner_facts if kind == "learners" else lambda name: {}
+    return [{"name": name, "what": _first_paragraph(card(folder, name)), **facts(name)} for name in known]
+
+
+def _learner_facts(name: str) -> dict[str, str]:
+    from privaware.learners import auxiliary_data, find_learner
+
+    learner = find_learner(name)
+    auxiliary = auxiliary_data(learner)
+    return {"phase": learner.phase, "unit": learner.unit, "guarantee": learner.guarantee, "auxiliary": auxiliary}
 
 
 def _first_paragraph(text: str) -> str:

@@ -32,5 +32,6 @@ class Focal(MomentumNetwork):
     """`loss` is a table with the name losing_less (gamma, beta, turn) or focal (gamma)."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    phase: ClassVar[str] = "model design"
 
     loss: dict[str, Any] | None = field(default_factory=lambda: {"name": "losing_less"})

@@ -19,7 +19,7 @@ Use when: the data are images, rows are few or epsilon is small, and there is no
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from privaware.errors import WrongInput
 from privaware.events import Event
@@ -34,6 +34,8 @@ FEATURES: tuple[dict[str, Any], ...] = ({"name": "scatter"}, {"name": "group_nor
 @dataclass(frozen=True, kw_only=True)
 class HandDp(MomentumNetwork):
     """`features` begins with scattering; `dpsgd` has the other settings."""
+
+    phase: ClassVar[str] = "data preparation"
 
     architecture: dict[str, Any] | None = field(default_factory=lambda: {"name": "linear"})
     features: list[dict[str, Any]] | None = field(default_factory=lambda: list(FEATURES))

@@ -34,6 +34,7 @@ class Majority(Learner):
 
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    guarantee: ClassVar[str] = "epsilon"
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)

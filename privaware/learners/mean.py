@@ -37,6 +37,7 @@ class Mean(Learner):
 
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
+    guarantee: ClassVar[str] = "epsilon"
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)

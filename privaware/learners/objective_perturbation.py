@@ -57,6 +57,7 @@ class ObjectivePerturbation(Learner):
     """`ridge` left out follows the noise; some analyses spend a `delta` inside; `reach` is for regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    guarantee: ClassVar[str] = "(epsilon, delta), or epsilon with gamma noise"
 
     distribution: str = "gaussian"
     analysis: str = "tight"

@@ -49,6 +49,7 @@ class OutputPerturbation(Learner):
     """`ridge` left out follows the noise; `reach` is the unit of residuals in regression."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    guarantee: ClassVar[str] = "(epsilon, delta), or epsilon with gamma noise"
 
     distribution: str = "gaussian"
     ridge: float | None = None

@@ -21,7 +21,7 @@ Use when: no good clipping norm is known; it saves a search for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from privaware._validate import expect_between, expect_in
 from privaware.learners._networks import MomentumNetwork
@@ -36,6 +36,8 @@ class QuantileClip(MomentumNetwork):
     `count_noise` is the deviation of the count's noise (left out: ten times the noise multiplier, a four-hundredth of
     the price).
     """
+
+    phase: ClassVar[str] = "model training"
 
     clip: str = "quantile"
     target: float = 0.5

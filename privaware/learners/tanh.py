@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from privaware import models
 from privaware.errors import WrongInput
@@ -36,6 +36,8 @@ TANH = (2.0, 2.0, 1.0)
 @dataclass(frozen=True, kw_only=True)
 class Tanh(MomentumNetwork):
     """`tempered` holds scale, temperature and offset; `dpsgd` has the other settings."""
+
+    phase: ClassVar[str] = "model design"
 
     tempered: Sequence[float] = TANH
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from privaware import accounting
 from privaware.cli.list import catalogue
+from privaware.learners import PHASES, find_learner
+from privaware.schema import Schema
 from tests.cli.people import Run
+
+PURE = "(epsilon, delta), or epsilon with gamma noise"
+GUARANTEES = ("epsilon", "(epsilon, delta)", PURE)
 
 
 def test_list_has_every_kind_with_names(run: Run) -> None:
@@ -27,3 +35,21 @@ def test_transformations_are_not_listed_as_selectors() -> None:
     listed = {thing["name"] for thing in catalogue("selectors")["selectors"]}
     assert {"cfs_greedy", "cfs_ga", "random", "all", "top", "worth"} <= listed
     assert not {"bounds", "normalise", "pca"} & listed
+
+
+def test_learners_are_listed_with_phase_unit_guarantee_and_auxiliary_data(run: Run) -> None:
+    listed = {row["name"]: row for row in run("list", "learners", "--json").json["learners"]}
+    columns = ("phase", "unit", "guarantee", "auxiliary")
+    assert [listed["dpsgd"][name] for name in columns] == ["model training", "row", "(epsilon, delta)", "none"]
+    assert [listed["alibi"][name] for name in columns] == ["label privacy", "label", "epsilon", "none"]
+    assert listed["pate"]["auxiliary"] == "public rows"
+    assert listed["linear"]["phase"] == ""
+    assert all(row["phase"] in ("", *PHASES) for row in listed.values())
+    assert all(row["guarantee"] in GUARANTEES or row["guarantee"].startswith("none: ") for row in listed.values())
+    words = " ".join(run("list", "learners").out.split())
+    assert "[phase: model training; unit: row; guarantee: (epsilon, delta); auxiliary data: none]" in words
+
+
+def test_a_learner_that_promises_epsilon_alone_has_a_price_without_delta() -> None:
+    schema = Schema(classes=("no", "yes"), rows=50, unit="label")
+    assert accounting.epsilon(find_learner("alibi")().cost(schema, 0.5), 1e-12) == pytest.approx(2.0)

@@ -39,6 +39,7 @@ class Plain:
     """All attributes of a learner, but no dataclass."""
 
     tasks, unit, needs_public, uses_columns, cost, run = ("classification",), "row", False, True, None, None
+    phase, guarantee, auxiliary = "", "(epsilon, delta)", ""
 
 
 @pytest.mark.parametrize("name", registry.names("learners"))
@@ -80,7 +81,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, kind: str, algorithm: Any) -> Non
 @pytest.mark.parametrize(
     ("kind", "find", "missing"),
     [
-        ("learners", find_learner, "'needs_public', which the protocol Learner"),
+        ("learners", find_learner, "'auxiliary', which the protocol Learner"),
         ("selectors", find_selector, "'releases', which the protocol Selector"),
         ("strategies", find_strategy, "'adaptive', which the protocol RoundStrategy"),
     ],
@@ -101,7 +102,7 @@ def test_plugin_that_is_no_dataclass_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_checks_name_the_missing_attribute() -> None:
     bare: Any = Bare()
-    with pytest.raises(BrokenPromise, match="Bare: no attribute 'needs_public', which the protocol Learner asks for"):
+    with pytest.raises(BrokenPromise, match="Bare: no attribute 'auxiliary', which the protocol Learner asks for"):
         check_learner(bare)
     with pytest.raises(BrokenPromise, match='Bare: expected releases = "columns"'):
         check_selector(bare)
