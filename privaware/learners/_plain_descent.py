@@ -117,7 +117,7 @@ class PlainDescent:
         import torch
 
         present, at = positions >= 0, positions.clamp_min(0)
-        plain = examples[at]
+        plain = examples[at] * present.view(*present.shape, *[1] * (examples.ndim - 1))  # nothing of others' rows
         shown = plain
         if self.augment is not None:
             shown = self.augment(plain.flatten(0, 1), rng.torch("initial", self.device)).view_as(plain)
