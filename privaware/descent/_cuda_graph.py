@@ -46,6 +46,7 @@ class CapturedStep:
         elif isinstance(sampler, Poisson) and training.recipe.overflow > 0:
             slots = self._capacity()
             training.lay_out(slots)
+            self.subsets = None if training.subsets is None else training.subsets.on(training.stack.device)
             self.pieces = math.ceil(slots / training.layout.width)
             bodies = [lambda: self._complete_step(self._drawn())]
         else:
@@ -64,7 +65,7 @@ class CapturedStep:
         """Slots that hold every model's sample but for a chance that is charged, whatever the number of rows is."""
         training, recipe = self.training, self.training.recipe
         chance = recipe.overflow * OVERFLOW_SAFETY / (recipe.steps * training.models)
-        return capacity(max(training.rows, training.examples), recipe.sampler.rate, chance)
+        return capacity(max(training.rows, training.sampled_from), recipe.sampler.rate, chance)
 
     def settings(self) -> StepSettings:
         """The public numbers of the step that the device's own counter points at."""
@@ -91,7 +92,11 @@ class CapturedStep:
         training = self.training
         shape = (training.models, self.pieces * training.layout.width)
         draws, keys = training.rng.uniforms((2, *shape), training.stack.device)
-        index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.examples)
+        index, inside = gaps_to_indices(draws, training.recipe.sampler.rate, training.sampled_from)
+        if self.subsets is not None:
+            positions, sizes = self.subsets
+            inside = inside & (index < sizes)
+            index = positions.gather(1, torch.where(inside, index, 0))
         order = keys.argsort(1)
         index, valid = index.gather(1, order), inside.gather(1, order).to(training.stack.dtype)
         parts = zip(index.chunk(self.pieces, 1), valid.chunk(self.pieces, 1), strict=True)
@@ -148,7 +153,9 @@ class CapturedStep:
         training = self.training
         sampler = training.recipe.sampler
         if isinstance(sampler, Poisson) and sampler.rate < 1:
-            index, valid = training.rng.poisson_indices(training.examples, sampler.rate, training.models)
+            index, valid = training.rng.poisson_indices(training.sampled_from, sampler.rate, training.models)
+            if training.subsets is not None:
+                index, valid = training.subsets.within(index, valid)
             for sample, size in zip(index, valid.sum(1), strict=True):
                 training.rng.shuffle(sample[:size])
             return index, valid

@@ -20,12 +20,15 @@ class Member:
     """A model of a population with its noise multiplier, and a learning rate and clipping norm if not the recipe's.
 
     A function in the place of the module is called when training begins, with seeded generators.
+    `subset` holds the positions of the examples it is trained on, if not all; they are sampled at the same rate, and
+    the declared number of rows is that of a subset.
     """
 
     module: nn.Module | Callable[[], nn.Module]
     noise: float
     lr: float | None = None
     norm: float | None = None
+    subset: Any = None
 
 
 def members(

@@ -37,6 +37,7 @@ from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, 
 from privaware.descent._rules import stacked
 from privaware.descent._sampling import FullBatch
 from privaware.descent._stack import Stack
+from privaware.descent._subsets import Subsets
 from privaware.descent._synthetic import synthetic_inputs
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
@@ -90,6 +91,7 @@ class Training:
         self.recipe, self.rng = recipe, rng
         self.modules: list[Any] = [member.module for member in members]
         self.stack, self.inputs, self.targets = prepared.stack, prepared.inputs, prepared.targets
+        self.subsets = Subsets.of([member.subset for member in members], self.examples)
         self.population = Population.of(members, recipe)
         theta = self.stack.theta
         self.mask = None if mask is None else mask.to(theta)
@@ -100,7 +102,7 @@ class Training:
             theta=theta,
             norms=torch.tensor(self.population.norm, dtype=theta.dtype, device=theta.device),
             rng=rng,
-            fingerprint=_fingerprint(recipe, self.population, self.stack, int(rows), self.mask),
+            fingerprint=_fingerprint(recipe, self.population, self.stack, int(rows), self.mask, self.subsets),
             update=recipe.update.initial_state(theta),
             averages={} if recipe.average is None else recipe.average.initial_state(theta),
         )
@@ -152,6 +154,9 @@ class Training:
 
     def _shuffle(self) -> None:
         """Puts the examples of full batches into random order, once: a sampled batch is in random order anyway."""
+        if self.subsets is not None:
+            self.subsets.shuffle(self.rng)
+            return
         order = np.arange(self.examples)
         self.rng.shuffle(order)
         index = torch.from_numpy(order).to(self.stack.device)
@@ -177,6 +182,11 @@ class Training:
         return len(self.inputs[0])
 
     @property
+    def sampled_from(self) -> int:
+        """The examples that a sample is drawn from; where models have subsets, the longest of them."""
+        return self.examples if self.subsets is None else self.subsets.longest
+
+    @property
     def step(self) -> int:
         """Steps taken so far."""
         return self.state.step
@@ -194,11 +204,14 @@ class Training:
 
     def samples(self) -> list[np.ndarray]:
         """Each model's sample in random order (`_rounding.py` says why); a full batch was shuffled before."""
-        samples = [self.recipe.sampler.draw(self.rng, self.examples) for _ in self.modules]
+        sizes = [self.examples] * self.models if self.subsets is None else self.subsets.sizes.tolist()
+        samples = [self.recipe.sampler.draw(self.rng, size) for size in sizes]
         if not isinstance(self.recipe.sampler, FullBatch):
             for sample in samples:
                 self.rng.shuffle(sample)
-        return samples
+        if self.subsets is None:
+            return samples
+        return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
     def step_on(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool = False) -> None:
         """One step on these microbatches."""
@@ -265,7 +278,9 @@ def _is_finite(values: Tensor) -> bool:
     return not values.is_floating_point() or bool(torch.isfinite(values).all())
 
 
-def _fingerprint(recipe: Recipe, population: Population, stack: Stack, rows: int, mask: Tensor | None) -> str:
+def _fingerprint(
+    recipe: Recipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
+) -> str:| None) -> str:
     """A digest of everything public that the result depends on."""
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
@@ -275,4 +290,6 @@ def _fingerprint(recipe: Recipe, population: Population, stack: Stack, rows: int
     facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
     if mask is not None:
         facts += [hashlib.sha256(mask.cpu().numpy().tobytes()).hexdigest()]
+    if subsets is not None:
+        facts += [subsets.digest()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -25,6 +25,7 @@ from privaware.schema import Schema
 __all__ = ["MomentumNetwork", "Network"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
+PRECISIONS = ("float32", "tf32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +42,9 @@ class Network(Learner):
     letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
     descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
     `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
-    model of the same architecture whose weights training continues from. `device` and `progress` change nothing that
-    is released.
+    model of the same architecture whose weights training continues from. In a lower `precision` ("tf32", "bf16")
+    products are rounded, and gradients are clipped a little below the norm. `device` and `progress` change nothing
+    that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -62,6 +64,7 @@ class Network(Learner):
     mirror: bool = False
     features: list[dict[str, Any]] | None = None
     trainable: list[bool] | None = None
+    precision: str = "float32"
     initial: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
@@ -73,6 +76,7 @@ class Network(Learner):
                 expect_between(name, 1, 1e9, **{setting: value})
         expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
         expect_one_of(name, CLIPS, clip=self.clip)
+        expect_one_of(name, PRECISIONS, precision=self.precision)
         for setting in ("architecture", "loss", "schedule", "noise_schedule"):
             table = getattr(self, setting)
             expect(table is None or isinstance(table, dict), name, f"{setting} as a table", table)
@@ -99,14 +103,25 @@ class Network(Learner):
         return self.run_population([self], data, noise, rng)[0]
 
     @staticmethod
-    def run_population(learners: Sequence[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
-        """All of them on the same rows, those of one recipe as one population.
+    def run_population(
+        learners: Sequence[Network],
+        data: Data,
+        noise: float | Sequence[float],
+        rng: Rng,
+        subsets: Sequence[np.ndarray] | None = None,
+    ) -> list[Model]:
+        """All of them on the same rows, those of one recipe as one population, with one noise or one each.
+
+        With `subsets` each is trained on the rows at its own positions; the schema declares the number of those.
 
         Each is a release of its own: the cost is the composition of all of them.
         """
+        noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
-        for group in _recipes(learners):
-            models |= dict(zip(group, _train([learners[at] for at in group], data, noise, rng), strict=True))
+        for group in _recipes(learners, noises):
+            parts = None if subsets is None else [subsets[at] for at in group]
+            trained = _train([learners[at] for at in group], data, [noises[at] for at in group], rng, parts)
+            models |= dict(zip(group, trained, strict=True))
         return [models[at] for at in range(len(learners))]
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
@@ -165,6 +180,7 @@ class Network(Learner):
             average=descent.build_average(self.average),
             loss=self._loss(schema, rate),
             copies=self.copies,
+            precision=self.precision,
             augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
             **schedules,
         )
@@ -209,7 +225,9 @@ class MomentumNetwork(Network):
         return descent.momentum(self.lr, self.momentum)
 
 
-def _train(networks: list[Network], data: Data, noise: float, rng: Rng) -> list[Model]:
+def _train(
+    networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: list[np.ndarray] | None
+) -> list[Model]:
     """Networks of one recipe, as one population."""
     import torch
 
@@ -218,8 +236,11 @@ def _train(networks: list[Network], data: Data, noise: float, rng: Rng) -> list[
     first, schema = networks[0], data.schema
     chain = first._features(schema)
     rows = _transformed(chain, data, first.device)
-    trained = first._descent(schema, noise).run_population(
-        [Member(network._module(schema, rng), noise, network.lr, network.norm) for network in networks],
+    trained = first._descent(schema, noises[0]).run_population(
+        [
+            Member(network._module(schema, rng), noise, network.lr, network.norm, subset)
+            for network, noise, subset in zip(networks, noises, subsets or [None] * len(networks), strict=True)
+        ],
         torch.from_numpy(rows),
         targets_of(data),
         rows=schema.rows,
@@ -245,12 +266,16 @@ def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
 _last: list[Any] = []
 
 
-def _recipes(networks: Sequence[Network]) -> list[list[int]]:
-    """Groups of networks that agree in all but what may differ within a population."""
+def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
+    """Groups of networks that agree in all but what may differ within a population.
+
+    Noise may differ too, unless the clipping depends on it or some have none.
+    """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
+    clips = [(network._clip(noise), noise == 0) for network, noise in zip(alike, noises, strict=True)]
     for at, network in enumerate(alike):
-        same = next((g for g in groups if _same(alike[g[0]], network)), None)
+        same = next((g for g in groups if _same(alike[g[0]], network) and clips[g[0]] == clips[at]), None)
         groups.append([at]) if same is None else same.append(at)
     return groups
 

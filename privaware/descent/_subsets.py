@@ -1,0 +1,65 @@
+"""Models of a population that are trained on parts of the examples, each on its own: shadow models of attacks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+
+__all__ = ["Subsets"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """(models, longest) positions of the examples that each model is trained on, and how many they are."""
+
+    positions: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, subsets: Sequence[Any], examples: int) -> Subsets | None:
+        """Those of the members of a population; None where every model is trained on all examples.
+
+        >>> Subsets.of([np.array([0, 2]), None], examples=3).positions.tolist()
+        [[0, 2, 0], [0, 1, 2]]
+        """
+        if all(subset is None for subset in subsets):
+            return None
+        every = np.arange(examples)
+        chosen = [every if subset is None else np.asarray(subset, dtype=np.int64) for subset in subsets]
+        if any(len(set(subset.tolist())) < len(subset) or not np.isin(subset, every).all() for subset in chosen):
+            raise WrongInput(f"expected subsets as distinct positions of {examples} examples, got others")
+        sizes = np.array([len(subset) for subset in chosen])
+        positions = np.zeros((len(chosen), max(1, int(sizes.max()))), dtype=np.int64)
+        for row, subset in zip(positions, chosen, strict=True):
+            row[: len(subset)] = subset
+        return cls(positions, sizes)
+
+    @property
+    def longest(self) -> int:
+        return int(self.sizes.max())
+
+    def shuffle(self, rng: Rng) -> None:
+        """Puts each subset into random order, for full batches."""
+        for row, size in zip(self.positions, self.sizes, strict=True):
+            rng.shuffle(row[:size])
+
+    def within(self, index: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of examples for places in the longest subset; a place beyond a model's own subset is not valid."""
+        own = (valid != 0) & (index < self.sizes[:, None])
+        return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Positions and sizes as tensors on a device."""
+        return torch.from_numpy(self.positions).to(device), torch.from_numpy(self.sizes[:, None]).to(device)
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.positions.tobytes() + self.sizes.tobytes()).hexdigest()
