@@ -29,6 +29,7 @@ from typing import Any
 from privaware.accounting import _calibrate, _price, _rdp
 from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
 from privaware.accounting._selection import parameters as trial_count_parameters
+from privaware.accounting._trade_off import TradeOff, trade_off
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 
@@ -36,11 +37,13 @@ __all__ = [
     "OPACUS_ORDERS",
     "TENSORFLOW_ORDERS",
     "Descent",
+    "TradeOff",
     "bounds",
     "calibrate",
     "delta",
     "dpsgd",
     "epsilon",
+    "trade_off",
     "trial_count_parameters",
 ]
 
