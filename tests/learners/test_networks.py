@@ -15,9 +15,11 @@ from privaware.errors import WrongInput
 from privaware.learners import _augmentation
 from privaware.learners._architecture import architecture, network_feature
 from privaware.learners._augmentation import mirrored, shifted
+from privaware.learners._networks import _recipes
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.frozen import Frozen
+from privaware.learners.quantile_clip import QuantileClip
 from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -43,6 +45,22 @@ def test_network_without_noise_learns_a_nonlinear_target(learner: DpSgd | DpAdam
     data = ring()
     model = learner.run(data, QUIET, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.93
+
+
+def test_each_network_of_a_population_gets_its_own_noise() -> None:
+    data, learner = ring(), DpSgd(steps=400)
+    quiet, loud = learner.run_population([learner] * 2, data, [QUIET, 1e3], Rng(seed=0))
+    assert accuracy(data.y, quiet.predictions(data)) > 0.93
+    sizes = [np.abs(model.tensors["output.weight"]).mean() for model in (quiet, loud)]
+    assert sizes[1] > 50 * sizes[0]
+
+
+def test_networks_whose_clipping_follows_the_noise_are_grouped_by_it() -> None:
+    clip = QuantileClip(steps=2)
+    assert _recipes([DpSgd(steps=2, lr=lr) for lr in (1.0, 2.0)], [1.0, 2.0]) == [[0, 1]]
+    assert _recipes([DpSgd(steps=2)] * 3, [0.0, 1.0, 0.0]) == [[0, 2], [1]]
+    assert _recipes([clip] * 3, [1.0, 2.0, 1.0]) == [[0, 2], [1]]
+    assert _recipes([replace(clip, count_noise=5.0)] * 2, [1.0, 2.0]) == [[0, 1]]
 
 
 @pytest.mark.parametrize("learner", [DpSgd(), DpAdam(), Frozen()])
