@@ -50,7 +50,7 @@ class Model:
         return self._microbatches(inputs, device, lambda rows: rows)
 
     def _microbatches(self, rows: np.ndarray, device: str, transform: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        network = self._network().to(device)
+        network = self.network().to(device)
         starts = range(0, max(len(rows), 1), MICROBATCH)
         outputs = [_forward(network, transform(rows[start : start + MICROBATCH]), device) for start in starts]
         return np.concatenate(outputs).astype(float)
@@ -121,7 +121,8 @@ class Model:
 
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
 
-    def _network(self) -> Any:
+    def network(self) -> Any:
+        """The torch module, for evaluation: what a white-box attack opens."""
         network = models.build(self.architecture, device="meta")
         try:
             network.load_state_dict(self.torch_tensors(), assign=True)

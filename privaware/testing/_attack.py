@@ -1,11 +1,16 @@
-"""What an attack must keep: one finite score a row, and all randomness from the generator it is passed."""
+"""What an attack must keep: one finite score a row, from the row and the models alone, and randomness from its rng."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
 import numpy as np
 
-from privaware.attacks import Attack, Game
+from privaware.attacks import Attack, Game, ShadowPlan, membership_game
 from privaware.learners.linear import Linear
+from privaware.metrics import auc
 from privaware.noise import Rng
 from privaware.testing._call import BrokenPromise
 from privaware.testing._release import name_of
@@ -13,9 +18,17 @@ from privaware.testing._rows import example, rows_for
 
 __all__ = ["check_attack"]
 
+FRESH = 400
+"""Rows of the game without members, and deviations by which its AUC may be away from one half."""
+DEVIATIONS = 5.0
 
-def check_attack(attack: Attack, *, game: Game | None = None) -> None:
-    """Raises an AssertionError that names the broken promise; the game is a small linear model unless one is passed.
+
+def check_attack(attack: Attack, *, game: Game | None = None, **settings: Any) -> None:
+    """Raises an AssertionError that names the broken promise.
+
+    `settings` are passed to the attack. Scores are finite, one a row, the same for the same seed and for rows in
+    another order; where no row trained the model they tell nothing. Unless one is passed, the games have small linear
+    models, once with shadow models that saw candidates and once without.
 
     >>> def confidence(game, rng):
     ...     return game.model.probabilities(game.rows).max(axis=1)
@@ -24,8 +37,15 @@ def check_attack(attack: Attack, *, game: Game | None = None) -> None:
     Traceback (most recent call last):
     privaware.testing.BrokenPromise: <lambda>: the same seed gives different scores: there is randomness outside rng
     """
-    game = game or _small_game()
     name = name_of(attack)
+    scored = partial(attack, **settings)
+    for each in (_small_game(online=True), _small_game(online=False)) if game is None else (game,):
+        _check_scores(name, scored, each)
+        _check_null(name, scored, each)
+
+
+def _check_scores(name: str, attack: Attack, game: Game) -> None:
+    before = (game.rows.x.copy(), game.rows.y.copy())
     scores, again = (np.asarray(attack(game, Rng(seed=7))) for _ in range(2))
     if scores.shape != (len(game.rows),):
         raise BrokenPromise(f"{name}: expected one score for each of {len(game.rows)} rows, got shape {scores.shape}")
@@ -33,10 +53,36 @@ def check_attack(attack: Attack, *, game: Game | None = None) -> None:
         raise BrokenPromise(f"{name}: expected finite numbers as scores")
     if not np.array_equal(scores, again):
         raise BrokenPromise(f"{name}: the same seed gives different scores: there is randomness outside rng")
+    if not all(map(_same, before, (game.rows.x, game.rows.y))):
+        raise BrokenPromise(f"{name}: the rows of the game were changed")
+    order = np.random.default_rng(3).permutation(len(scores))
+    moved = np.asarray(attack(game.reordered(order), Rng(seed=7)))
+    if not np.allclose(moved, scores[order], rtol=1e-4, atol=1e-6 * max(1.0, float(np.abs(scores).max()))):
+        raise BrokenPromise(f"{name}: scores depend on the order of the rows, which may tell members from others")
 
 
-def _small_game() -> Game:
-    schema = example(rows=40)
-    trained = rows_for(schema, 40)
-    model = Linear(steps=5).run(trained, noise=1.0, rng=Rng(seed=0))
-    return Game(model=model, rows=rows_for(schema, 60, seed=1))
+def _same(one: np.ndarray, two: np.ndarray) -> bool:
+    return np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
+
+
+def _check_null(name: str, attack: Attack, game: Game) -> None:
+    """Fresh rows, none of which trained any model: whichever half is called members, the AUC is about one half."""
+    rows = rows_for(game.rows.schema, FRESH, seed=11)
+    halves = np.tile(np.arange(len(game.shadows))[:, None] % 2 == 0, (1, FRESH))
+    masks = np.random.default_rng(5).permuted(halves, axis=0)
+    shadows = tuple(
+        replace(shadow, inside=mask & shadow.inside.any()) for shadow, mask in zip(game.shadows, masks, strict=True)
+    )
+    scores = np.asarray(attack(replace(game, rows=rows, shadows=shadows), Rng(seed=7)))
+    half = FRESH // 2
+    deviation = np.sqrt((FRESH + 1) / (12 * half * half))
+    if abs(auc(scores[:half], scores[half:]) - 0.5) > DEVIATIONS * deviation:
+        raise BrokenPromise(f"{name}: rows that trained nothing are told apart: scores use more than rows and models")
+
+
+@cache
+def _small_game(online: bool) -> Game:
+    """60 candidate rows of a linear model, and four shadow models."""
+    data = rows_for(example(rows=120), 120, seed=1)
+    plan = ShadowPlan(count=4, online=online)
+    return membership_game(Linear(steps=5), data, noise=1.0, rng=Rng(seed=0), shadows=plan).game

@@ -1,0 +1,85 @@
+"""What attacks compute from a model's outputs, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from privaware import features
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.model import MICROBATCH, Model, scaled
+
+__all__ = ["confidence", "last_layer", "log_posteriors", "losses", "outputs", "true_posteriors"]
+
+
+def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
+    """Raw outputs of each model on the same rows; features that models share are computed once."""
+    chain, inputs = None, rows.x
+    for model in models:
+        if chain is None or model.features != chain:
+            chain = model.features
+            inputs = np.ascontiguousarray(features.apply(chain, rows.x, model.schema, device))
+        yield model.network_outputs(inputs, device)
+
+
+def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
+    """Logarithms of the class probabilities, from raw outputs."""
+    from scipy.special import log_softmax
+
+    if not model.schema.classes:
+        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    return np.asarray(log_softmax(values, axis=1))
+
+
+def true_posteriors(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
+    """The probability of each row's own class."""
+    return np.exp(log_posteriors(model, values)[np.arange(len(rows)), rows.y])
+
+
+def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
+    """Cross-entropy, or the squared error of a target scaled to [-1, 1], one a row."""
+    if not model.schema.classes:
+        return np.asarray((values[:, 0] - scaled(rows.y, model.schema)) ** 2)
+    return -log_posteriors(model, values)[np.arange(len(rows)), rows.y]
+
+
+def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
+    """The log odds of a row's own class, ln p_y - ln(1 - p_y); for a number, the loss with a minus.
+
+    It is computed from raw outputs without forming 1 - p, which would be 0 for a confident model.
+    """
+    from scipy.special import logsumexp
+
+    if not model.schema.classes:
+        return -losses(model, values, rows)
+    own = np.zeros(values.shape, dtype=bool)
+    own[np.arange(len(rows)), rows.y] = True
+    return values[own] - np.asarray(logsumexp(np.where(own, -np.inf, values), axis=1))
+
+
+def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
+    """Raw outputs and the inputs of the last linear layer, which give its per-example gradient in closed form."""
+    import torch
+    from torch import nn
+
+    network = model.network().to(device)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    if not layers:
+        raise WrongInput("expected a network whose last layer is linear, got one without any")
+    seen: list[Any] = []
+    layers[-1].register_forward_hook(lambda layer, inputs, result: seen.append((inputs[0], result)))
+    parts = []
+    for start in range(0, max(len(rows), 1), MICROBATCH):
+        inputs = features.apply(model.features, rows.x[start : start + MICROBATCH], model.schema, device)
+        with torch.no_grad():
+            result = network(torch.from_numpy(np.ascontiguousarray(inputs)).to(device))
+        entering, leaving = seen[-1]
+        if not torch.equal(result, leaving):
+            raise WrongInput("expected a network whose last layer is linear, got something after it")
+        parts.append((result.cpu().numpy().astype(float), entering.cpu().numpy()))
+        seen.clear()
+    values, hidden = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(hidden)

@@ -1,0 +1,137 @@
+"""Shadow models: the attacker's own trainings, all of them one population where the learner can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from privaware._validate import expect_count, expect_nonnegative
+from privaware.attacks._game import Challenge, Game, Shadow, challenge, joined
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners import PopulationLearner
+from privaware.mechanism import Mechanism
+from privaware.model import Model
+from privaware.noise import Rng
+
+__all__ = ["ShadowPlan", "membership_game", "train_shadows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShadowPlan:
+    """How many shadow models, and how they are trained.
+
+    Without `learner` and `noise` they are trained as the target was, private selection and search included where its
+    mechanism includes them; `noise` 0 is training without privacy. `online` shadow models see candidate rows, each row
+    in half of them; the others see rows of the attacker only, which are disjoint from the candidates.
+    """
+
+    count: int = 1
+    online: bool = False
+    learner: Mechanism[Model] | None = None
+    noise: float | None = None
+
+    def __post_init__(self) -> None:
+        expect_count("shadows", count=self.count)
+        if self.noise is not None:
+            expect_nonnegative("shadows", noise=self.noise)
+        if self.online and self.count % 2:
+            raise WrongInput(f"expected an even number of online shadow models, got {self.count}")
+
+
+def membership_game(
+    learner: Mechanism[Model],
+    data: Data,
+    *,
+    noise: float,
+    rng: Rng,
+    shadows: ShadowPlan | None = None,
+    device: str = "cpu",
+) -> Challenge:
+    """A target trained on a random quarter of the rows; another quarter are non-members, the other half the attacker's.
+
+    The three parts are disjoint by construction. `noise` is the target's, as for `learner.run`.
+
+    >>> from privaware.learners.linear import Linear
+    >>> from privaware.testing import example, rows_for
+    >>> game = membership_game(Linear(steps=5), rows_for(example(rows=80), 80), noise=1.0, rng=Rng(seed=0))
+    >>> int(game.inside.sum()), len(game.game.rows), len(game.game.auxiliary)
+    (20, 40, 40)
+    """
+    quarter = len(data) // 4
+    if quarter < 2:
+        raise WrongInput(f"expected at least 8 rows for a membership game, got {len(data)}")
+    order = rng.initial.permutation(len(data))
+    members, non_members = (data.take(order[at * quarter : (at + 1) * quarter]) for at in range(2))
+    members = replace(members, schema=replace(data.schema, rows=quarter))
+    target = learner.run(members, noise, rng)
+    posed = challenge(target, members, non_members, rng, device)
+    auxiliary = data.take(order[2 * quarter :])
+    game = replace(posed.game, auxiliary=auxiliary)
+    if shadows is not None:
+        game = train_shadows(game, auxiliary, learner, noise=noise, rng=rng, plan=shadows)
+    return replace(posed, game=game)
+
+
+def train_shadows(
+    game: Game,
+    auxiliary: Data,
+    learner: Mechanism[Model],
+    *,
+    noise: float,
+    rng: Rng,
+    plan: ShadowPlan,
+    inside: np.ndarray | None = None,
+) -> Game:
+    """The game with `auxiliary` rows and shadow models; `learner` and `noise` are those of the target.
+
+    `inside` (shadows, auxiliary rows) says which auxiliary rows each shadow model sees; left out, it is a random part,
+    as large as the number of rows that the released model declares, and at most half.
+    """
+    learner = plan.learner or learner
+    noise = noise if plan.noise is None else plan.noise
+    candidates = (
+        _halves(rng, plan.count, len(game.rows)) if plan.online else np.zeros((plan.count, len(game.rows)), bool)
+    )
+    if inside is None:
+        inside = _parts(rng, plan, candidates.sum(1), len(auxiliary), game.model.schema.rows)
+    masks = np.concatenate([candidates, inside], axis=1)
+    sizes = masks.sum(1)
+    if sizes.min() < 1:
+        raise WrongInput("expected rows for every shadow model, got none for one of them; pass more auxiliary rows")
+    pool = joined(game.rows, auxiliary)
+    pool = replace(pool, schema=replace(pool.schema, rows=round(float(sizes.mean()))))
+    models = _trained(learner, pool, masks, noise, rng)
+    shadows = tuple(
+        Shadow(model=model, inside=seen, auxiliary_inside=own)
+        for model, seen, own in zip(models, candidates, inside, strict=True)
+    )
+    training = "private" if noise > 0 else "without privacy"
+    return replace(game, auxiliary=auxiliary, shadows=shadows, shadow_training=training)
+
+
+def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: float, rng: Rng) -> list[Model]:
+    """One model for each mask over the pool."""
+    subsets = [np.flatnonzero(mask) for mask in masks]
+    if isinstance(learner, PopulationLearner):
+        return learner.run_population([learner] * len(subsets), pool, noise, rng, subsets=subsets)
+    return [learner.run(pool.take(subset), noise, rng) for subset in subsets]
+
+
+def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
+    """Random halves and their complements: each row is in exactly half of them."""
+    halves = np.zeros((count, rows), dtype=bool)
+    for at in range(0, count, 2):
+        halves[at, rng.initial.permutation(rows)[: rows // 2]] = True
+        halves[at + 1] = ~halves[at]
+    return halves
+
+
+def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
+    """Random parts of the auxiliary rows that fill each shadow model up to the declared number of rows."""
+    parts = np.zeros((plan.count, rows), dtype=bool)
+    for part, candidates in zip(parts, seen, strict=True):
+        size = min(max(0, declared - int(candidates)), rows if plan.online else rows // 2)
+        part[rng.initial.permutation(rows)[:size]] = True
+    return parts

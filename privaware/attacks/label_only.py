@@ -1,0 +1,72 @@
+"""Ranks rows by how often their label is still predicted after random changes: only predicted labels are read.
+
+A row far from the decision boundary keeps its label, and rows that trained a model are farther from it. Images get
+noise, tables noise in numbers and changed categories, texts lose words; every row gets the same changes, so that a
+score depends on its row alone. With `queries` 0 it is the gap attack: whether the label is predicted.
+
+Paper: Choquette-Choo, Tramer, Carlini and Papernot 2021, Label-Only Membership Inference Attacks (robustness to noise).
+Privacy: an attack; what it scores on private rows is for the owner's eyes.
+Use when: the model shows labels without probabilities.
+
+>>> from privaware.testing import check_attack
+>>> check_attack(label_only)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from privaware._validate import expect_count
+from privaware.attacks._game import Game
+from privaware.attacks._posteriors import log_posteriors, outputs
+from privaware.data import Data
+from privaware.model import Model
+from privaware.noise import Rng
+
+__all__ = ["label_only"]
+
+SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Deviations of the noise over the range of a pixel or number, and probabilities of changing a category or word."""
+
+WORDS = 4096
+"""Words of a text that may be lost."""
+
+
+def label_only(game: Game, rng: Rng, queries: int = 6) -> np.ndarray:
+    """`queries` at each of five scales of changes, and one of the row itself."""
+    expect_count("label_only", 0, queries=queries)
+    kept = _is_correct(game.model, game.rows, game.device)
+    for scale in SCALES:
+        for _ in range(queries):
+            kept = kept + _is_correct(game.model, changed(game.rows, scale, rng.initial), game.device)
+    return kept / (1 + len(SCALES) * queries)
+
+
+def _is_correct(model: Model, rows: Data, device: str) -> np.ndarray:
+    (values,) = outputs([model], rows, device)
+    return (log_posteriors(model, values).argmax(axis=1) == rows.y).astype(float)
+
+
+def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
+    """The same random change of every row, within what the schema declares."""
+    if rows.schema.form == "image":
+        noise = scale * generator.standard_normal(rows.schema.shape)
+        return replace(rows, x=np.clip(rows.x + noise, 0, 1).astype(rows.x.dtype))
+    if rows.schema.form == "text":
+        lost = generator.random(WORDS) < scale
+        return replace(rows, x=np.array([_without(text, lost) for text in rows.x] or [""], dtype=object)[: len(rows)])
+    x = rows.x.copy()
+    for at, column in enumerate(rows.schema.used):
+        draw, other = generator.standard_normal(), generator.random()
+        if column.kind == "category":
+            count = max(len(column.categories), 1)
+            x[:, at] = np.where(other < scale, (x[:, at] + 1 + generator.integers(count)) % count, x[:, at])
+        elif column.low is not None and column.high is not None:
+            x[:, at] = np.clip(x[:, at] + scale * draw * (column.high - column.low), column.low, column.high)
+    return replace(rows, x=x)
+
+
+def _without(text: str, lost: np.ndarray) -> str:
+    return " ".join(word for word, gone in zip(text.split(), lost) if not gone)

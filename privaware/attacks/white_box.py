@@ -1,0 +1,53 @@
+"""A network learns on shadow models to tell members by posteriors, loss, last-layer gradient and label.
+
+The gradient of the last layer is (p - y) h^T in closed form; ten kernels as wide as h go over it. Settings are those of
+DPMLBench (Adam, rate 1e-5, batches of 64, 50 epochs). Unlike the public code it clears gradients between steps, and
+the attacked model is in evaluation mode.
+
+Paper: Nasr, Shokri and Houmansadr 2019, Comprehensive Privacy Analysis of Deep Learning (reduced form); Wei and others
+2023, DPMLBench, section 5.3.
+Privacy: an attack; what it scores on private rows is for the owner's eyes.
+Use when: the attacker holds the parameters of a released network.
+
+>>> from privaware.testing import check_attack
+>>> check_attack(white_box, epochs=1)
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from privaware.attacks._game import Game
+from privaware.attacks._posteriors import last_layer, log_posteriors, losses
+from privaware.data import Data
+from privaware.model import Model
+from privaware.noise import Rng
+
+__all__ = ["white_box"]
+
+
+def white_box(game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50) -> np.ndarray:
+    """`lr`, `batch` and `epochs` of the attack's network."""
+    import torch
+
+    from privaware.attacks._attack_network import GradientNetwork, scores_by_network
+
+    def inputs(model: Model, rows: Data) -> tuple[Any, ...]:
+        return tuple(torch.from_numpy(part).float().to(game.device) for part in parts_of(model, rows, game.device))
+
+    classes = len(game.model.schema.classes)
+    width = last_layer(game.model, game.rows.take(np.arange(1)), game.device)[1].shape[1]
+    return scores_by_network(
+        game, rng, partial(GradientNetwork, classes, width), inputs, lr=lr, batch=batch, epochs=epochs
+    )
+
+
+def parts_of(model: Model, rows: Data, device: str) -> tuple[np.ndarray, ...]:
+    """Posteriors, losses, one-hot labels and what enters the last layer; the gradient is (p - y) h^T."""
+    values, hidden = last_layer(model, rows, device)
+    posteriors = np.exp(log_posteriors(model, values))
+    label = np.eye(posteriors.shape[1])[rows.y]
+    return posteriors, losses(model, values, rows)[:, None], label, hidden

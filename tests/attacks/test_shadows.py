@@ -1,0 +1,108 @@
+"""Shadow models see the rows that their masks say, disjoint from the target's, in one population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from privaware.attacks import ShadowPlan, membership_game, train_shadows
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event, Gaussian
+from privaware.learners import Learner
+from privaware.learners.dpsgd import DpSgd
+from privaware.learners.linear import Linear
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.testing import example, rows_for
+
+DATA = rows_for(example(rows=80), 80)
+FCN = DpSgd(steps=2, batch=8, architecture={"name": "fcn", "hidden": [4], "dropout": 0.0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spy(Learner):
+    """A learner that keeps what it was trained on."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    seen: list[tuple[Data, float]] = field(default_factory=list)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        self.seen.append((data, noise))
+        return Linear(steps=2).run(data, 1.0, rng)
+
+
+def keys(data: Data) -> set[bytes]:
+    return {row.tobytes() for row in data.x}
+
+
+def test_target_and_shadow_halves_are_disjoint() -> None:
+    spy = Spy()
+    posed = membership_game(spy, DATA, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=3))
+    (target, _), *shadows = spy.seen
+    assert keys(target) == keys(posed.game.rows.take(posed.inside))
+    assert target.schema.rows == len(target) == 20
+    assert posed.game.auxiliary is not None
+    assert not keys(posed.game.rows) & keys(posed.game.auxiliary)
+    for (rows, _), shadow in zip(shadows, posed.game.shadows, strict=True):
+        assert keys(rows) == keys(posed.game.auxiliary.take(shadow.auxiliary_inside))
+        assert len(rows) == rows.schema.rows == 20
+        assert not shadow.inside.any()
+    assert not posed.game.online
+
+
+def test_online_shadows_see_each_candidate_in_half_of_them() -> None:
+    spy = Spy()
+    posed = membership_game(spy, DATA, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=6, online=True))
+    assert (posed.game.inside.sum(axis=0) == 3).all()
+    for (rows, _), shadow in zip(spy.seen[1:], posed.game.shadows, strict=True):
+        assert keys(rows) == keys(posed.game.rows.take(shadow.inside))
+    assert posed.game.online
+
+
+def test_population_is_trained_on_the_masked_rows_only() -> None:
+    """Rows outside of all masks are replaced by others: the same models."""
+    inside = np.zeros((2, 40), dtype=bool)
+    inside[0, :20], inside[1, 10:30] = True, True
+    posed = membership_game(FCN, DATA, noise=1.0, rng=Rng(seed=0))
+    game, auxiliary = posed.game, posed.game.auxiliary
+    assert auxiliary is not None
+    spoiled = replace(auxiliary, x=np.where(np.arange(40)[:, None] < 30, auxiliary.x, auxiliary.x[:1]))
+    plan = ShadowPlan(count=2)
+    trained = [
+        train_shadows(game, rows, FCN, noise=1.0, rng=Rng(seed=3), plan=plan, inside=inside).shadows
+        for rows in (auxiliary, spoiled)
+    ]
+    for one, two in zip(*trained, strict=True):
+        assert all(np.array_equal(one.model.tensors[name], two.model.tensors[name]) for name in one.model.tensors)
+    changed = replace(auxiliary, x=auxiliary.x[::-1].copy(), y=auxiliary.y[::-1].copy())
+    other = train_shadows(game, changed, FCN, noise=1.0, rng=Rng(seed=3), plan=plan, inside=inside).shadows
+    assert not np.array_equal(other[0].model.tensors["output.weight"], trained[0][0].model.tensors["output.weight"])
+
+
+@pytest.mark.parametrize(("noise", "training"), [(None, "private"), (0.0, "without privacy")])
+def test_game_says_whether_its_shadows_are_private(noise: Any, training: str) -> None:
+    spy = Spy()
+    plan = ShadowPlan(count=2, learner=spy, noise=noise)
+    posed = membership_game(FCN, DATA, noise=1.5, rng=Rng(seed=0), shadows=plan)
+    assert posed.game.shadow_training == training
+    assert [value for _, value in spy.seen] == [1.5 if noise is None else noise] * 2
+
+
+def test_wrong_plans_are_refused() -> None:
+    with pytest.raises(WrongInput, match="even number of online shadow models, got 3"):
+        ShadowPlan(count=3, online=True)
+    with pytest.raises(WrongInput, match="expected noise >= 0"):
+        ShadowPlan(noise=-1.0)
+    with pytest.raises(WrongInput, match="at least 8 rows"):
+        membership_game(FCN, DATA.take(np.arange(7)), noise=1.0, rng=Rng(seed=0))
+    posed = membership_game(FCN, DATA, noise=1.0, rng=Rng(seed=0))
+    with pytest.raises(WrongInput, match="rows for every shadow model"):
+        train_shadows(posed.game, DATA.take(np.arange(1)), FCN, noise=1.0, rng=Rng(seed=0), plan=ShadowPlan())
