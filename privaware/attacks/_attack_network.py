@@ -16,7 +16,7 @@ from privaware.errors import WrongInput
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["GradientNetwork", "PosteriorNetwork", "last_layer_gradients", "scores_by_network"]
+__all__ = ["GradientNetwork", "PosteriorNetwork", "scores_by_network"]
 
 Inputs = Callable[[Model, Data], tuple[Tensor, ...]]
 """What an attack reads off a model for rows, as tensors on the device of the game."""
@@ -50,16 +50,16 @@ class GradientNetwork(nn.Module):
         self.all = _head(256, 1)
 
     def forward(self, posteriors: Tensor, loss: Tensor, label: Tensor, hidden: Tensor) -> Tensor:
-        gradients = last_layer_gradients(posteriors, label, hidden)
-        gradient = self.gradient(self.kernels(gradients[:, None]).relu().flatten(1))
+        gradient = self.gradient(self.over_gradients(posteriors - label, hidden).relu().flatten(1))
         parts = [self.posteriors(posteriors), self.loss(loss), gradient, self.label(label)]
         logits: Tensor = self.all(torch.cat(parts, 1))
         return logits[:, 0]
 
-
-def last_layer_gradients(posteriors: Tensor, label: Tensor, hidden: Tensor) -> Tensor:
-    """(rows, classes, width): the gradient of each row's cross-entropy in the weights of the last layer."""
-    return (posteriors - label)[:, :, None] * hidden[:, None, :]
+    def over_gradients(self, residuals: Tensor, hidden: Tensor) -> Tensor:
+        """(rows, kernels, classes): the kernels over the gradient (p - y) h^T, which is not formed."""
+        weights, bias = self.kernels.weight.flatten(1), self.kernels.bias
+        products = (hidden @ weights.T)[:, :, None] * residuals[:, None, :]
+        return products if bias is None else products + bias[:, None]
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:

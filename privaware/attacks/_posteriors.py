@@ -17,12 +17,17 @@ __all__ = ["confidence", "last_layer", "log_posteriors", "losses", "outputs", "t
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
     """Raw outputs of each model on the same rows; features that models share are computed once."""
-    chain, inputs = None, rows.x
+    last: tuple[Any, ...] = ()
     for model in models:
-        if chain is None or model.features != chain:
-            chain = model.features
-            inputs = np.ascontiguousarray(features.apply(chain, rows.x, model.schema, device))
+        if last != (model.features, model.schema.used):
+            last = (model.features, model.schema.used)
+            inputs = np.ascontiguousarray(features.apply(model.features, _columns(model, rows), model.schema, device))
         yield model.network_outputs(inputs, device)
+
+
+def _columns(model: Model, rows: Data) -> np.ndarray:
+    """The rows as the model takes them; one that was trained after a selection takes fewer columns."""
+    return rows.keep(tuple(column.name for column in model.schema.used)).x
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
@@ -71,9 +76,9 @@ def last_layer(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.nd
         raise WrongInput("expected a network whose last layer is linear, got one without any")
     seen: list[Any] = []
     layers[-1].register_forward_hook(lambda layer, inputs, result: seen.append((inputs[0], result)))
-    parts = []
+    x, parts = _columns(model, rows), []
     for start in range(0, max(len(rows), 1), MICROBATCH):
-        inputs = features.apply(model.features, rows.x[start : start + MICROBATCH], model.schema, device)
+        inputs = features.apply(model.features, x[start : start + MICROBATCH], model.schema, device)
         with torch.no_grad():
             result = network(torch.from_numpy(np.ascontiguousarray(inputs)).to(device))
         entering, leaving = seen[-1]

@@ -10,7 +10,7 @@ from privaware._validate import expect_count, expect_nonnegative
 from privaware.attacks._game import Challenge, Game, Shadow, challenge, joined
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.learners import PopulationLearner
+from privaware.learners import SubsetLearner
 from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
@@ -114,8 +114,8 @@ def train_shadows(
 def _trained(learner: Mechanism[Model], pool: Data, masks: np.ndarray, noise: float, rng: Rng) -> list[Model]:
     """One model for each mask over the pool."""
     subsets = [np.flatnonzero(mask) for mask in masks]
-    if isinstance(learner, PopulationLearner):
-        return learner.run_population([learner] * len(subsets), pool, noise, rng, subsets=subsets)
+    if isinstance(learner, SubsetLearner):
+        return learner.run_on_subsets(pool, subsets, noise, rng)
     return [learner.run(pool.take(subset), noise, rng) for subset in subsets]
 
 

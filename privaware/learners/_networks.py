@@ -110,19 +110,21 @@ class Network(Learner):
         rng: Rng,
         subsets: Sequence[np.ndarray] | None = None,
     ) -> list[Model]:
-        """All of them on the same rows, those of one recipe as one population, with one noise or one each.
-
-        With `subsets` each is trained on the rows at its own positions; the schema declares the number of those.
+        """All of them on the same rows (or `subsets`), those of one recipe as one population; one noise or one each.
 
         Each is a release of its own: the cost is the composition of all of them.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
         for group in _recipes(learners, noises):
-            parts = None if subsets is None else [subsets[at] for at in group]
+            parts = [None if subsets is None else subsets[at] for at in group]
             trained = _train([learners[at] for at in group], data, [noises[at] for at in group], rng, parts)
             models |= dict(zip(group, trained, strict=True))
         return [models[at] for at in range(len(learners))]
+
+    def run_on_subsets(self, data: Data, subsets: Sequence[np.ndarray], noise: float, rng: Rng) -> list[Model]:
+        """One model for the rows at each of these positions; the schema declares the number of rows in a subset."""
+        return self.run_population([self] * len(subsets), data, noise, rng, subsets)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
         """The same training with a `share` of its steps, from the weights of `initial` where there is one."""
@@ -225,9 +227,7 @@ class MomentumNetwork(Network):
         return descent.momentum(self.lr, self.momentum)
 
 
-def _train(
-    networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: list[np.ndarray] | None
-) -> list[Model]:
+def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
     """Networks of one recipe, as one population."""
     import torch
 
@@ -239,7 +239,7 @@ def _train(
     trained = first._descent(schema, noises[0]).run_population(
         [
             Member(network._module(schema, rng), noise, network.lr, network.norm, subset)
-            for network, noise, subset in zip(networks, noises, subsets or [None] * len(networks), strict=True)
+            for network, noise, subset in zip(networks, noises, subsets, strict=True)
         ],
         torch.from_numpy(rows),
         targets_of(data),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from privaware.attacks._attack_network import GradientNetwork, PosteriorNetwork, last_layer_gradients
+from privaware.attacks._attack_network import GradientNetwork, PosteriorNetwork
 from privaware.attacks.black_box import posteriors_and_correctness
 from privaware.attacks.white_box import parts_of
 from tests.attacks.games import digits_game
@@ -23,15 +23,17 @@ def test_networks_have_the_parameters_of_the_paper() -> None:
 def test_gradient_branch_reads_the_exact_gradient_of_the_last_layer() -> None:
     game = digits_game().game
     rows = game.rows.take(np.arange(5))
-    posteriors, loss, label, hidden = (torch.from_numpy(part) for part in parts_of(game.model, rows, "cpu"))
-    gradients = last_layer_gradients(posteriors, label, hidden)
+    posteriors, loss, label, hidden = (torch.from_numpy(part).float() for part in parts_of(game.model, rows, "cpu"))
+    attacker = GradientNetwork(10, hidden.shape[1])
+    read = attacker.over_gradients(posteriors - label, hidden)
     network = game.model.network()
     inputs = torch.from_numpy(game.model.features[0](rows.x, rows.schema))
     for at in range(5):
         network.zero_grad()
         value = torch.nn.functional.cross_entropy(network(inputs[at : at + 1]), torch.tensor(rows.y[at : at + 1]))
         value.backward()
-        assert torch.allclose(gradients[at].float(), network.output.weight.grad, atol=1e-5)
+        expected = attacker.kernels(network.output.weight.grad[None, None])[0, :, :, 0]
+        assert torch.allclose(read[at], expected, atol=1e-5)
         assert float(loss[at]) == pytest.approx(value.item(), abs=1e-5)
 
 

@@ -21,7 +21,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "lira": ("lira", {}),
     "lira, offline": ("lira", {"offline": True, "pooled": False}),
     "rmia": ("rmia", {}),
-    "rmia, of the paper": ("rmia", {"gamma": 2.0}),
+    "rmia, gamma 2": ("rmia", {"gamma": 2.0}),
     "label_only": ("label_only", {}),
 }
 

@@ -14,7 +14,7 @@ from tests.attacks.games import digits_game
 @pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("gamma", [1.0, 2.0])
 def test_scores_are_the_share_of_other_rows_that_a_row_beats(online: bool, gamma: float) -> None:
-    game = digits_game(online=online, count=4 if online else 2).game
+    game = digits_game().game if online else digits_game(online=False, count=2).game
     auxiliary = game.auxiliary
     assert auxiliary is not None
 

@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from privaware.attacks import ShadowPlan, membership_game, train_shadows
+from privaware.attacks import ShadowPlan, find_attack, membership_game, train_shadows
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.learners import Learner
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
+from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -94,6 +95,27 @@ def test_game_says_whether_its_shadows_are_private(noise: Any, training: str) ->
     posed = membership_game(FCN, DATA, noise=1.5, rng=Rng(seed=0), shadows=plan)
     assert posed.game.shadow_training == training
     assert [value for _, value in spy.seen] == [1.5 if noise is None else noise] * 2
+
+
+def test_shadows_repeat_the_selection_of_columns() -> None:
+    """Each model is trained after a selection of its own; attacks read the columns that each one takes."""
+    columns = {"n": 0}
+
+    class Select:
+        def cost(self, schema: Schema, noise: float) -> Event:
+            return Gaussian(noise=noise)
+
+        def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+            columns["n"] += 1
+            return ("age", "town") if columns["n"] % 2 else ("age",)
+
+    pipeline: Mechanism[Model] = Then(first=Select(), second=Linear(steps=3), join=Data.keep)
+    posed = membership_game(pipeline, DATA, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=4, online=True))
+    assert columns["n"] == 5
+    widths = [len(shadow.model.schema.used) for shadow in posed.game.shadows]
+    assert (len(posed.game.model.schema.used), widths) == (2, [1, 2, 1, 2])
+    for name in ("threshold", "lira", "rmia", "label_only"):
+        assert np.isfinite(find_attack(name)(posed.game, Rng(seed=1))).all()
 
 
 def test_wrong_plans_are_refused() -> None:
