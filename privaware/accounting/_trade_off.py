@@ -9,18 +9,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from privaware.accounting import _price, _profiles
+from privaware.accounting import _price
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array
-from privaware.accounting._terms import expect_priceable
+from privaware.accounting._profiles import Profile, directed, dominating_pair
+from privaware.accounting._terms import alternatives, expect_priceable, flatten
 from privaware.events import Event
 
 __all__ = ["TradeOff", "trade_off"]
 
 POINTS, FEW = 2001, 101
 LARGEST = 600.0
+AIMS = (1e-2, 1e-4, 1e-8)
 SMALLEST = 1e-9
-"""The delta down to which a profile is followed, the epsilon up to which, and at how many points."""
+"""A profile is followed down to this delta, precise near `AIMS`, up to the epsilon `LARGEST`, at so many points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,18 @@ def trade_off(event: Event) -> TradeOff:
     """From the profile of the event: delta at many epsilons, by the distribution, or by the accountant that reports."""
     expect_priceable(event)
     with suppress(OutOfReach):
-        profile = _profiles.profile(event)
+        profile = _profile(event)
         epsilons = np.linspace(0.0, _top(lambda epsilon: float(profile(np.array([epsilon]))[0])), POINTS)
         return TradeOff(epsilons, np.clip(profile(epsilons), 0.0, 1.0))
     epsilons = np.linspace(0.0, _top(lambda epsilon: _price.delta(event, epsilon)), FEW)
     return TradeOff(epsilons, np.array([_price.delta(event, float(epsilon)) for epsilon in epsilons]))
+
+
+def _profile(event: Event) -> Profile:
+    """delta as a function of epsilon, the dearest way and direction."""
+    ways = [flatten(way, dominating_pair) for way in alternatives(event)]
+    parts = [part for terms in ways for part in directed(terms, AIMS)]
+    return lambda epsilons: np.max([part(epsilons) for part in parts], axis=0)
 
 
 def _top(delta: Callable[[float], float]) -> float:

@@ -1,6 +1,7 @@
-"""Lower bounds on epsilon from the scores of an attack.
+"""Lower bounds on epsilon from the scores of an attack, or from its guesses in one run.
 
-A lower bound is evidence against a claim, never a guarantee of its own.
+A lower bound is evidence against a claim, never a guarantee of its own. `epsilon_lower` needs independent runs,
+`epsilon_from_guesses` and `shift_from_guesses` one run with many canaries, `shift_lower` independent Gaussian scores.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -13,13 +14,38 @@ True
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from privaware.accounting._gaussian import epsilon as gaussian_epsilon
 from privaware.errors import WrongInput
+from privaware.events import Event, Gaussian, leaves
+from privaware.metrics import clopper_pearson
 
-__all__ = ["epsilon_lower"]
+__all__ = [
+    "epsilon_from_guesses",
+    "epsilon_lower",
+    "epsilon_of_shift",
+    "gaussian_false_rate",
+    "guesses_p_value",
+    "guesses_refute",
+    "scores_refute",
+    "shift_from_guesses",
+    "shift_lower",
+    "shift_of",
+    "shift_p_value",
+    "trade_off_p_value",
+]
+
+FalseRate = Callable[[float], float]
+"""The least false positive rate of any attack on a mechanism, at a true positive rate."""
+Powers = Callable[[np.ndarray], np.ndarray]
+"""The largest true positive rates of any attack on a mechanism, at false positive rates."""
+Value = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 THRESHOLDS = 400
 """Candidate thresholds tried on the first half; more only cost time."""
@@ -39,7 +65,29 @@ def epsilon_lower(
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise WrongInput(f"expected delta in [0, 1) and confidence in (0, 1), got {delta!r} and {confidence!r}")
-    second = _scores(inside, outside)
+
+    def bounds(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
+        return np.asarray(np.log(np.maximum(at_least - delta, 1e-300) / at_most))
+
+    return max(0.0, _best_inequality(_scores(inside, outside), bounds, confidence, pilot))
+
+
+def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
+    """Whether these scores of independent runs refute a trade-off function, as `epsilon_lower` does one pair of it.
+
+    `powers` is the largest true positive rate at each of some false positive rates.
+    """
+
+    def margins(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
+        return at_least - powers(at_most.ravel()).reshape(at_most.shape)
+
+    return _best_inequality(_scores(inside, outside), margins, confidence) > 0
+
+
+def _best_inequality(
+    second: list[np.ndarray], value: Value, confidence: float, pilot: tuple[Any, Any] | None = None
+) -> float:
+    """The `value` of the threshold and inequality that are best on the first half, or the pilot, tested on the rest."""
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
         second = [scores[len(scores) // 2 :] for scores in second]
@@ -51,10 +99,10 @@ def epsilon_lower(
         thresholds = thresholds[np.linspace(0, len(thresholds) - 1, THRESHOLDS).astype(int)]
     alpha, runs = (1 - confidence) / 2, [len(scores) for scores in second]
     expected = [_above(scores, thresholds) * (of / len(scores)) for scores, of in zip(first, runs, strict=True)]
-    bounds = _bounds(expected, runs, delta, alpha)
-    way, at = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
-    tested = _bounds([_above(scores, thresholds[[at]]) for scores in second], runs, delta, alpha)
-    return max(0.0, float(tested[way, 0]))
+    guessed = value(*_limits(expected, runs, alpha))
+    way, at = np.unravel_index(int(np.argmax(guessed)), guessed.shape)
+    tested = value(*_limits([_above(scores, thresholds[[at]]) for scores in second], runs, alpha))
+    return float(tested[way, 0])
 
 
 def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
@@ -65,8 +113,8 @@ def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
     return sides
 
 
-def _bounds(above: list[np.ndarray], runs: list[int], delta: float, alpha: float) -> np.ndarray:
-    """A lower bound on epsilon for each of the four inequalities (first axis) and each threshold.
+def _limits(above: list[np.ndarray], runs: list[int], alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """At least how likely one side is, at most how likely the other, for four inequalities (first axis) and thresholds.
 
     `above` is how many of the `runs` inside and outside score at least the threshold.
     """
@@ -77,22 +125,189 @@ def _bounds(above: list[np.ndarray], runs: list[int], delta: float, alpha: float
         (n - above_in, n, m - above_out, m),
         (m - above_out, m, n - above_in, n),
     ]
-    rows = []
-    for often, of, seldom, among in pairs:
-        at_least = _clopper_pearson(often, of, alpha)[0]
-        at_most = _clopper_pearson(seldom, among, alpha)[1]
-        rows.append(np.log(np.maximum(at_least - delta, 1e-300) / at_most))
-    return np.array(rows)
+    at_least = [clopper_pearson(often, of, alpha)[0] for often, of, _, _ in pairs]
+    at_most = [clopper_pearson(seldom, among, alpha)[1] for _, _, seldom, among in pairs]
+    return np.array(at_least), np.array(at_most)
 
 
 def _above(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return np.asarray(len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left"))
 
 
-def _clopper_pearson(hits: np.ndarray, of: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """One-sided limits, each missing the true chance with probability at most `alpha`."""
-    from scipy.special import betaincinv
+def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int, correct: int) -> float:
+    """How likely an (epsilon, delta) mechanism lets as many guesses be correct, at most.
 
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), of - hits + 1, alpha), 0.0)
-    high = np.where(hits < of, betaincinv(hits + 1, np.maximum(of - hits, 1), 1 - alpha), 1.0)
-    return low, high
+    Each canary was in the run by a fair coin of its own. Guesses are made of one run; abstentions are no guesses.
+
+    Paper: Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run" (2023), appendix D.
+
+    >>> round(guesses_p_value(0.0, 0.0, canaries=10, guesses=10, correct=9), 4)
+    0.0107
+    """
+    from scipy.special import bdtr, bdtrc
+
+    _expect_guesses(canaries, guesses, correct)
+    chance = 1 / (1 + math.exp(-epsilon))
+    above = float(bdtrc(correct - 1, guesses, chance)) if correct else 1.0
+    if delta == 0 or not correct:
+        return min(1.0, above)
+    fewer = np.arange(1, correct + 1)
+    below = np.where(fewer < correct, bdtr(np.maximum(correct - 1 - fewer, 0), guesses, chance), 0.0)
+    within = float(bdtr(correct - 1, guesses, chance)) - below  # correct - i <= successes < correct
+    return min(1.0, above + 2 * canaries * delta * float((within / fewer).max()))
+
+
+def epsilon_from_guesses(
+    *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95, most: float = 100.0
+) -> float:
+    """The largest epsilon that so many correct guesses refute; 0 when they refute none.
+
+    >>> round(epsilon_from_guesses(canaries=100, guesses=100, correct=90, delta=0.0), 3)
+    1.631
+    """
+    counts = {"canaries": canaries, "guesses": guesses, "correct": correct}
+    return _largest(lambda epsilon: guesses_p_value(epsilon, delta, **counts) < 1 - confidence, most)
+
+
+def trade_off_p_value(false_rate: FalseRate, *, canaries: int, guesses: int, correct: int) -> float:
+    """The same for a mechanism whose trade-off function is known, not one (epsilon, delta) of it alone.
+
+    `false_rate` is the least false positive rate that any attack on the mechanism has at a true positive rate. With
+    `right` the chance that enough guesses are correct and a random canary is guessed correctly, and `wrong` that of
+    one guess less and this canary guessed wrongly, the flip of its coin exchanges the two, so for every count
+    wrong >= false_rate(right).
+
+    Paper: Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run" (2024), algorithm 3.
+    """
+    _expect_guesses(canaries, guesses, correct)
+
+    def possible(log_tail: float) -> bool:
+        return _possible(false_rate, canaries, guesses, correct, math.exp(-log_tail))
+
+    return 1.0 if possible(0.0) else math.exp(-_largest(lambda log_tail: not possible(log_tail), 60.0))
+
+
+def guesses_refute(false_rate: FalseRate, level: float, *, canaries: int, guesses: int, correct: int) -> bool:
+    """Whether `trade_off_p_value` is below `level`, in one pass."""
+    _expect_guesses(canaries, guesses, correct)
+    return not _possible(false_rate, canaries, guesses, correct, level)
+
+
+def shift_from_guesses(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
+    """The largest mu for which so many correct guesses refute that the mechanism is mu-Gaussian differentially private.
+
+    >>> 0.2 < shift_from_guesses(canaries=1000, guesses=1000, correct=700) < 1.05
+    True
+    """
+    _expect_guesses(canaries, guesses, correct)
+
+    def refuted(shift: float) -> bool:
+        return not _possible(gaussian_false_rate(shift), canaries, guesses, correct, 1 - confidence)
+
+    return _largest(refuted, 40.0)
+
+
+def gaussian_false_rate(shift: float) -> FalseRate:
+    """The least false positive rate at a true positive rate, of two Gaussians `shift` deviations apart."""
+    from scipy.special import ndtr, ndtri
+
+    return lambda tpr: float(ndtr(ndtri(tpr) - shift))
+
+
+def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float:
+    """How many deviations apart two sets of independent Gaussian scores are at least; 0 when nothing is proved.
+
+    It inverts the noncentral t distribution of Student's statistic, which is exact for equal variances. A Gaussian
+    mechanism whose canaries are orthogonal gives such scores in one run: then this is a lower bound on the mu of its
+    Gaussian differential privacy. Unlike `epsilon_lower` and guesses, it takes the form of the noise as claimed.
+
+    Paper: after Agrawal, Wei, Singh, Magdon-Ismail, Zikas, "Let's ask Gauss: improved one-run privacy auditing" (2026),
+    with an exact limit in the place of theirs.
+    """
+    statistic, freedom, root = _student(*_scores(inside, outside))
+    alpha = 1 - confidence
+    return _largest(lambda shift: _noncentral_above(statistic, freedom, shift * root) < alpha, 1e6)
+
+
+def shift_p_value(inside: Any, outside: Any, shift: float) -> float:
+    """How likely Gaussian scores that are `shift` deviations apart, or less, look so far apart."""
+    statistic, freedom, root = _student(*_scores(inside, outside))
+    return _noncentral_above(statistic, freedom, shift * root)
+
+
+def shift_of(event: Event) -> float | None:
+    """The mu of an event that is nothing but Gaussian releases of all rows; None for any other.
+
+    >>> shift_of(4 * Gaussian(noise=2.0))
+    1.0
+    """
+    parts = list(leaves(event))
+    if not parts or not all(isinstance(part, Gaussian) for part, _ in parts):
+        return None
+    return math.sqrt(sum(count / part.noise**2 for part, count in parts if isinstance(part, Gaussian)))
+
+
+def epsilon_of_shift(shift: float, delta: float) -> float:
+    """The epsilon of Gaussian releases that move by `shift` deviations in all."""
+    return gaussian_epsilon(shift, delta) if shift > 0 else 0.0
+
+
+def _student(inside: np.ndarray, outside: np.ndarray) -> tuple[float, int, float]:
+    """Student's statistic, its degrees of freedom and the factor from deviations apart to its noncentrality."""
+    freedom = len(inside) + len(outside) - 2
+    apart = float(inside.mean() - outside.mean())
+    squares = ((inside - inside.mean()) ** 2).sum() + ((outside - outside.mean()) ** 2).sum()
+    deviation = max(math.sqrt(float(squares) / freedom), 1e-9 * abs(apart), 1e-300)
+    root = 1 / math.sqrt(1 / len(inside) + 1 / len(outside))
+    return apart / deviation * root, freedom, root
+
+
+def _noncentral_above(statistic: float, freedom: int, noncentrality: float) -> float:
+    """The chance that a noncentral t is at least `statistic`: the mean of normal ones over the sample variance."""
+    from scipy.special import ndtr
+
+    roots, weights = _chi_nodes(freedom)
+    return float(weights @ ndtr(noncentrality - statistic * roots))
+
+
+@lru_cache(maxsize=16)
+def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deviations that a sample of this many degrees of freedom may have, and the weight of each."""
+    from scipy.special import gammainccinv, gammaincinv, ndtr
+
+    at = np.linspace(-9.0, 9.0, 401)
+    halves = np.where(at < 0, gammaincinv(freedom / 2, ndtr(at)), gammainccinv(freedom / 2, ndtr(-at)))
+    density = np.exp(-(at**2) / 2)
+    return np.sqrt(2 * halves / freedom), density / density.sum()
+
+
+def _possible(false_rate: FalseRate, canaries: int, guesses: int, correct: int, tail: float) -> bool:
+    """Whether `correct` guesses or more may come with a chance of `tail`."""
+    right, wrong, total = tail * correct / canaries, tail * (guesses - correct) / canaries, guesses / canaries
+    for count in range(correct - 1, -1, -1):
+        below = max(wrong, false_rate(right))
+        right += count / (guesses - count) * (below - wrong)
+        wrong = below
+        if right + wrong > total * (1 + 1e-12):
+            return False
+    return True
+
+
+def _largest(refuted: Callable[[float], bool], most: float) -> float:
+    """The end of the refuted values above 0, on the safe side; `refuted` is true up to some value only."""
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, min(1.0, most)
+    while high < most and refuted(high):
+        low, high = high, min(2 * high, most)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def _expect_guesses(canaries: int, guesses: int, correct: int) -> None:
+    if not (0 <= correct <= guesses <= canaries and canaries > 0):
+        raise WrongInput(
+            f"expected correct <= guesses <= canaries, at least one canary, got {correct}, {guesses} and {canaries}"
+        )

@@ -1,0 +1,171 @@
+"""What the scores of an audit prove: a lower bound on epsilon beside the claim, and whether the claim is refuted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from privaware.accounting import TradeOff, epsilon, trade_off
+from privaware.attacks import _bounds
+from privaware.attacks._gradient_canaries import CanaryScores
+from privaware.errors import PrivawareError
+from privaware.events import Event
+from privaware.metrics import auc, auc_interval, tailored_auc, tpr_at_fpr
+
+__all__ = ["Evidence", "evidence_of_canaries", "evidence_of_runs"]
+
+SHOWN = 0.95
+ALARM = 0.999
+"""Confidence of the bound that is shown, and of the one that raises an alarm."""
+SHARES = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
+"""Shares of the canaries, the surest first, that are guessed to be out and to be in; each is tested at its part of the
+error. Sampled canaries may never have taken part, so that only those that are surely in are worth a guess."""
+FPRS = (0.001, 0.01, 0.1)
+
+ANY = "nothing beyond independent coin flips: it holds for every mechanism"
+GAUSSIAN = "that noise is Gaussian and independent between canaries, as the claim says; only its size is tested"
+INDEPENDENT = "that noise is independent between canaries, as the claim says"
+RUNS = "nothing beyond independent runs: it holds for every mechanism"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A lower bound is never a guarantee: other rows or attacks may show more.
+
+    `epsilon_lower` holds with `confidence`, `epsilon_alarm` with 99.9%; the claim is `refuted` where that exceeds it
+    or, with the same confidence, where the trade-off function of its events does not allow these scores. `assumes` is
+    what the bounds rest on. `inside` and `outside` are scores, which are in no output.
+    """
+
+    epsilon_claimed: float
+    delta: float
+    epsilon_lower: float
+    epsilon_alarm: float
+    refuted: bool
+    method: str
+    assumes: str
+    confidence: float = SHOWN
+    inside: np.ndarray = field(repr=False, compare=False)
+    outside: np.ndarray = field(repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without scores; false and true positive rates of the ROC at its corners."""
+        area = auc(self.inside, self.outside)
+        rates = [tpr_at_fpr(self.inside, self.outside, fpr, self.confidence) for fpr in FPRS]
+        return {
+            "members": len(self.inside),
+            "non_members": len(self.outside),
+            "auc": area,
+            "auc_interval": list(auc_interval(self.inside, self.outside, self.confidence)),
+            "tailored_auc": tailored_auc(area),
+            "tpr_at_fpr": {
+                f"{rate.fpr:g}": {"tpr": rate.tpr, "interval": list(rate.interval), "fpr_at_most": rate.fpr_at_most}
+                for rate in rates
+            },
+            "epsilon_lower": self.epsilon_lower,
+            "epsilon_claimed": self.epsilon_claimed,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "epsilon_alarm": self.epsilon_alarm,
+            "refuted": self.refuted,
+            "method": self.method,
+            "assumes": self.assumes,
+            "roc": _corners(self.inside, self.outside),
+        }
+
+
+def evidence_of_canaries(canaries: CanaryScores, claim: Event, delta: float, *, gradients: bool) -> Evidence:
+    """From one run.
+
+    In gradient space canaries are as independent as the noise: a Gaussian claim is tested by Student's statistic, any
+    other as independent runs are. Rows as canaries share one model, so that only guesses are sound.
+    """
+    inside, outside = canaries.sides
+    shift = _bounds.shift_of(claim) if gradients else None
+    if shift is not None:
+        lower, alarm = (
+            _bounds.epsilon_of_shift(_bounds.shift_lower(inside, outside, confidence=level), delta)
+            for level in (SHOWN, ALARM)
+        )
+        return _evidence((inside, outside), claim, delta, (lower, alarm), method="gaussian", assumes=GAUSSIAN)
+    if gradients:
+        return replace(evidence_of_runs(inside, outside, claim, delta), assumes=INDEPENDENT)
+    bounds = (_guessed(canaries, delta, SHOWN), _guessed(canaries, delta, ALARM))
+    refuted = _refuted(canaries, claim)
+    return _evidence((inside, outside), claim, delta, bounds, method="guesses", assumes=ANY, refuted=refuted)
+
+
+def evidence_of_runs(inside: np.ndarray, outside: np.ndarray, claim: Event, delta: float) -> Evidence:
+    """From scores of independent runs with and without one row, by Clopper-Pearson limits."""
+    lower, alarm = (_bounds.epsilon_lower(inside, outside, delta=delta, confidence=level) for level in (SHOWN, ALARM))
+    curve = _curve(claim)
+    refuted = curve is not None and _bounds.scores_refute(inside, outside, curve.powers, confidence=ALARM)
+    return _evidence(
+        (inside, outside), claim, delta, (lower, alarm), method="clopper_pearson", assumes=RUNS, refuted=refuted
+    )
+
+
+def _evidence(
+    scores: tuple[np.ndarray, np.ndarray],
+    claim: Event,
+    delta: float,
+    bounds: tuple[float, float],
+    *,
+    method: str,
+    assumes: str,
+    refuted: bool = False,
+) -> Evidence:
+    """`refuted` by the whole trade-off of the claim, where its epsilon at one delta may not be."""
+    claimed = epsilon(claim, delta)
+    return Evidence(
+        epsilon_claimed=claimed,
+        delta=delta,
+        epsilon_lower=bounds[0],
+        epsilon_alarm=bounds[1],
+        refuted=refuted or bounds[1] > claimed,
+        method=method,
+        assumes=assumes,
+        inside=scores[0],
+        outside=scores[1],
+    )
+
+
+def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
+    """For each share: the surest canaries on either side, and how many guesses are correct."""
+    order, count = np.argsort(canaries.scores, kind="stable"), len(canaries)
+    tried = []
+    for shares in SHARES:
+        low, high = (int(share * count) for share in shares)
+        correct = int(canaries.inside[order[count - high :]].sum() + (~canaries.inside[order[:low]]).sum())
+        tried.append({"canaries": count, "guesses": low + high, "correct": correct})
+    return tried
+
+
+def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
+    """The best bound of all shares, each at its part of the error."""
+    level = 1 - (1 - confidence) / len(SHARES)
+    return max(_bounds.epsilon_from_guesses(**tried, delta=delta, confidence=level) for tried in _guesses(canaries))
+
+
+def _refuted(canaries: CanaryScores, claim: Event) -> bool:
+    """Whether the trade-off function of the claim makes these guesses too unlikely."""
+    curve, level = _curve(claim), (1 - ALARM) / len(SHARES)
+    return curve is not None and any(
+        _bounds.guesses_refute(curve.false_rate, level, **tried) for tried in _guesses(canaries)
+    )
+
+
+def _curve(claim: Event) -> TradeOff | None:
+    try:
+        return trade_off(claim)
+    except PrivawareError:
+        return None
+
+
+def _corners(inside: np.ndarray, outside: np.ndarray) -> list[list[float]]:
+    """The measured ROC at false positive rates that are evenly spaced on a logarithmic scale."""
+    thresholds = np.sort(outside)[::-1]
+    at = np.unique(np.geomspace(1, len(thresholds), 25).astype(int)) - 1
+    return [[(index + 1) / len(thresholds), float((inside > thresholds[index]).mean())] for index in at.tolist()]

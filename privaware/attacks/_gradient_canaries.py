@@ -1,0 +1,159 @@
+"""Canaries in gradient space: vectors of the declared sensitivity, added by coin flips to what a mechanism noises.
+
+A mechanism reaches noise only through its generator, so an audit passes it a generator that adds canaries: no mechanism
+has a seam for it, and no verb but an audit has such a generator. Canaries are orthogonal, one number of a noised array
+each, so that their scores are independent where the noise is. Clipping is not tested here: a canary is as long as was
+declared. `_canary_examples.py` and rows as canaries go through it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.mechanism import Mechanism
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["LEAST", "CanaryRng", "CanaryScores", "gradient_canaries", "no_rows", "room_for_canaries"]
+
+LEAST = 20
+"""Fewer canaries prove nothing, and may all fall on one side."""
+GRID = 2.0**-8
+"""Noise deviations to which what is left of a noised value is rounded: low-order bits of exact values stay unseen."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CanaryScores:
+    """Scores of the canaries of one run: the higher, the likelier a canary was in; `inside` is how the coins fell."""
+
+    inside: np.ndarray = field(repr=False)
+    scores: np.ndarray = field(repr=False)
+
+    @property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """The scores of canaries that were in, and of those that were not."""
+        return self.scores[self.inside], self.scores[~self.inside]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def and_those(self, other: CanaryScores) -> CanaryScores:
+        """The canaries of two independent runs."""
+        return CanaryScores(
+            inside=np.concatenate([self.inside, other.inside]), scores=np.concatenate([self.scores, other.scores])
+        )
+
+
+def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float) -> int:
+    """The numbers that `mechanism` noises at once, at most: learnt from a run on no rows, as control flow is public."""
+    probe = CanaryRng(Rng(seed=0), canaries=0)
+    mechanism.run(no_rows(schema), noise, probe)
+    if probe.largest < LEAST:
+        raise WrongInput(
+            f"expected a mechanism that noises arrays, got one that noises {probe.largest} numbers at once, too few "
+            "for canaries in one run; audit it with rows as canaries (--space input) or by --attack many_run"
+        )
+    return probe.largest
+
+
+def gradient_canaries(
+    mechanism: Mechanism[Any], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
+) -> CanaryScores:
+    """Runs `mechanism` once with up to `canaries` in every noised array that has room for them; how each scores.
+
+    An attacker who knows the rows subtracts their exact value, and what is left is canary and noise.
+    """
+    room = room_for_canaries(mechanism, data.schema, noise)
+    listening = CanaryRng(rng, canaries=min(canaries, room))
+    mechanism.run(data, noise, listening)
+    return CanaryScores(inside=listening.inside, scores=listening.scores)
+
+
+def no_rows(schema: Schema) -> Data:
+    """No row of this schema."""
+    shape = schema.shape if schema.form == "image" else () if schema.form == "text" else (len(schema.used),)
+    kind = np.float32 if schema.form == "image" else float if schema.form == "table" and schema.bounded else object
+    return Data(
+        schema=schema, x=np.zeros((0, *shape), dtype=kind), y=np.zeros(0, dtype=np.int64 if schema.classes else float)
+    )
+
+
+class CanaryRng(Rng):
+    """A generator that adds canaries to exact values of at least as many numbers, and scores what comes back.
+
+    A canary takes part in a Poisson sample with the probability of a row. Its score is the log-likelihood ratio at the
+    noise that was declared; whatever the noise really is, a score is only a score.
+    """
+
+    def __init__(self, rng: Rng, *, canaries: int) -> None:
+        self.seed, self._streams = rng.seed, rng._streams
+        self.canaries, self.largest, self.rate = canaries, 0, 1.0
+        self.inside = self.initial.random(canaries) < 0.5
+        self.sampled = np.ones(canaries, dtype=bool)
+        self.scores = np.zeros(canaries)
+
+    def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+        def ratios(values: np.ndarray, deviation: float) -> np.ndarray:
+            return (2 * values - 1) / (2 * deviation**2)
+
+        return self._with_canaries(super().gaussian, exact, noise, sensitivity, ratios)
+
+    def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+        def ratios(values: np.ndarray, scale: float) -> np.ndarray:
+            return np.asarray((np.abs(values) - np.abs(values - 1)) / scale)
+
+        return self._with_canaries(super().laplace, exact, noise, sensitivity, ratios)
+
+    def poisson(self, rows: int, rate: float) -> np.ndarray:
+        self.rate = rate
+        self.sampled = self._streams.cpu["sampling"].random(self.canaries) < rate
+        return super().poisson(rows, rate)
+
+    def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
+        raise WrongInput(
+            "expected a mechanism that uses all rows alike, got one that splits them into parts; audit it with rows as "
+            "canaries (--space input)"
+        )
+
+    def spawn(self) -> Rng:
+        return self  # what parts of the work release has canaries too
+
+    def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
+        """The release of the exact value and its canaries; every canary is one number of it."""
+        size = 1 if isinstance(exact, float) else math.prod(exact.shape)
+        if not self.canaries or size < self.canaries:
+            self.largest = max(self.largest, size)
+            return release(exact, noise=noise, sensitivity=sensitivity)
+        length, deviation = _number("sensitivity", sensitivity), _number("noise", noise)
+        moved = exact.clone() if hasattr(exact, "clone") else np.array(exact, dtype=float)
+        flat = moved.reshape(-1)
+        at = np.linspace(0, size - 1, self.canaries).astype(np.int64)
+        flat[at] += length * _like(flat, (self.inside & self.sampled).astype(float))
+        noisy = release(moved, noise=noise, sensitivity=sensitivity)
+        left = (_array(noisy) - _array(exact)).reshape(-1)[at] / length
+        losses = ratios(np.round(left / (GRID * deviation)) * GRID * deviation, deviation)
+        if self.rate < 1:
+            losses = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + losses)
+        self.scores += losses
+        return noisy
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.detach().cpu().double().numpy() if hasattr(value, "detach") else value, dtype=float)
+
+
+def _like(values: Any, numbers: np.ndarray) -> Any:
+    return values.new_tensor(numbers) if hasattr(values, "new_tensor") else numbers
+
+
+def _number(name: str, value: Any) -> float:
+    values = _array(value).reshape(-1)
+    if len(values) != 1:
+        raise WrongInput(f"expected one {name} for a noised array, got {len(values)}; audit one model at a time")
+    return float(values[0])

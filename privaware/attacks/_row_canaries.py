@@ -1,0 +1,83 @@
+"""Canaries in input space: rows with random labels, crafted from the schema alone, that train by coin flips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privaware.attacks._game import joined
+from privaware.attacks._gradient_canaries import CanaryScores
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.mechanism import Mechanism
+from privaware.model import Model, scaled
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+
+__all__ = ["crafted_rows", "label_scores", "row_canaries"]
+
+WORDS = 4096
+"""Invented words that texts are made of."""
+
+
+def row_canaries(
+    learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
+) -> CanaryScores:
+    """Trains once on the rows and on each of `canaries` crafted ones by a coin flip; how each scores.
+
+    Crafted rows are public, so that scores are post-processing of the released model.
+    """
+    crafted = crafted_rows(data.schema, canaries, rng)
+    inside = rng.initial.random(canaries) < 0.5
+    model = learner.run(joined(data, crafted.take(inside)), noise, rng)
+    return CanaryScores(inside=inside, scores=label_scores(model, crafted))
+
+
+def label_scores(model: Model, rows: Data) -> np.ndarray:
+    """The logarithm of the odds of each row's label; of a number, its squared distance negated."""
+    outputs = model.outputs(rows.x)
+    if not model.schema.classes:
+        return -((outputs[:, 0] - scaled(rows.y, model.schema)) ** 2)
+    at = np.arange(len(outputs))
+    own = outputs[at, rows.y].copy()
+    outputs[at, rows.y] = -np.inf
+    others = np.logaddexp.reduce(outputs, axis=1)
+    return np.asarray(own - others)
+
+
+def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
+    """Rows at random over all that the schema declares, with labels that have nothing to do with them."""
+    if not schema.bounded:
+        raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
+    draw = rng.initial
+    x: np.ndarray
+    if schema.form == "image":
+        x = draw.random((count, *schema.shape)).astype(np.float32)
+    elif schema.form == "text":
+        words = draw.integers(0, WORDS, (count, 12))
+        x = np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
+    else:
+        columns = [_values(column, count, draw) for column in schema.used]
+        x = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
+    return Data(schema=schema, x=x, y=_labels(schema, count, draw))
+
+
+def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:
+    if column.kind == "category":
+        return draw.integers(0, len(column.categories), count).astype(float)
+    low, high = column.low, column.high
+    assert low is not None
+    assert high is not None
+    ends = np.where(draw.random(count) < 0.5, low, high)
+    return np.where(draw.random(count) < 0.5, ends, draw.uniform(low, high, count))
+
+
+def _labels(schema: Schema, count: int, draw: np.random.Generator) -> Any:
+    if schema.classes:
+        return draw.integers(0, len(schema.classes), count)
+    if schema.low is None or schema.high is None:
+        raise WrongInput(
+            f"expected declared bounds of the target {schema.target!r}, to craft rows; give them in --schema"
+        )
+    return np.where(draw.random(count) < 0.5, schema.low, schema.high).astype(float)
