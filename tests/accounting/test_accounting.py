@@ -87,7 +87,7 @@ def test_randomised_response_is_counted_as_often_as_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("rate", "noise", "order"), [(0.01, 0.37, 1.3), (0.1, 0.5, 2.5), (0.3, 2.0, 7.3), (0.01, 1.0, 12.0)]
 )
-def test_signed_renyi_series_equals_the_integral(rate: float, noise: float, order: float) -> None:
+def test_renyi_divergence_equals_an_adaptive_integral(rate: float, noise: float, order: float) -> None:
     def integrand(x: float) -> float:
         ratio = 1 - rate + rate * math.exp((2 * x - 1) / (2 * noise**2))
         return float(stats.norm.pdf(x, scale=noise)) * ratio**order
