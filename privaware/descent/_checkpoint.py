@@ -24,7 +24,7 @@ __all__ = ["Checkpoint", "TrainingState"]
 
 @dataclass
 class TrainingState:
-    """What a step changes: the parameters `theta`, the models' clipping norms, the update's state and averages.
+    """What a step changes: the parameters `theta`, clipping norms, and the state of update, averages and projection.
 
     `fingerprint` is a digest of the public settings that the result depends on.
     """
@@ -36,11 +36,13 @@ class TrainingState:
     step: int = 0
     update: dict[str, Tensor] = field(default_factory=dict)
     averages: dict[str, Tensor] = field(default_factory=dict)
+    projection: dict[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by their names in a checkpoint."""
         tensors = {"theta": self.theta, "bounds": self.norms}
         tensors |= {f"update.{name}": value for name, value in self.update.items()}
+        tensors |= {f"projection.{name}": value for name, value in self.projection.items()}
         return tensors | {f"average.{name}": value for name, value in self.averages.items()}
 
 

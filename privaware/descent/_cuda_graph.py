@@ -133,6 +133,8 @@ class CapturedStep:
 
     def one_step(self) -> None:
         """Replays the step."""
+        if self.training.stack.projection is not None:
+            self.training.refresh()  # writes where the graph reads
         if len(self.graphs) == 1:
             self.graphs[0].replay()
         else:

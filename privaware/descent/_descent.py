@@ -31,7 +31,8 @@ class Descent(Recipe):
     size, up to rounding. `copies` of each example are augmented and their mean gradient is clipped. `overflow` is a
     chance, charged to delta, that lets CUDA draw samples into batches of fixed shape. A lower `precision` ("tf32"
     rounds factors of products, "bf16" the outputs of layers too; with both, cells of `dpnas` store bf16) clips a little
-    below `norm`, because it rounds.
+    below `norm`, because it rounds. With a `projection` (`low_rank`, `anchored`) something else than the per-example
+    gradient is clipped and released, and a gradient follows from that.
 
     Privacy: each step releases one Gaussian sum of clipped per-example gradients on the sampler's batch; everything
     else is post-processing. Sums are divided by rate x declared rows, never by the realised batch size. What rounding
@@ -84,7 +85,8 @@ class Descent(Recipe):
             for module in modules:
                 check_layers(module)
             trained: dict[int, nn.Module] = {}
-            groups = stackable_groups(modules, device, per_layer=isinstance(self.clip, per_layer))
+            by_layer, padded = isinstance(self.clip, per_layer), self.projection is None
+            groups = stackable_groups(modules, device, per_layer=by_layer, padded=padded)
             for turn, group in enumerate(groups):
                 stack = [replace(members[at], module=modules[at]) for at in group]
                 of_stack = callbacks.for_stack(turn, len(groups))

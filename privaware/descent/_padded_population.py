@@ -96,14 +96,17 @@ class PaddedPopulation:
         return modules
 
 
-def stackable_groups(modules: Sequence[nn.Module], device: str, per_layer: bool = False) -> list[list[int]]:
+def stackable_groups(
+    modules: Sequence[nn.Module], device: str, per_layer: bool = False, padded: bool = True
+) -> list[list[int]]:
     """Which modules are stepped in one stack: alike but for what may be padded, if the padding pays.
 
     On a CPU activations and frozen layers have to agree: computing what a model did not select would cost as much as
-    a stack saves. So they have where clipping is `per_layer`: a layer's norm depends on how many are trained.
+    a stack saves. So they have where clipping is `per_layer`: a layer's norm depends on how many are trained. Without
+    `padded`, all have to agree in everything.
     """
     cpu = str(device).startswith("cpu")
-    strict = cpu or per_layer
+    strict = cpu or per_layer or not padded
     structures = [_structure(module) for module in modules]
     chains = [_chain(module) for module in modules]
     kinds = [structure if strict or not chain else chain for structure, chain in zip(structures, chains)]
@@ -111,7 +114,7 @@ def stackable_groups(modules: Sequence[nn.Module], device: str, per_layer: bool 
     for kind in dict.fromkeys(kinds):
         same = [at for at, other in enumerate(kinds) if other == kind]
         shapes = {at: _shapes(modules[at]) for at in same}
-        groups += _by_size(shapes, cpu) if chains[same[0]] else _by_shape(shapes)
+        groups += _by_size(shapes, cpu) if padded and chains[same[0]] else _by_shape(shapes)
     return groups
 
 

@@ -151,10 +151,10 @@ def check_slots(
 
 
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """(models, slots) norms."""
-    unused = torch.zeros_like(stack.theta)
+    """(models, slots, norms of an example)."""
+    unused = stack.theta.new_zeros(stack.models, stack.columns)
     squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
-    return squares.view(stack.models, -1).nan_to_num_()
+    return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
 
 
 def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:

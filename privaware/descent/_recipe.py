@@ -13,6 +13,7 @@ from privaware._validate import expect, expect_count, expect_in, expect_one_of
 from privaware.descent._accumulate import Loss
 from privaware.descent._clip import Clip, quantile
 from privaware.descent._losses import cross_entropy
+from privaware.descent._projection import Projection
 from privaware.descent._sampling import Sampler
 from privaware.descent._schedule import Schedule, constant
 from privaware.descent._update import Average, Update
@@ -40,6 +41,7 @@ class Recipe:
     augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
     precision: str = "float32"
     overflow: float = 0.0
+    projection: Projection | None = None
 
     def __post_init__(self) -> None:
         expect(type(self.steps) is int and self.steps >= 0, "Descent", "steps as a whole number >= 0", self.steps)
@@ -47,6 +49,10 @@ class Recipe:
         expect_count("Descent", copies=self.copies)
         expect_one_of("Descent", PRECISIONS, precision=self.precision)
         expect_in("Descent", "[0, 1)", overflow=self.overflow)
+        if self.projection is not None:
+            expect_one_of("projection", self.projection.clips, clip=type(self.clip).__name__)
+            expect_one_of("projection", self.projection.precisions, precision=self.precision)
+            expect_one_of("projection", ("sgd", "momentum"), update=type(self.update).__name__)
 
     def noise_at(self, noise: float, step: int) -> float:
         """The noise multiplier of one step: the knob times the schedule, for the price and for the run alike."""

@@ -18,6 +18,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from privaware.descent._example_sums import keep_examples, zero_in_place
 from privaware.descent._per_example import PerExampleGradient, Zeroing
+from privaware.descent._projection import BoundProjection
 from privaware.errors import Refused, WrongInput
 
 __all__ = ["Builder", "Slot", "Stack", "Tape"]
@@ -99,6 +100,12 @@ class Stack:
         self.layer_numbers = _layer_numbers(self.slots)
         self.excluded: dict[str, Tensor] = {}
         self.layers: dict[str, str] = {}
+        self.projection: BoundProjection | None = None
+
+    @property
+    def columns(self) -> int:
+        """The numbers that are summed for an example: its gradient, or what the projection makes of it."""
+        return self.theta.shape[1] if self.projection is None else self.projection.columns
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
         """The (models, *shape) part of a flat (models, trainable) tensor, or of one with several sums a model."""

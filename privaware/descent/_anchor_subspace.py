@@ -1,0 +1,291 @@
+"""Embedded gradients: each per-example gradient is split by a subspace that public gradients span.
+
+The parameters are cut into blocks. In each block an orthonormal basis V of a few directions comes from the gradients
+of public examples with random labels (one power iteration). The coordinates e = V^T g of a per-example gradient g, over
+all blocks, are clipped to the norm; the residual g - V e, of the unclipped e, is clipped to `residual` times the norm.
+The sums of both get noise and make up the gradient again. Without a residual only the coordinates are released.
+
+Privacy: both sums are on the same sample, so they are one release. Residuals are released over `residual`: then
+each part of an example is at most as long as the norm, and the pair as the norm times the root of two, which is the
+sensitivity. (Twice the price of one part would be too low, since it assumes two samples that are independent.)
+
+Sensitivity in the arithmetic really done. Residuals are never formed. Weighted gradients w g and weighted coordinates
+w e are summed, and V times the second sum is subtracted from the first, once a step in float64. So
+
+1. the length of a residual comes from |g|^2 - |e|^2, by Pythagoras. V is orthonormal and e computed in float64, so that
+   is wrong by less than 2^-20 |g|^2; |g|^2 itself and the gradient that is summed again may be wrong by the rounding of
+   a norm and by `POSITION_ROUNDING`. `SQUARE_SLACK` and `LENGTH_SLACK`, parts of |g|^2 and |g|, cover all of these.
+2. what is summed, w g, may be longer than the residual, by at most `CANCELLING`: a residual counts as at least |g|
+   over `CANCELLING`. Both sums round by up to that, so the groups of examples are smaller (`Arithmetic.cancelling`),
+   and the difference that a slot may make is checked to be smaller by that too.
+3. the lattice of the sums is that of all columns together; V lengthens no rounding error.
+
+Memory: the basis takes 8 bytes a parameter and direction of its block, twice that while it is computed; of per-example
+gradients only slices are materialised, and all examples' coordinates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from privaware._validate import expect_between, expect_count
+from privaware.descent._accumulate import Batch, Gradients, add_sums, example_gradients, squared_norms, zero_others
+from privaware.descent._clip import Clip
+from privaware.descent._example_slices import example_slices
+from privaware.descent._per_example import PerExampleGradient
+from privaware.descent._stack import Slot, Stack
+from privaware.noise import Rng
+
+__all__ = ["CANCELLING", "AnchorSubspace", "anchored", "basis_numbers"]
+
+CANCELLING = 8.0
+"""What is summed for an example over the length of its clipped residual, at most."""
+
+SQUARE_SLACK, LENGTH_SLACK = 2.0**-8, 2.0**-8
+"""What is added to a residual's length, as parts of the squared length and of the length of the gradient."""
+
+AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
+"""Numbers of public gradients that are materialised at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class anchored:
+    """Gradients in the coordinates of `directions` that the gradients of public examples span, and their residuals.
+
+    `inputs` gives the public examples; they get random labels of `classes`, or random targets in [-1, 1] if that is 0.
+    The parameters are cut into `blocks` with subspaces of their own, whose directions are in proportion to the root
+    of their size. A residual is clipped to `residual` times the norm; with None it is dropped, which biases gradients.
+    A subspace is kept for `refresh` steps.
+
+    Paper: Yu, Zhang, Chen, Liu 2021, Do Not Let Privacy Overbill Utility: Gradient Embedding Perturbation for Private
+    Learning.
+    """
+
+    clips: ClassVar[tuple[str, ...]] = ("flat",)
+    precisions: ClassVar[tuple[str, ...]] = ("float32",)
+
+    inputs: Callable[[], Any] = field(repr=False, compare=False)
+    classes: int
+    directions: int = 1000
+    blocks: int = 3
+    residual: float | None = 0.4
+    power: int = 1
+    refresh: int = 1
+
+    def __post_init__(self) -> None:
+        counts = {"directions": self.directions, "blocks": self.blocks, "power": self.power, "refresh": self.refresh}
+        expect_count("anchored", **counts)
+        if self.residual is not None:
+            expect_between("anchored", 1e-3, 1e3, residual=self.residual)
+
+    def bind(self, stack: Stack, rng: Rng) -> AnchorSubspace:
+        return AnchorSubspace(self, stack, rng)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Slots one after another, of which the subspace has the coordinates `start` to `stop`."""
+
+    slots: tuple[Slot, ...]
+    start: int
+    stop: int
+
+    @property
+    def parameters(self) -> slice:
+        return slice(self.slots[0].start, self.slots[-1].stop)
+
+    @property
+    def size(self) -> int:
+        return self.slots[-1].stop - self.slots[0].start
+
+
+class AnchorSubspace:
+    """The subspaces of one stack, for each model its own, and the sums in their coordinates."""
+
+    def __init__(self, settings: anchored, stack: Stack, rng: Rng) -> None:
+        self.settings, self.stack, self.rng = settings, stack, rng
+        self.public = stack.inputs(settings.inputs())
+        generator = rng.torch("initial", str(stack.device))
+        self.labels = _random_labels(settings.classes, len(self.public[0]), stack, generator)
+        self.blocks = list(_blocks(stack.slots, settings, len(self.labels)))
+        self.directions = self.blocks[-1].stop
+        self.tensors = {
+            f"basis.{at}": torch.zeros(
+                stack.models, block.size, block.stop - block.start, dtype=torch.float64, device=stack.device
+            )
+            for at, block in enumerate(self.blocks)
+        }
+        both = settings.residual is not None
+        self.parts, self.cancelling = (2, 2 * CANCELLING) if both else (1, 1.0)
+        self.columns = self.directions + both * (self.directions + stack.theta.shape[1])
+
+    @property
+    def bases(self) -> Iterator[tuple[_Block, Tensor]]:
+        """Each block with its basis: (models, parameters, directions)."""
+        return zip(self.blocks, self.tensors.values(), strict=True)
+
+    def refresh(self, loss: Any, step: int) -> None:
+        """Bases from the gradients of all public examples at the present parameters."""
+        if step % self.settings.refresh:
+            return
+        generator = self.rng.torch("initial", str(self.stack.device))
+        for _, basis in self.bases:
+            basis.normal_(generator=generator)
+        for _ in range(self.settings.power):
+            products = [torch.zeros_like(basis) for _, basis in self.bases]
+            for gradients in self._public_gradients(loss):
+                for (block, basis), product in zip(self.bases, products, strict=True):
+                    anchors = torch.cat([gradients[slot.name] for slot in block.slots], 2)
+                    product.baddbmm_(anchors.mT, anchors @ basis)
+            for (_, basis), product in zip(self.bases, products, strict=True):
+                basis.copy_(_orthonormal(product))
+
+    def _public_gradients(self, loss: Any) -> Iterator[dict[str, Tensor]]:
+        """Slices of the public examples: for each parameter (models, examples, numbers) gradients."""
+        models, width = self.stack.theta.shape
+        size = max(1, AT_ONCE[self.stack.device.type] // (models * width))
+        for start in range(0, len(self.labels), size):
+            some = slice(start, start + size)
+            inputs = tuple(torch.cat([item[some]] * models) for item in self.public)
+            labels = torch.cat([self.labels[some]] * models)
+            uses = example_gradients(self.stack, loss, Batch(inputs, labels, len(labels)))
+            with torch.no_grad():
+                yield {
+                    slot.name: self._materialised(uses.get(slot.name, ()), slot, len(labels))
+                    for slot in self.stack.slots
+                }
+
+    def _materialised(self, uses: Sequence[PerExampleGradient], slot: Slot, examples: int) -> Tensor:
+        gradients = torch.zeros(examples, *slot.shape, dtype=torch.float64, device=self.stack.device)
+        for use in uses:
+            (gradients if use.part is None else gradients[:, use.part]).copy_(use.materialise())
+        return gradients.view(self.stack.models, -1, slot.stop - slot.start)
+
+    def accumulate(
+        self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
+    ) -> Tensor:
+        """Adds clipped coordinates to `total`, behind the weighted gradients and coordinates that residuals are of."""
+        squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
+        coordinates = self._coordinates(gradients, batch.examples)
+        embedded = coordinates.square().sum(1, keepdim=True)
+        finite = (torch.isfinite(squares) & torch.isfinite(embedded)).view(-1)
+        if capturing or not bool(finite.all()):
+            zero_others(gradients, finite)
+            coordinates = torch.where(finite[:, None], coordinates, 0)
+        keep = finite.to(squares.dtype)[:, None] if batch.valid is None else (finite * batch.valid)[:, None]
+        coordinates = coordinates.to(squares.dtype)
+        factors = clip.factors(embedded.to(squares.dtype), norm) * keep
+        self._add_coordinates(factors, coordinates, total[:, -self.directions :])
+        share = self.settings.residual
+        if share is not None:
+            lengths = _residual_lengths(squares.double(), embedded)
+            weights = clip.factors(lengths.square().to(squares.dtype), norm * share) * (keep / share)
+            add_sums(self.stack, self.stack.slots, gradients, weights, total)
+            self._add_coordinates(weights, coordinates, total[:, -2 * self.directions : -self.directions])
+        return torch.cat([squares, embedded.to(squares.dtype)], 1)
+
+    def _coordinates(self, gradients: Gradients, examples: int) -> Tensor:
+        """(examples, directions) in float64, from slices of the per-example gradients."""
+        models = self.stack.models
+        out = torch.zeros(models, examples // models, self.directions, dtype=torch.float64, device=self.stack.device)
+        for block, basis in self.bases:
+            for slot in block.slots:
+                for use in gradients.get(slot.name, ()):
+                    first, last = _rows_of(slot, use.part)
+                    rows = basis[:, first - block.parameters.start : last - block.parameters.start]
+                    for model, part, values in example_slices(use, models, examples):
+                        out[model, part, block.start : block.stop].addmm_(values.flatten(1).double(), rows[model])
+        return out.flatten(0, 1)
+
+    def _add_coordinates(self, factors: Tensor, coordinates: Tensor, out: Tensor) -> None:
+        """Adds each group's weighted sum of its examples."""
+        groups = len(out)
+        weighted = torch.bmm(factors.view(groups, 1, -1), coordinates.view(groups, -1, self.directions))
+        out.add_(weighted[:, 0])
+
+    def released(self, exact: Tensor) -> Tensor:
+        """Sums of clipped residuals (over their share of the norm) and of clipped coordinates, in float64."""
+        if self.settings.residual is None:
+            return exact
+        gradients, weighted, clipped = exact.split([self.stack.theta.shape[1], self.directions, self.directions], 1)
+        return torch.cat([gradients - self._expanded(weighted), clipped], 1)
+
+    def gradient(self, noisy: Tensor) -> Tensor:
+        """What coordinates and residuals make up together."""
+        along = self._expanded(noisy[:, -self.directions :])
+        if self.settings.residual is None:
+            return along
+        return along + self.settings.residual * noisy[:, : -self.directions]
+
+    def _expanded(self, coordinates: Tensor) -> Tensor:
+        """(models, trainable): the basis times coordinates."""
+        columns = coordinates.double()[:, :, None]
+        return torch.cat(
+            [torch.bmm(basis, columns[:, block.start : block.stop])[:, :, 0] for block, basis in self.bases], 1
+        )
+
+
+def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
+    """Lengths of residuals from squared lengths of gradients and of their coordinates, never underestimated."""
+    sizes = squares.sqrt()
+    lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes
+    return torch.maximum(lengths, sizes / CANCELLING)
+
+
+def _orthonormal(vectors: Tensor) -> Tensor:
+    """(models, parameters, directions) with orthonormal columns that span these."""
+    vectors = vectors.nan_to_num(0.0, 0.0, 0.0)
+    largest = vectors.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
+    return torch.linalg.qr(vectors / largest).Q
+
+
+def _random_labels(classes: int, examples: int, stack: Stack, generator: torch.Generator) -> Tensor:
+    if classes:
+        return torch.randint(classes, (examples,), generator=generator, device=stack.device)
+    uniform = torch.rand(examples, 1, generator=generator, device=stack.device, dtype=stack.dtype)
+    return 2 * uniform - 1
+
+
+def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
+    """The parameters of a slot, or of a slice of its first dimension."""
+    if part is None:
+        return slot.start, slot.stop
+    each = (slot.stop - slot.start) // slot.shape[0]
+    return slot.start + part.start * each, slot.start + part.stop * each
+
+
+def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
+    """Blocks of about equal size, cut between parameters, with their share of the directions."""
+    end = slots[-1].stop
+    groups = [
+        tuple(group)
+        for _, group in itertools.groupby(
+            slots, key=lambda slot: (slot.start + slot.stop) * settings.blocks // (2 * end + 1)
+        )
+    ]
+    roots = [math.sqrt(group[-1].stop - group[0].start) for group in groups]
+    start = 0
+    for group, root in zip(groups, roots, strict=True):
+        size = group[-1].stop - group[0].start
+        count = max(1, min(int(settings.directions * root / sum(roots)), size, rows))
+        yield _Block(group, start, start + count)
+        start += count
+
+
+def basis_numbers(shapes: Sequence[tuple[int, ...]], directions: int, blocks: int, rows: int) -> int:
+    """The numbers of the bases of a network with parameters of these shapes, from `rows` public examples.
+
+    >>> basis_numbers([(100, 10), (10,)], directions=4, blocks=1, rows=50)
+    4040
+    """
+    ends = [0, *itertools.accumulate(math.prod(shape) for shape in shapes)]
+    slots = [Slot(str(at), shape, ends[at], ends[at + 1]) for at, shape in enumerate(shapes)]
+    settings = anchored(inputs=list, classes=0, directions=directions, blocks=blocks)
+    return sum(block.size * (block.stop - block.start) for block in _blocks(slots, settings, rows))

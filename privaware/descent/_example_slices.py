@@ -1,0 +1,52 @@
+"""Per-example gradients materialised for some examples at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._example_sums import materialised_limit
+from privaware.descent._per_example import OuterProduct, PerExampleGradient
+
+__all__ = ["example_slices"]
+
+
+AT_ONCE = 2**22
+"""Numbers that a CPU materialises at once: enough to read what they are multiplied with seldom."""
+
+
+def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
+    """Parts of each model's examples, with their gradients: (model, positions among its examples, gradients).
+
+    Where the gradients are not kept anyway, only some are materialised at once.
+    """
+    each = examples // models
+    complete, size = None, _at_once(use)
+    if size is None:
+        complete, size = use.materialise(), each
+    for model, start in itertools.product(range(models), range(0, each, max(size, 1))):
+        part = slice(start, min(start + size, each))
+        among_all = slice(model * each + part.start, model * each + part.stop)
+        yield model, part, _some(use, among_all) if complete is None else complete[among_all]
+
+
+def _at_once(use: PerExampleGradient) -> int | None:
+    """How many examples are materialised at once, or None where all are anyway."""
+    if isinstance(use, ConvolutionGradient) and use.materialised is None:
+        numbers = use.weight[0].numel()
+    elif isinstance(use, OuterProduct) and use.materialised is None:
+        numbers = use.inputs.shape[-1] * use.gradients.shape[-1]
+    else:
+        return None
+    device = use.inputs.device
+    return max(1, (AT_ONCE if device.type == "cpu" else materialised_limit(device)) // numbers)
+
+
+def _some(use: PerExampleGradient, part: slice) -> Tensor:
+    if isinstance(use, ConvolutionGradient):
+        return use.chunk(part).materialise()
+    assert isinstance(use, OuterProduct)
+    return OuterProduct(use.inputs[part], use.gradients[part]).materialise()

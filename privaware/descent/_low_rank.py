@@ -1,0 +1,229 @@
+"""Reparametrised gradients: of a large matrix only its gradient along two narrow subspaces is released.
+
+A matrix W (out x in; filters are flattened) is written as left right + (W - left right) with orthonormal columns of
+`left` (out x rank) and rows of `right` (rank x in), where only the two factors have gradients:
+
+    by left:  G right^T    (out x rank)
+    by right: left^T G     (rank x in)
+
+for a gradient G by W. An example's gradients by all factors, and by all other parameters, are clipped as one vector,
+so rank (out + in) numbers get noise instead of out in. From the noisy sums follows a gradient by W, which without noise
+is the projection of G onto all matrices of the form A right + left B:
+
+    by_left right + left by_right - left left^T by_left right
+
+The factors are found by the power method from W and its initial values: post-processing, no privacy cost. Norms are of
+the numbers that are really summed, so the bounds of `_rounding.py` hold as they are, whatever the factors are.
+
+Memory: an example takes rank (out + in) numbers a matrix beside its inputs and output gradients; only gradients through
+a standardisation of filters are materialised before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from privaware import models
+from privaware._validate import expect, expect_count, expect_one_of
+from privaware.descent._accumulate import Batch, Gradients, add_clipped
+from privaware.descent._clip import Clip
+from privaware.descent._convolution import ConvolutionGradient
+from privaware.descent._example_slices import example_slices
+from privaware.descent._geometry import convolve
+from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
+from privaware.descent._stack import Slot, Stack
+from privaware.errors import Refused
+from privaware.noise import Rng
+
+__all__ = ["LowRank", "low_rank"]
+
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, models.StandardisedConv2d)
+
+SIDES = ("both", "left")
+
+
+@dataclass(frozen=True)
+class low_rank:
+    """Gradients by factors of this `rank`, for every matrix that has more numbers than its factors.
+
+    With `sides` "left" only the gradient by the left factor is released. The factors are those of the change of a
+    matrix since step `warm_up`, both normalised; up to that step, of the matrix itself.
+
+    Paper: Yu, Zhang, Chen, Yin, Liu 2021, Large Scale Private Learning via Low-rank Reparametrization.
+    """
+
+    clips: ClassVar[tuple[str, ...]] = ("flat", "automatic", "quantile")
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "tf32", "bf16")
+
+    rank: int = 16
+    sides: str = "both"
+    warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        expect_count("low_rank", rank=self.rank)
+        expect_one_of("low_rank", SIDES, sides=self.sides)
+        expect(type(self.warm_up) is int and self.warm_up >= 0, "low_rank", "warm_up of 0 steps or more", self.warm_up)
+
+    def bind(self, stack: Stack, rng: Rng) -> LowRank:
+        return LowRank(self, stack, rng)
+
+
+class LowRank:
+    """The factors of one stack's matrices, for each model its own."""
+
+    parts, cancelling = 1, 1.0
+
+    def __init__(self, settings: low_rank, stack: Stack, rng: Rng) -> None:
+        self.settings, self.stack, self.rng = settings, stack, rng
+        names = _matrices(stack)
+        self.slots: list[Slot] = []
+        self.factors: dict[str, _Factors] = {}
+        for slot in stack.slots:
+            carriers = _carriers(slot, settings.rank, settings.sides) if slot.name in names else ()
+            if carriers:
+                self.factors[slot.name] = _Factors.of(slot, settings.rank, stack)
+            for part in carriers or (slot,):
+                self.slots.append(_after(self.slots, part))
+        self.columns = self.slots[-1].stop
+        self.tensors = {"reference": stack.theta.clone()}
+
+    def refresh(self, loss: Any, step: int) -> None:
+        """Factors of each matrix by one iteration of the power method, from a random start."""
+        reference, theta = self.tensors["reference"], self.stack.theta
+        if step == self.settings.warm_up:
+            reference.copy_(theta)
+        generator = self.rng.torch("initial", str(self.stack.device))
+        for slot in self.stack.slots:
+            factors = self.factors.get(slot.name)
+            if factors is None:
+                continue
+            matrix = self.stack.view(theta, slot).flatten(2)
+            if step > self.settings.warm_up:
+                matrix = _normalised(matrix) - _normalised(self.stack.view(reference, slot).flatten(2))
+            factors.update(matrix.nan_to_num(0.0, 0.0, 0.0), generator)
+
+    def accumulate(
+        self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
+    ) -> Tensor:
+        """Adds the clipped gradients by the factors and by all other parameters."""
+        carriers: Gradients = {}
+        for name, uses in gradients.items():
+            factors = self.factors.get(name)
+            if factors is None:
+                carriers[name] = uses
+                continue
+            if len(uses) > 1 or uses[0].part is not None:
+                raise Refused(f"expected {name!r} to be used as one matrix, but it is used in slices")
+            by_left, by_right = factors.gradients(uses[0], batch.examples)
+            carriers[f"{name}/left"] = [by_left]
+            if self.settings.sides == "both":
+                carriers[f"{name}/right"] = [by_right]
+        return add_clipped(self.stack, carriers, batch, clip, norm, total, capturing, self.slots)
+
+    def released(self, exact: Tensor) -> Tensor:
+        return exact
+
+    def gradient(self, noisy: Tensor) -> Tensor:
+        """The gradient by the matrices themselves, from that by their factors."""
+        by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
+        parts = []
+        for slot in self.stack.slots:
+            factors = self.factors.get(slot.name)
+            if factors is None:
+                parts.append(by_name[slot.name].flatten(1))
+            else:
+                rebuilt = factors.rebuilt(by_name[f"{slot.name}/left"], by_name.get(f"{slot.name}/right"))
+                parts.append(rebuilt.flatten(1))
+        return torch.cat(parts, 1)
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """`left` (models, out, rank) with orthonormal columns and `right` (models, rank, in) with orthonormal rows."""
+
+    left: Tensor
+    right: Tensor
+
+    @classmethod
+    def of(cls, slot: Slot, rank: int, stack: Stack) -> _Factors:
+        out = slot.shape[0]
+        wide = (slot.stop - slot.start) // out
+        return cls(stack.theta.new_zeros(stack.models, out, rank), stack.theta.new_zeros(stack.models, rank, wide))
+
+    def update(self, matrix: Tensor, generator: torch.Generator) -> None:
+        start = torch.empty_like(self.right).normal_(generator=generator)
+        self.left.copy_(torch.linalg.qr(matrix @ start.mT).Q)
+        self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
+
+    def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
+        """The per-example gradients by both factors, from those by the matrix, which are not materialised."""
+        if isinstance(use, OuterProduct):
+            use.separate_bias()
+            inputs, outputs = self._times(use.inputs, self.right.mT), self._times(use.gradients, self.left)
+            by_right = OuterProduct(use.inputs, outputs, zeroing=use.zeroing)
+            return OuterProduct(inputs, use.gradients), by_right
+        if isinstance(use, ConvolutionGradient):
+            return self._of_filters(use)
+        return self._of_materialised(use, examples)
+
+    def _of_filters(self, use: ConvolutionGradient) -> tuple[PerExampleGradient, PerExampleGradient]:
+        """The right factor slides as filters of its own; the left one mixes their outputs at each position."""
+        filters = self.right.view(*self.right.shape[:2], *use.weight.shape[2:])
+        inputs = convolve(use.inputs, filters, None, use.geometry)
+        positions = use.gradients.flatten(2).mT
+        outputs = self._times(positions, self.left).mT.reshape(inputs.shape)
+        by_right = ConvolutionGradient(use.inputs, outputs, use.geometry, filters, use.count, use.zeroing)
+        by_example = [values.reshape(use.count, -1, values.shape[2]) for values in (inputs.flatten(2).mT, positions)]
+        return OuterProduct(*by_example), by_right
+
+    def _of_materialised(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
+        lefts, rights = [], []
+        for model, _, values in example_slices(use, len(self.left), examples):
+            matrices = values.flatten(2)
+            lefts.append(matrices @ self.right[model].mT)
+            rights.append(self.left[model].mT @ matrices)
+        return Materialised(torch.cat(lefts)), Materialised(torch.cat(rights))
+
+    def _times(self, values: Tensor, matrices: Tensor) -> Tensor:
+        """(examples, ..., width) times each model's own (width, rank)."""
+        by_model = values.reshape(len(matrices), -1, values.shape[-1])
+        return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
+
+    def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
+        """The gradient by the matrix: (models, out, in)."""
+        left, right = self.left.to(by_left), self.right.to(by_left)
+        if by_right is None:
+            return by_left @ right
+        return by_left @ right + left @ (by_right.flatten(2) - left.mT @ by_left @ right)
+
+
+def _matrices(stack: Stack) -> set[str]:
+    """The names of the weights that are one matrix each."""
+    layers = (part for part in stack.module.modules() if type(part) in MATRICES)
+    return {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
+
+
+def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
+    """The gradients that are released for a matrix; none where they would be no fewer numbers than its own."""
+    out, *wide = slot.shape
+    numbers = slot.stop - slot.start
+    width = numbers // out
+    left = Slot(f"{slot.name}/left", (out, rank), 0, out * rank)
+    right = Slot(f"{slot.name}/right", (rank, *wide), 0, rank * width)
+    released = (left, right) if sides == "both" else (left,)
+    return released if rank < min(out, width) and sum(part.stop for part in released) < numbers else ()
+
+
+def _after(slots: Sequence[Slot], slot: Slot) -> Slot:
+    """The same numbers behind those of `slots`."""
+    start = slots[-1].stop if slots else 0
+    return Slot(slot.name, slot.shape, start, start + slot.stop - slot.start)
+
+
+def _normalised(matrices: Tensor) -> Tensor:
+    return matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)

@@ -1,0 +1,271 @@
+"""Gradients in the coordinates of a subspace that public gradients span."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from privaware.descent import (
+    Callbacks,
+    Checkpoint,
+    FullBatch,
+    Poisson,
+    anchored,
+    automatic,
+    cross_entropy,
+    flat,
+    members,
+    momentum,
+    squared,
+)
+from privaware.descent import _anchor_subspace as module_under_test
+from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._anchor_subspace import CANCELLING, _residual_lengths
+from privaware.descent._rounding import ROUNDING
+from privaware.descent._rules import stacked
+from privaware.descent._training import Training, prepare
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from tests.descent.neighbours import step_without_last
+from tests.descent.small_training import RecordingRng, flat_of, recipe
+
+ROWS = 12
+
+
+def network(kind="convolutions", seed=0):
+    torch.manual_seed(seed)
+    if kind == "linear":
+        return nn.Sequential(nn.Linear(24, 5), nn.Tanh(), nn.Linear(5, 3))
+    return nn.Sequential(nn.Unflatten(1, (2, 3, 4)), nn.Conv2d(2, 4, 2), nn.Tanh(), nn.Flatten(), nn.Linear(24, 3))
+
+
+def examples(count=ROWS, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 24, generator=generator), torch.randint(3, (count,), generator=generator)
+
+
+def settings(count=30, **changes):
+    chosen = {"inputs": lambda: examples(count, 9)[0], "classes": 3, "directions": 8, "blocks": 2, **changes}
+    return anchored(**chosen)
+
+
+def projected(nets, chosen, seed=0):
+    stack = stacked(nets)
+    stack.projection = chosen.bind(stack, Rng(seed))
+    stack.projection.refresh(cross_entropy, 0)
+    return stack
+
+
+def plain_gradients(net, x, y):
+    """(examples, trainable) by autograd, in float64."""
+    rows = []
+    for example, label in zip(x, y, strict=True):
+        loss = cross_entropy(net(example[None]), label[None]).sum()
+        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(net.parameters()))]))
+    return torch.stack(rows).double()
+
+
+def basis_of(projection, model=0):
+    return torch.block_diag(*(basis[model] for _, basis in projection.bases))
+
+
+def clipped(vectors, norm):
+    return vectors * (norm / vectors.norm(dim=1, keepdim=True)).clamp(max=1)
+
+
+@pytest.mark.parametrize("kind", ["convolutions", "linear"])
+@pytest.mark.parametrize("residual", [0.4, None])
+def test_released_sums_equal_those_of_materialised_gradients(kind, residual):
+    nets = [network(kind, seed) for seed in (0, 1)]
+    stack, (x, y) = projected(nets, settings(residual=residual)), examples(2 * ROWS)
+    total = torch.zeros(2, stack.columns)
+    accumulate(stack, cross_entropy, Batch((x,), y, 2 * ROWS), flat(0.2), 0.2, total)
+    released = stack.projection.released(total.double())
+    for model, net in enumerate(nets):
+        mine = slice(model * ROWS, (model + 1) * ROWS)
+        basis, gradients = basis_of(stack.projection, model), plain_gradients(net, x[mine], y[mine])
+        coordinates = gradients @ basis
+        expected = clipped(coordinates, 0.2).sum(0)
+        assert float(coordinates.norm(dim=1).max()) > 0.2
+        if residual:
+            rest = clipped(gradients - coordinates @ basis.T, 0.4 * 0.2).sum(0) / 0.4
+            expected = torch.cat([rest, expected])
+        torch.testing.assert_close(released[model], expected, rtol=0.02, atol=2e-3)
+
+
+def test_bases_are_orthonormal_and_span_the_public_gradients():
+    stack = projected([network()], settings(count=4, directions=1000))
+    projection = stack.projection
+    assert [block.stop - block.start for block in projection.blocks] == [4, 4]
+    basis = basis_of(projection)
+    torch.testing.assert_close(basis.T @ basis, torch.eye(8, dtype=torch.float64), atol=1e-12, rtol=0)
+    x, _ = examples(4, 9)
+    anchors = plain_gradients(network(), x, projection.labels)
+    for block in projection.blocks:
+        own = torch.zeros_like(anchors)
+        own[:, block.parameters] = anchors[:, block.parameters]
+        torch.testing.assert_close(own @ basis @ basis.T, own, atol=1e-5, rtol=1e-4)
+
+
+def test_slices_of_public_examples_give_the_same_subspace(monkeypatch):
+    at_once = basis_of(projected([network()], settings()).projection)
+    monkeypatch.setattr(module_under_test, "AT_ONCE", {"cpu": 700})
+    in_slices = basis_of(projected([network()], settings()).projection)
+    torch.testing.assert_close(at_once @ at_once.T, in_slices @ in_slices.T, atol=1e-5, rtol=0)
+
+
+def training(descent, net, x, y, *, noise=0.0, rng=None):
+    prepared = prepare([net], descent.loss, x, y, "cpu")
+    return Training(descent, members([net], [noise]), prepared, rows=len(x), rng=rng or Rng(0))
+
+
+def stepped(descent, net, x, y, **more):
+    run = training(descent, net, x, y, **more)
+    run.one_step()
+    return run
+
+
+def test_zero_noise_and_infinite_norm_is_plain_descent():
+    net, (x, y) = network(), examples()
+    unbounded = {"sampler": FullBatch(), "clip": flat(float("inf"))}
+    plain = stepped(recipe(**unbounded), net, x, y)
+    both = stepped(recipe(**unbounded, projection=settings()), net, x, y)
+    torch.testing.assert_close(both.state.theta, plain.state.theta)
+    biased = stepped(recipe(**unbounded, projection=settings(residual=None)), net, x, y)
+    assert float((biased.state.theta - plain.state.theta).norm()) > 1e-3
+
+
+def test_biased_with_all_directions_is_dpsgd_in_distribution():
+    """The same clipped sum in a rotated basis, noise of the same deviation in each direction of it."""
+    net, (x, y) = network(), examples()
+    bounded, everything = {"sampler": FullBatch(), "clip": flat(0.1)}, settings(300, directions=10**6, residual=None)
+    plain, rotated = RecordingRng(0), RecordingRng(0)
+    first = stepped(recipe(**bounded), net, x, y, noise=1.0, rng=plain)
+    second = stepped(recipe(**bounded, projection=everything), net, x, y, noise=1.0, rng=rotated)
+    projection = second.stack.projection
+    assert projection.directions == first.state.theta.shape[1]
+    torch.testing.assert_close(projection.gradient(rotated.calls[0][0]), plain.calls[0][0], atol=1e-4, rtol=1e-3)
+    assert rotated.calls[0][1:] == plain.calls[0][1:]
+    basis = basis_of(projection)
+    torch.testing.assert_close(basis @ basis.T, torch.eye(len(basis), dtype=torch.float64), atol=1e-10, rtol=0)
+
+
+def test_both_parts_are_one_release_of_root_two_times_the_norm():
+    net, (x, y) = network(), examples()
+    for residual, parts in ((0.4, 2), (None, 1)):
+        rng = RecordingRng(0)
+        run = stepped(recipe(clip=flat(0.1), projection=settings(residual=residual)), net, x, y, noise=3.0, rng=rng)
+        (exact, noise, sensitivity) = rng.calls[0]
+        assert len(rng.calls) == 1
+        assert noise == 3.0
+        assert sensitivity == pytest.approx(0.1 * math.sqrt(parts) * (1 + ROUNDING))
+        trainable = run.state.theta.shape[1]
+        assert exact.shape[1] == run.stack.projection.directions + (trainable if residual else 0)
+
+
+def few_residuals(count):
+    """Public examples that are the private ones: residuals are short."""
+    return anchored(inputs=lambda: examples(count)[0], classes=3, directions=10**6, blocks=1)
+
+
+@pytest.mark.parametrize("chosen", [settings(), settings(residual=None), few_residuals(80)])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_one_row_moves_the_release_by_at_most_the_sensitivity(chosen, scale, monkeypatch):
+    x, y = examples(80)
+    descent = recipe(sampler=Poisson(rate=0.5), projection=chosen, clip=flat(1e-3))
+    ratio, _, _ = step_without_last(descent, [network("linear")], x * scale, y, monkeypatch)
+    assert 0.5 < ratio <= 1
+
+
+def test_residuals_are_never_longer_than_their_norm():
+    """In exact arithmetic on the numbers really used, also where nearly all of a gradient lies in the subspace."""
+    generator = torch.Generator().manual_seed(0)
+    gradients = torch.randn(500, 200, generator=generator, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.randn(200, 150, generator=generator, dtype=torch.float64)).Q
+    inside = gradients @ basis @ basis.T
+    for share in (1.0, 0.1, 1e-3, 1e-6, 0.0):
+        mixed = (inside + share * (gradients - inside)).float()
+        coordinates = (mixed.double() @ basis).float()
+        squares = mixed.square().sum(1) * (1 - 2.0**-10)  # a norm as wrong as `_rounding.py` admits
+        lengths = _residual_lengths(squares.double(), coordinates.double().square().sum(1))
+        residuals = (mixed.double() * (1 + 2.0**-9) - coordinates.double() @ basis.T).norm(dim=1)
+        assert bool((residuals <= lengths).all())
+        assert bool((squares.double().sqrt() <= CANCELLING * lengths * (1 + 1e-9)).all())
+
+
+def test_an_example_that_is_not_finite_adds_nothing():
+    stack, (x, y) = projected([network()], settings()), examples()
+    sums = []
+    for count in (ROWS, ROWS - 1):
+        few = x[:count].clone()
+        if count == ROWS:
+            few[-1] = math.inf
+        total = torch.zeros(1, stack.columns)
+        accumulate(stack, cross_entropy, Batch((few,), y[:count], count), flat(0.2), 0.2, total)
+        sums.append(total)
+    torch.testing.assert_close(*sums)
+
+
+def test_padding_adds_nothing():
+    stack, (x, y) = projected([network()], settings()), examples()
+    sums = []
+    for valid, count in ((None, ROWS - 4), (torch.tensor([1.0] * (ROWS - 4) + [0.0] * 4), ROWS)):
+        total = torch.zeros(1, stack.columns)
+        accumulate(stack, cross_entropy, Batch((x[:count],), y[:count], count, valid), flat(0.2), 0.2, total)
+        sums.append(total)
+    torch.testing.assert_close(*sums)
+
+
+def test_a_subspace_is_kept_for_some_steps():
+    net, (x, y) = network(), examples()
+    run = training(recipe(projection=settings(refresh=2)), net, x, y, noise=1.0)
+    seen = []
+    for _ in range(4):
+        run.one_step()
+        seen.append(basis_of(run.stack.projection).clone())
+    assert torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[2], seen[3])
+    assert not torch.equal(seen[1], seen[2])
+
+
+def test_training_resumes_bit_for_bit(tmp_path):
+    net, (x, y) = network(), examples(40)
+
+    def trained(stop, path=None):
+        def interrupt(state):
+            if state.step == stop:
+                raise KeyboardInterrupt
+
+        descent = recipe(steps=7, update=momentum(0.5), projection=settings(refresh=2))
+        checkpoint = None if path is None else Checkpoint(path, every=3)
+        callbacks = Callbacks(checkpoint=checkpoint, on_step=[interrupt])
+        return flat_of(descent.run(net, x, y, noise=1.0, rows=40, rng=Rng(5), callbacks=callbacks))
+
+    complete = trained(None)
+    with pytest.raises(KeyboardInterrupt):
+        trained(5, tmp_path / "state")
+    assert torch.equal(trained(None, tmp_path / "state"), complete)
+
+
+def test_regression_has_random_targets():
+    torch.manual_seed(0)
+    net, (x, _) = nn.Linear(24, 1), examples(40)
+    chosen = settings(classes=0)
+    run = stepped(recipe(loss=squared, projection=chosen), net, x, torch.zeros(40, 1), noise=1.0)
+    assert bool((run.stack.projection.labels.abs() <= 1).all())
+    assert run.stack.projection.labels.shape == (30, 1)
+
+
+@pytest.mark.parametrize("wrong", [{"clip": automatic(1.0)}, {"precision": "tf32"}])
+def test_clips_and_precisions_without_a_bound_are_refused(wrong):
+    with pytest.raises(WrongInput, match="projection: expected"):
+        recipe(projection=settings(), **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"directions": 0}, {"blocks": 0}, {"refresh": 0}, {"residual": 0.0}])
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(WrongInput, match="anchored: expected"):
+        settings(**wrong)
