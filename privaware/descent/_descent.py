@@ -80,7 +80,7 @@ class Descent(Recipe):
         Each model is a release of its own: the population costs what all of them cost together.
         """
         callbacks = callbacks or Callbacks()
-        with _seeded(rng, device), matmul_precision(self.precision):
+        with seeded(rng, device), matmul_precision(self.precision):
             modules = [m.module if isinstance(m.module, nn.Module) else m.module() for m in members]
             for module in modules:
                 check_layers(module)
@@ -116,7 +116,7 @@ class Descent(Recipe):
 
 
 @contextlib.contextmanager
-def _seeded(rng: Rng, device: str) -> Iterator[None]:
+def seeded(rng: Rng, device: str) -> Iterator[None]:
     """Torch's own generators for the module's randomness (initial weights, dropout), restored afterwards.
 
     A GPU is made the current one meanwhile: graphs, events and kernels are of that one.

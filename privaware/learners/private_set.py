@@ -1,0 +1,172 @@
+"""PrivSet: a few synthetic examples a class, learnt by matching noisy gradients; a network then learns from them alone.
+
+Random networks are drawn one after another. For each, noisy clipped gradients of Poisson batches of the rows are asked
+for, and the synthetic examples are moved so that their own gradient points the same way; between the queries the
+network learns from the synthetic examples. Labels are balanced, whatever the classes of the rows are. The examples lie
+where the network's inputs lie, behind `features`, so both see one scale. `condense` returns them, at the same price:
+whoever releases them may release the model too, and any other trained on them.
+
+Paper: Chen, Kerkouche, Fritz 2022, Private Set Generation with Discriminative Information, arXiv:2211.04446; algorithm
+PrivSet of DPMLBench (ten examples a class, network: learning rate 0.01, batch 10, 300 epochs).
+Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient moves the sum of a query by at most
+`norm`; the price is that of networks x rounds x queries steps of DP-SGD, and a query more is refused. Everything else
+reads noisy gradients and public randomness only.
+Use when: the data themselves shall be shared, in a small form, rather than one model. `dpsgd` is more accurate, and the
+published settings ask for 100,000 gradients: lower `networks` for a first look.
+
+>>> from privaware.schema import Schema
+>>> schema = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
+>>> PrivateSet().cost(schema, noise=1.0)
+Repeated(event=Sampled(event=Gaussian(noise=1.0), rate=0.004266666666666667), count=100000)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware import models
+from privaware._validate import expect, expect_between, expect_count, expect_in
+from privaware.data import Data
+from privaware.events import Event
+from privaware.learners._architecture import architecture
+from privaware.learners._fixed_features import shape_after
+from privaware.learners._plain_network import PlainNetwork
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["PrivateSet"]
+
+INNER_STEPS = 500
+"""Epochs that a network learns from the synthetic examples between its first query and its last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSet(PlainNetwork):
+    """`per_class` synthetic examples from `networks` random networks of the description `matching`.
+
+    Each network is matched in `rounds` (left out: as many as examples a class) of `queries` noisy gradients of an
+    expected `private_batch` rows, clipped to `norm`; between two rounds it learns for `inner` epochs (left out: 500
+    over the rounds) at `network_lr`. `example_lr` and `example_momentum` move the synthetic examples. The other
+    settings are those of the network that learns from them.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    phase: ClassVar[str] = "data preparation"
+
+    per_class: int = 10
+    networks: int = 1000
+    rounds: int | None = None
+    queries: int = 10
+    inner: int | None = None
+    private_batch: int = 256
+    norm: float = 0.1
+    example_lr: float = 0.1
+    example_momentum: float = 0.5
+    network_lr: float = 0.01
+    matching: dict[str, Any] | None = None
+    epochs: float = 300.0
+    batch: int = 10
+    lr: float | None = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts = {"per_class": self.per_class, "networks": self.networks, "queries": self.queries}
+        expect_count("private_set", **counts, private_batch=self.private_batch)
+        expect_count("private_set", optional=True, rounds=self.rounds, inner=self.inner)
+        expect_between("private_set", 1e-9, 1e9, norm=self.norm)
+        expect_between("private_set", 1e-9, 1e6, example_lr=self.example_lr, network_lr=self.network_lr)
+        expect_in("private_set", "[0, 1)", example_momentum=self.example_momentum)
+        table = self.matching is None or isinstance(self.matching, dict)
+        expect(table, "private_set", "matching as a table", self.matching)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        self._architecture(schema)  # a wrong one is refused before anything is charged
+        self._matching(schema)
+        return self._recipe(schema).cost(noise)
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        return [self._learned(data, noise, rng) for noise in noises]
+
+    def _learned(self, data: Data, noise: float, rng: Rng) -> Model:
+        rows, labels = self.condense(data, noise, rng)
+        descent = replace(self._descent(len(rows)), progress=None)  # progress is that of the queries
+        module = descent.run(self._modules(data.schema, 1, rng)[0], rows, labels, rng)
+        return self._model(data.schema, module)
+
+    def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+        """The synthetic rows, after the features, and their class codes: a release of the price of `cost`."""
+        import torch
+
+        from privaware.descent import gradient_queries
+
+        schema = data.schema
+        described, condensation = self._matching(schema), self._condensation()
+        labels = np.repeat(np.arange(len(schema.classes)), self.per_class)
+
+        def build() -> Any:
+            return models.build(described, rng.initial).to(self.device)
+
+        with gradient_queries(
+            self._recipe(schema),
+            build(),
+            torch.from_numpy(self._rows(data)),
+            torch.from_numpy(data.y),
+            noise=noise,
+            rows=schema.rows,
+            rng=rng,
+            device=self.device,
+        ) as query:
+            examples = condensation.run(
+                query,
+                build,
+                torch.from_numpy(labels).to(self.device),
+                shape_after(self._chain(schema), schema),
+                rng.initial,
+                self.progress,
+            )
+        return examples.cpu().numpy(), labels
+
+    def _condensation(self) -> Any:
+        from privaware.learners._condensation import Condensation
+
+        rounds = self.rounds or self.per_class
+        return Condensation(
+            networks=self.networks,
+            rounds=rounds,
+            queries=self.queries,
+            inner=self.inner or max(1, INNER_STEPS // rounds),
+            lr=self.example_lr,
+            momentum=self.example_momentum,
+            network_lr=self.network_lr,
+        )
+
+    def _recipe(self, schema: Schema) -> Any:
+        from privaware import descent
+
+        rate = min(1.0, self.private_batch / schema.rows)
+        return descent.Descent(
+            steps=self._condensation().steps,
+            sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+            clip=descent.flat(self.norm),
+            update=descent.sgd(1.0),  # not used: gradients are matched
+        )
+
+    def _matching(self, schema: Schema) -> dict[str, Any]:
+        chain = self._chain(schema)
+        described = self.matching or _matching_network(shape_after(chain, schema))
+        return architecture(described, schema, chain)
+
+
+def _matching_network(shape: tuple[int, ...]) -> dict[str, Any]:
+    """The published network: up to three convolutions with instance norm and average pools; a layer for vectors."""
+    blocks = min(3, int(math.log2(min(shape[1:])))) if len(shape) == 3 else 0
+    if not blocks:
+        return {"name": "fcn", "hidden": [128], "activation": "relu", "dropout": 0.0}
+    filters = [128] * blocks
+    return {"name": "simple_cnn", "filters": filters, "hidden": [], "groups": 128, "pooling": "average"}
