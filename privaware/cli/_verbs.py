@@ -6,6 +6,7 @@ import typer
 
 from privaware.cli import (
     account,
+    bench,
     crossover,
     data,
     fit,
@@ -32,4 +33,5 @@ app = typer.Typer(
 for verb in (fit, select, search, crossover, predict, verify, report, schema, ledger, list_, reproduce):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")
+app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")

@@ -27,6 +27,9 @@ VERBS = (
     "select",
     "crossover",
     "reproduce",
+    "bench run",
+    "bench table",
+    "bench report",
 )
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
 

@@ -1,0 +1,118 @@
+"""`privaware bench`: a grid of learners on public data, its tables and its plots."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import say, show
+
+app = typer.Typer(
+    help="Compare learners on public data, yours among them.", no_args_is_help=True, rich_markup_mode=None
+)
+GRID = Annotated[
+    Path, typer.Argument(help="Learners x architectures x data x epsilons x seeds, in TOML.", show_default=False)
+]
+STORE = Annotated[Path, o.option("The file of finished cells; the same one resumes.")]
+WORKERS = Annotated[int, o.option("Processes that train cells.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains cells, or auto.")]
+TIME_LIMIT = Annotated[float | None, o.option("Seconds after which no population of cells begins.")]
+POPULATION = Annotated[int, o.option("The most cells (seeds and epsilons) that are trained together.")]
+ONE_SEED = Annotated[int | None, o.option("Run this seed instead of those of the grid.")]
+FORMAT = Annotated[str, o.option("markdown, csv or latex.", "--format")]
+OUT = Annotated[Path | None, o.option("A file to write. Default: the table is printed.")]
+PAGE = Annotated[Path, o.option("The HTML file to write.")]
+DEFAULT_STORE = Path("bench.jsonl")
+
+
+@app.command(epilog="Example: privaware bench run grid.toml --store cells.jsonl --workers 2")
+def run(
+    grid: GRID,
+    store: STORE = DEFAULT_STORE,
+    workers: WORKERS = 1,
+    ray: RAY = None,
+    device: o.DEVICE = "cpu",
+    time_limit: TIME_LIMIT = None,
+    population: POPULATION = 32,
+    seed: ONE_SEED = None,
+    json: o.JSON = False,
+) -> int:
+    """Train and test every cell of a grid that the store lacks; exit code 1 if some failed, which are tried again."""
+    from privaware._validate import expect_count
+    from privaware.papers._bench_cells import TrainingPlace
+    from privaware.papers._bench_grid import read_grid
+    from privaware.papers._bench_run import ITEM, run_cells
+    from privaware.papers._results import Store
+
+    expect_count("bench run", workers=workers, population=population)
+    cells = read_grid(grid, None if seed is None else [seed])
+    deadline = float("inf") if time_limit is None else time.time() + time_limit
+    place = TrainingPlace(device=device, deadline=deadline, progress=True)
+    wanted = [(ITEM, cell) for cell in cells]
+    state = run_cells(wanted, Store(store), place, workers=workers, ray=ray, most=population, say=say)
+    facts = {**state.json(), "store": str(store)}
+    lines = [
+        f"{facts['done']} of {facts['cells']} cells done, {facts['failed']} failed, {facts['not_begun']} not begun"
+    ]
+    show(facts, [*lines, *(f"failed: {one['cell']}: {one['reason']}" for one in facts["failures"])], json)
+    return 1 if facts["failed"] else 0
+
+
+@app.command(epilog="Example: privaware bench table --store cells.jsonl --format latex --out table.tex")
+def table(
+    store: STORE = DEFAULT_STORE,
+    format_: FORMAT = "markdown",
+    out: OUT = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Mean and spread over seeds of every finished cell, as Markdown, CSV or LaTeX."""
+    from dataclasses import asdict
+
+    from privaware.papers._bench_table import bench_table, summary
+
+    cells, facts = _stored(store)
+    rows = summary(cells)
+    text = bench_table(rows, format_)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    listed = [
+        {name: value for name, value in asdict(row).items() if name not in ("scores", "leakages")} for row in rows
+    ]
+    facts |= {"rows": listed, "out": None if out is None else str(out)}
+    show(facts, [text if out is None else f"table: {out}"], json)
+
+
+@app.command(epilog="Example: privaware bench report --store cells.jsonl --out bench.html")
+def report(
+    store: STORE = DEFAULT_STORE, out: PAGE = Path("bench.html"), seed: o.SEED = None, json: o.JSON = False
+) -> None:
+    """Plot utility, leakage and time against epsilon, on one page that opens without a network."""
+    from privaware._files import atomic_write
+    from privaware.errors import WrongInput
+    from privaware.papers._bench_report import bench_page
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise WrongInput(f"expected a name for the report ending in .html, got {out.name!r}")
+    cells, facts = _stored(store)
+    atomic_write(out, bench_page(cells).encode())
+    show({**facts, "out": str(out)}, [f"report: {out}"], json)
+
+
+def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
+    """The cells of a store, and how many there are, are finished and failed."""
+    from privaware.errors import WrongInput
+    from privaware.papers._bench_run import failed_cells
+    from privaware.papers._results import Store
+
+    cells = [cell for cell in Store(path).read().values() if "learner" in cell.settings and "epsilon" in cell.settings]
+    if not cells:
+        raise WrongInput(
+            f"expected finished cells in {str(path)!r:.120}, got none; run `privaware bench run GRID.toml`"
+        )
+    failed = len(failed_cells(cells))
+    return cells, {"cells": len(cells), "done": len(cells) - failed, "failed": failed}

@@ -1,0 +1,199 @@
+"""The rows that a cell of a benchmark trains and tests on: public ones, with public facts before any row is read.
+
+A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted, and
+`protocol = "dpmlbench"` for that paper's split. The user's own: `file` and `target`, with `test` and `auxiliary` as
+further files, and `public = true`: a benchmark trains many models, which is for public rows only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import datasets
+from privaware._validate import expect_count, expect_one_of
+from privaware.data import Data, read
+from privaware.errors import WrongInput
+from privaware.learners import Learner
+from privaware.schema import Schema
+from privaware.workflow._source import draft_schema
+
+__all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
+
+POOL, STUDENT_TEST, ANCHORS = 9_000, 1_000, 2_000
+"""DPMLBench: public rows of ensembles, their test rows, and public rows of other learners that need some."""
+BUILT_IN = {"dataset", "protocol", "train", "test"}
+OWN = {"file", "target", "public", "test", "auxiliary", "sha256"}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class BenchRows:
+    """Rows to train and to test on, public ones for a learner that needs them, and an attacker's; all disjoint.
+
+    Ensembles ask for so many public rows that none of their test rows are left for an attacker.
+    """
+
+    train: Data
+    test: Data
+    public: Data | None = None
+    shadow_train: Data | None = None
+    shadow_test: Data | None = None
+
+
+def expect_rows(label: str, table: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """The checked table of one data set; files are looked for in `folder`, and known again by their SHA-256."""
+    who, known = f"data.{label}", OWN if "file" in table else BUILT_IN
+    if unknown := sorted(set(table) - known):
+        raise WrongInput(f"{who}: expected {', '.join(sorted(known))}, got {unknown[0]!r}")
+    if "file" in table:
+        return _expect_own(who, table, folder)
+    rows = {"dataset": label, **table}
+    datasets.source(rows["dataset"])  # an unknown name is answered with the close ones
+    expect_one_of(who, ("official", "dpmlbench"), protocol=rows.get("protocol", "official"))
+    expect_count(who, train=rows.get("train"), test=rows.get("test"), optional=True)
+    return rows
+
+
+def _expect_own(who: str, table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    if table.get("public") is not True:
+        raise WrongInput(
+            f"{who}: expected public = true, because a benchmark trains many models without a ledger; for private rows "
+            "use `privaware fit`, `search` or `crossover`, which charge what they release"
+        )
+    rows = dict(table)
+    for name in ("file", "test", "auxiliary"):
+        if name in rows:
+            path = folder / str(rows[name])
+            if not path.exists():
+                raise WrongInput(f"{who}: expected a data file as {name}, but there is nothing called {rows[name]!r}")
+            rows[name] = str(path.absolute())
+    rows["sha256"] = _digest(*(Path(rows[name]) for name in ("file", "test", "auxiliary") if name in rows))
+    return rows
+
+
+def _digest(*paths: Path) -> str:
+    files = [
+        file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()
+    ]
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
+
+
+def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
+    """The schema of the training rows, and empty public rows of the right number; no built-in row is read."""
+    if "file" in rows:
+        loaded = bench_rows(rows, learner)
+        return loaded.train.schema, loaded.public
+    source = datasets.source(rows["dataset"])
+    if rows.get("protocol") == "dpmlbench":
+        schema = replace(_enlarged(source.facts), rows=source.facts.rows // 2)
+        count = POOL if learner.phase == "model ensemble" else ANCHORS
+    else:
+        schema, count = source.schema(public=learner.needs_public), source.public_rows
+    schema = replace(schema, rows=min(schema.rows, rows.get("train", schema.rows)), unit=learner.unit)
+    if not learner.needs_public:
+        return schema, None
+    return schema, Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
+
+
+def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
+    """The rows that a learner gets; those of the last call are kept."""
+    loaded = _load(json.dumps(rows, sort_keys=True), learner.needs_public, learner.phase == "model ensemble")
+    if loaded.train.schema.unit == learner.unit:
+        return loaded
+    schema = replace(loaded.train.schema, unit=learner.unit)
+    return replace(
+        loaded,
+        **{
+            field.name: replace(part, schema=schema)
+            for field in fields(loaded)
+            if (part := getattr(loaded, field.name)) is not None
+        },
+    )
+
+
+@lru_cache(maxsize=1)
+def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
+    rows = json.loads(table)
+    if "file" in rows:
+        return _own(rows, needs_public)
+    if rows.get("protocol") == "dpmlbench":
+        loaded = _dpmlbench(rows["dataset"], needs_public, ensemble)
+    else:
+        built_in = datasets.load(rows["dataset"], public=needs_public)
+        loaded = BenchRows(train=built_in.train, test=built_in.test, public=built_in.public)
+    limits = {"train": "train", "test": "test", "shadow_train": "train", "shadow_test": "test"}
+    parts = {
+        field.name: _first(part, rows.get(limits.get(field.name, "all")))
+        for field in fields(loaded)
+        if (part := getattr(loaded, field.name)) is not None
+    }
+    return BenchRows(**{name: replace(part, schema=parts["train"].schema) for name, part in parts.items()})
+
+
+def _first(data: Data, count: int | None) -> Data:
+    """The first rows in a fixed public order; the schema declares their number."""
+    if count is None or count >= len(data):
+        return data
+    return datasets.parts(data, count)[0]
+
+
+def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
+    """The user's own public rows; without a test file, a fixed fifth of them is for testing."""
+    schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
+    raw = read(rows["file"])
+    train = Data.of(raw, schema)
+    test_raw = read(rows["test"]) if "test" in rows else raw.test
+    if test_raw is not None:
+        test = Data.of(test_raw, schema)
+    else:
+        count = len(train) // 5
+        train, test = datasets.parts(train, len(train) - count, count)
+        test = replace(test, schema=train.schema)
+    public = None
+    if needs_public:
+        if "auxiliary" not in rows:
+            raise WrongInput("expected auxiliary = FILE with public rows for a learner that needs them, got none")
+        public = Data.of(read(rows["auxiliary"]), train.schema, labelled=False)
+    return BenchRows(train=train, test=test, public=public)
+
+
+def _dpmlbench(name: str, needs_public: bool, ensemble: bool) -> BenchRows:
+    """Half of the training rows, and half of 10,000 test rows, or for ensembles 9,000 public and 1,000 test rows."""
+    loaded = datasets.load(name)
+    halves = datasets.halves(loaded)
+    parts = {"train": halves.train, "test": halves.test, "shadow_train": halves.shadow_train}
+    count = len(halves.shadow_test)
+    if ensemble:
+        parts["public"], parts["test"] = datasets.parts(loaded.test, POOL, STUDENT_TEST)
+    elif needs_public:
+        parts["public"] = halves.shadow_test.take(np.arange(ANCHORS))
+        parts["shadow_test"] = halves.shadow_test.take(np.arange(ANCHORS, count))
+    else:
+        parts["shadow_test"] = halves.shadow_test
+    if "public" in parts:
+        parts["public"] = replace(parts["public"], y=np.zeros_like(parts["public"].y))
+    return BenchRows(**{name: _resized(part, halves.train.schema) for name, part in parts.items()})
+
+
+def _enlarged(schema: Schema) -> Schema:
+    if schema.form != "image":
+        raise WrongInput(f"expected images for the protocol dpmlbench, got a {schema.form}")
+    return replace(schema, shape=(schema.shape[0], 32, 32))
+
+
+def _resized(data: Data, schema: Schema) -> Data:
+    """Images of 32 x 32 pixels, bilinear."""
+    from torch import from_numpy
+    from torch.nn.functional import interpolate
+
+    if schema.shape[1:] == (32, 32):
+        return replace(data, schema=schema)
+    x = interpolate(from_numpy(data.x), size=(32, 32), mode="bilinear", align_corners=False).numpy()
+    return replace(data, x=np.ascontiguousarray(x), schema=_enlarged(schema))
