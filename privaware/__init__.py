@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from privaware.estimators import PrivateClassifier, PrivateRegressor, PrivateSelector
     from privaware.ledger import Ledger
     from privaware.schema import Schema
+    from privaware.workflow.audit import audit
     from privaware.workflow.crossover import crossover
     from privaware.workflow.fit import fit
     from privaware.workflow.predict import load, predict
@@ -26,6 +27,7 @@ __all__ = [
     "PrivateSelector",
     "Schema",
     "__version__",
+    "audit",
     "crossover",
     "fit",
     "load",
@@ -42,6 +44,7 @@ _MODULES = {
     "PrivateRegressor": "estimators",
     "PrivateSelector": "estimators",
     "Schema": "schema",
+    "audit": "workflow.audit",
     "crossover": "workflow.crossover",
     "fit": "workflow.fit",
     "load": "workflow.predict",

@@ -117,7 +117,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, b
                 yield f"{name}.{node.name}", node, kernel
 
 
-PROMISED = {f"privaware.workflow.{verb}.{verb}" for verb in ("fit", "select", "search", "crossover", "train")}
+PROMISED = {f"privaware.workflow.{verb}.{verb}" for verb in ("audit", "fit", "select", "search", "crossover", "train")}
 """Signatures that `docs` promise to users."""
 
 

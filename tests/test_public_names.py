@@ -11,7 +11,7 @@ import pytest
 
 import privaware
 
-PROMISED = {"fit", "select", "search", "crossover", "train", "predict", "verify", "load", "Ledger", "Schema"} | {
+PROMISED = {"audit", "fit", "select", "search", "crossover", "train", "predict", "verify", "load", "Ledger", "Schema"} | {
     "PrivateClassifier",
     "PrivateRegressor",
     "PrivateSelector",

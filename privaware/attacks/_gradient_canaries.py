@@ -50,11 +50,14 @@ class CanaryScores:
         )
 
 
-def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float) -> int:
-    """The numbers that `mechanism` noises at once, at most: learnt from a run on no rows, as control flow is public."""
+def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *, least: int = LEAST) -> int:
+    """The numbers that `mechanism` noises at once, at most: learnt from a run on no rows, as control flow is public.
+
+    Fewer than `least` are refused.
+    """
     probe = CanaryRng(Rng(seed=0), canaries=0)
     mechanism.run(no_rows(schema), noise, probe)
-    if probe.largest < LEAST:
+    if probe.largest < least:
         raise WrongInput(
             f"expected a mechanism that noises arrays, got one that noises {probe.largest} numbers at once, too few "
             "for canaries in one run; audit it with rows as canaries (--space input) or by --attack many_run"
@@ -69,7 +72,7 @@ def gradient_canaries(
 
     An attacker who knows the rows subtracts their exact value, and what is left is canary and noise.
     """
-    room = room_for_canaries(mechanism, data.schema, noise)
+    room = room_for_canaries(mechanism, data.schema, noise, least=1)
     listening = CanaryRng(rng, canaries=min(canaries, room))
     mechanism.run(data, noise, listening)
     return CanaryScores(inside=listening.inside, scores=listening.scores)

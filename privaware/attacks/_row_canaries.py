@@ -15,8 +15,10 @@ from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 
-__all__ = ["crafted_rows", "label_scores", "row_canaries"]
+__all__ = ["crafted_pair", "crafted_rows", "label_scores", "row_canaries"]
 
+FAR = 1e12
+"""A number at the end of all candidates for a bound, so that another one moves the choice."""
 WORDS = 4096
 """Invented words that texts are made of."""
 
@@ -61,6 +63,21 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
         columns = [_values(column, count, draw) for column in schema.used]
         x = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
     return Data(schema=schema, x=x, y=_labels(schema, count, draw))
+
+
+def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
+    """Rows, and one more that moves as much as it can: the canary of many runs."""
+    if schema.bounded:
+        return crafted_rows(schema, count, rng), crafted_rows(schema, 1, rng)
+    rows, row = ([[_uncoded(column, number) for column in schema.used]] for number in (-FAR, -3.0))
+    x = [np.array(each * times, dtype=object).reshape(times, -1) for each, times in ((rows, 3), (row, 1))]
+    labels = _labels(schema, 4, rng.initial)
+    return Data(schema=schema, x=x[0], y=labels[:3]), Data(schema=schema, x=x[1], y=labels[3:])
+
+
+def _uncoded(column: Column, number: float) -> Any:
+    """A value before bounds are known: a number, or the one word that all rows have."""
+    return number if column.kind == "number" else "word"
 
 
 def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:

@@ -14,7 +14,7 @@ import typer
 from privaware.errors import WrongInput
 from privaware.registry import settings
 
-Verb = TypeVar("Verb", bound=Callable[..., None])
+Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
 def option(text: str, *names: str) -> object:
@@ -100,9 +100,9 @@ def with_run_options(verb: Verb) -> Verb:
     """
 
     @functools.wraps(verb)
-    def run(**arguments: Any) -> None:
+    def run(**arguments: Any) -> int | None:
         arguments.pop("show_values", None)  # its callback has acted
-        verb(**arguments)
+        return verb(**arguments)
 
     signature = inspect.signature(verb, eval_str=True)
     data, *parameters = (

@@ -6,6 +6,7 @@ import typer
 
 from privaware.cli import (
     account,
+    audit,
     bench,
     crossover,
     data,
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (fit, select, search, crossover, predict, verify, report, schema, ledger, list_, reproduce):
+for verb in (fit, select, search, crossover, predict, verify, audit, report, schema, ledger, list_, reproduce):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")
 app.add_typer(bench.app, name="bench")

@@ -10,7 +10,7 @@ from typing import Any
 
 from privaware.errors import WrongInput
 
-__all__ = ["budget", "power", "render", "risk", "save"]
+__all__ = ["budget", "power", "render", "risk", "save", "styled"]
 
 # Middle tones, readable on white and on near-black; text and axes take the colour of the page.
 BLUE, ORANGE, GREY = "#3f7fc1", "#d07a2d", "#8a8f98"
@@ -52,7 +52,7 @@ def risk(epsilon: float, delta: float) -> Any:
     ticks = alt.Axis(format="%", tickCount=5)
     edge = alt.Scale(domain=[0, 1])
     chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=3, clip=False)
-    return _styled(
+    return styled(
         chart.encode(
             x=alt.X("x:Q", title="false alarms: non-members accused", axis=ticks, scale=edge),
             y=alt.Y("y:Q", title="members found, at most", axis=ticks, scale=edge),
@@ -88,10 +88,11 @@ def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str
     kinds = alt.Scale(domain=["alone", "together"], range=[BLUE, ORANGE])
     marks = bars.mark_bar(size=18).encode(color=alt.Color("kind:N", scale=kinds, legend=None))
     labels = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(text="said:N")
-    return _styled((marks + labels).properties(width=WIDTH - 130, height=alt.Step(30)))
+    return styled((marks + labels).properties(width=WIDTH - 130, height=alt.Step(30)))
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """The look of every chart: transparent, in the colours of the page."""
     axis = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
     return (
         chart.configure(font="sans-serif", background="transparent")

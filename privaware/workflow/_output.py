@@ -54,6 +54,8 @@ OURS = {
     "selection.json.unpublished.partial",
     "crossover.json.unpublished",
     "crossover.json.unpublished.partial",
+    "audit.json.unpublished",
+    "audit.json.unpublished.partial",
     SEARCH,
 }
 """What an interrupted run may have left in its folder."""

@@ -31,7 +31,15 @@ from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._settings import configured, setting_names
 
-__all__ = ["Plan", "expect_finite_price", "model_event", "search_plan", "selection_plan", "training_plan"]
+__all__ = [
+    "Plan",
+    "expect_finite_price",
+    "model_event",
+    "schema_plan",
+    "search_plan",
+    "selection_plan",
+    "training_plan",
+]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit assumes of one processor."""
@@ -142,6 +150,24 @@ def selection_plan(
     mechanism = configured(method, make, chosen)
     plan = _priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
     return replace(plan, settings=chosen, reasons=(f"{method}, as asked", *plan.reasons))
+
+
+def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
+    """Buying the bounds and categories of a schema alone, calibrated to (epsilon, delta)."""
+    _expect_budget(schema, epsilon, delta)
+    if schema.bounded:
+        raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
+    bounds, what = Bounds(), "release bounds"
+    noise = accounting.calibrate(lambda noise: _total(_parts(what, bounds, schema, noise)), epsilon, delta)
+    return Plan(
+        learner="bounds",
+        mechanism=bounds,
+        schema=schema,
+        noise=noise,
+        delta=delta,
+        requested=epsilon,
+        parts=_parts(what, bounds, schema, noise),
+    )
 
 
 def search_plan(

@@ -1,4 +1,4 @@
-"""The file of a result that is no model (`selection.json`, `crossover.json`), read back to be verified."""
+"""The file of a result that is no model (`selection.json`, `crossover.json`, `audit.json`), read to be verified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privaware.errors import WrongInput
 
 __all__ = ["ResultFile", "result_name"]
 
-NAMES = ("selection.json", "crossover.json")
+NAMES = ("selection.json", "crossover.json", "audit.json")
 FORMAT = 1
 
 
@@ -40,7 +40,7 @@ class ResultFile:
 
     @classmethod
     def read(cls, path: Path) -> ResultFile:
-        """The result in a file that `select` or `crossover` wrote; anything else is refused with a sentence."""
+        """The result in a file that `select`, `crossover` or `audit` wrote; others are refused with a sentence."""
         damaged = WrongInput(f"{path.name} is damaged: expected the entries that its verb writes; restore the folder")
         try:
             content = json.loads(path.read_bytes().decode("utf-8"))

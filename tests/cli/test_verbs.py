@@ -26,6 +26,7 @@ VERBS = (
     "data path",
     "select",
     "crossover",
+    "audit",
     "reproduce",
     "bench run",
     "bench table",

@@ -1,0 +1,82 @@
+"""`privaware audit`: attacks on our own release, beside its claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import say, show
+
+app = typer.Typer()
+_SUBJECT = "A model folder, or rows as for `privaware fit`: a file or a built-in data set."
+SUBJECT = Annotated[str, typer.Argument(help=_SUBJECT, show_default=False, metavar="MODEL_OR_DATA")]
+ATTACK = Annotated[str, o.option("one_run, many_run, or one of `privaware list attacks`.")]
+LEARNER = Annotated[str, o.option("With rows: one of `privaware list learners`, or auto.")]
+METHOD = Annotated[
+    str | None, o.option("With rows: audit one of `privaware list selectors`, or bounds, not a learner.")
+]
+SPACE = Annotated[str, o.option("For one_run: canaries among gradients and sums (gradient) or among rows (input).")]
+CANARIES = Annotated[int, o.option("For one_run: how many canaries, at most.")]
+RUNS = Annotated[int, o.option("For many_run: how many runs with the row, and without it.")]
+SHADOWS = Annotated[int, o.option("For membership attacks: how many shadow models.")]
+PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
+FOLDER = Annotated[Path | None, o.option("With rows: a folder to make, with the result in audit.json.")]
+
+
+@app.command(epilog="Example: privaware audit wisconsin --learner linear --epsilon 4 --attack one_run")
+@o.with_run_options
+def audit(
+    data: SUBJECT,
+    attack: ATTACK = "one_run",
+    learner: LEARNER = "auto",
+    method: METHOD = None,
+    epsilon: o.EPSILON = 1.0,
+    set_: o.SET = None,
+    space: SPACE = "gradient",
+    canaries: CANARIES = 1000,
+    runs: RUNS = 300,
+    shadows: SHADOWS = 0,
+    public: PUBLIC = None,
+    device: o.DEVICE = "cpu",
+    out: FOLDER = None,
+    json: o.JSON = False,
+    **run_options: Any,
+) -> int:
+    """Attack a model or a mechanism; exit 4 where its claim is refuted."""
+    from privaware.workflow.audit import audit as run
+
+    result = run(
+        data,
+        attack=attack,
+        learner=learner,
+        method=method,
+        epsilon=epsilon,
+        settings=o.named_values("--set", set_),
+        space=space,
+        canaries=canaries,
+        runs=runs,
+        shadows=shadows,
+        public=public,
+        device=device,
+        out=out,
+        say=say,
+        **run_options,
+    )
+    lines = [result.sentence, result.charged]
+    if result.owner_only:
+        lines = [f"internal, not for release: {line}" for line in lines]
+    if result.found:
+        lines.insert(1, f"AUC {result.found['auc']:.3f}, {_rates(result.found['tpr_at_fpr'])}")
+    if result.out:
+        lines.append(f"written to {result.out}")
+    show(result.json(), lines, json)
+    return 4 if result.refuted else 0
+
+
+def _rates(rates: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{100 * rate['tpr']:.3g}% found at {100 * float(fpr):g}% false alarms" for fpr, rate in rates.items()
+    )

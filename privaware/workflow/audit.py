@@ -1,0 +1,304 @@
+"""What attacks on our own release show, beside what is claimed of it: a lower bound on epsilon, never a guarantee."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from privaware import report
+from privaware._files import atomic_write
+from privaware._version import __version__
+from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
+from privaware.attacks._many_run import many_runs
+from privaware.attacks._row_canaries import crafted_pair, crafted_rows
+from privaware.card import ModelCard
+from privaware.errors import WrongInput
+from privaware.events import NOTHING, Event
+from privaware.ledger import Ledger
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
+from privaware.workflow._charged_run import ChargedRun, charged_run
+from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow._output import sha256
+from privaware.workflow._plan import Plan, schema_plan, selection_plan, training_plan
+
+__all__ = ["Audit", "audit"]
+
+FILE, PAGE = "audit.json", "audit.html"
+CRAFTED = 500
+FEW = 8
+"""Crafted rows that a model is trained on again: for one run, and for each of many."""
+MOST_RUNS, LEAST_ROOM = 40, 4
+"""How often one run is repeated on crafted rows to have as many canaries as were asked for, and the room it needs."""
+NUMBERS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Claim and evidence in one object.
+
+    `found` are the numbers of the attack: AUC, true positive rates, `epsilon_lower` with its `confidence`. `epsilon` is
+    what the audit itself was charged. With `owner_only` nothing was charged, and all numbers are in `internal`.
+    """
+
+    subject: str
+    settings: Mapping[str, Any]
+    found: Mapping[str, Any]
+    epsilon_claimed: float
+    delta: float
+    epsilon: float
+    charged: str
+    owner_only: bool = False
+    plan: list[str] = field(default_factory=list, repr=False)
+    certified: bool = False
+    seconds: float = 0.0
+    out: str | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted with 99.9% confidence."""
+        return bool(self.found.get("refuted"))
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        lower: float | None = self.found.get("epsilon_lower")
+        return lower
+
+    @property
+    def sentence(self) -> str:
+        """What it means, in words."""
+        claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
+        if not self.found:
+            return f"{self.settings['attack']} was not run; it is to be compared with {claim}"
+        if self.epsilon_lower is None:
+            return f"AUC {self.found['auc']:.3f}; a membership attack bounds no epsilon: {claim} stays untested"
+        shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
+        if self.refuted:
+            return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence: {shown}"
+        return f"{shown}: {claim} is not refuted, which is no proof of it"
+
+    def json(self) -> dict[str, Any]:
+        """The fields of `privaware audit --json`."""
+        shown = dict.fromkeys(NUMBERS) | ({} if self.owner_only else dict(self.found))
+        return {
+            "subject": self.subject,
+            **self.settings,
+            **shown,
+            "epsilon_claimed": self.epsilon_claimed,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "charged": self.charged,
+            "owner_only": self.owner_only,
+            "internal": dict(self.found) if self.owner_only else {},
+            "plan": self.plan,
+            "certified": self.certified,
+            "seconds": self.seconds,
+            "out": self.out,
+        }
+
+
+@shows_run_options
+def audit(
+    data: Any,
+    *,
+    attack: str = "one_run",
+    learner: str = "auto",
+    method: str | None = None,
+    epsilon: float = 1.0,
+    settings: Mapping[str, Any] | None = None,
+    space: str = "gradient",
+    canaries: int = 1000,
+    runs: int = 300,
+    shadows: int = 0,
+    public: Any = None,
+    device: str = "cpu",
+    **run_options: Unpack[RunArguments],
+) -> Audit:
+    """Attacks a released model, or a learner (or with `method` a selector) on `data`, and compares with the claim.
+
+    `data` is a model folder, or rows as for `fit`. A model and many_run are audited on crafted rows, without touching
+    private ones. one_run on rows costs what the mechanism costs, and is charged; a membership attack among rows is for
+    the owner only, and charged nothing, because nothing of it is written.
+    """
+    asked = AuditSettings(attack=attack, space=space, canaries=canaries, runs=runs, shadows=shadows, device=device)
+    options = RunOptions.of(run_options, public=public, device=device)
+    if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
+        return _audit_model(Path(data), asked, options)
+    with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
+        given = {"epsilon": epsilon, "delta": options.delta, "settings": settings}
+        if method == "bounds":
+            plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta)
+        elif method is not None:
+            plan = selection_plan(run.schema, method=method, **given)
+        else:
+            plan = training_plan(
+                run.schema, learner=learner, public=run.source.public, runtime={"device": device}, **given
+            )
+        if attack == "many_run":
+            return _many_runs(run, plan, asked)
+        if attack == "one_run":
+            return _one_run(run, plan, asked)
+        if method is not None:
+            raise WrongInput(f"expected one_run or many_run for {method}, which releases no model, got {attack}")
+        return _membership(run, plan, asked)
+
+
+def _many_runs(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
+    if run.options.folder is not None:
+        raise WrongInput(
+            "expected no --out with many_run: it reads no row and is charged nothing, so nothing is written"
+        )
+    return _on_crafted_rows(plan, plan.schema, asked, run.options, subject=plan.learner)
+
+
+def _one_run(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
+    mechanism = OneRun(mechanism=plan.mechanism, settings=asked)
+    mechanism.expect_possible(plan.schema, plan.noise)
+    plan = replace(plan, mechanism=mechanism, settings={**plan.settings, "audit": asked.json()})
+    charged = f"charged to the ledger: what {plan.learner} costs, because the scores come of its release"
+    if not run.charge(plan, what=f"audit {plan.learner} on {run.source.name} by one run"):
+        return _result(plan, asked, {}, run=run, charged="charged nothing: a dry run")
+    evidence = evidence_of_canaries(run.execute(), plan.event, plan.delta, gradients=asked.space == "gradient")
+    result = _result(plan, asked, evidence.to_json(), run=run, charged=charged)
+    run.publish_result(FILE, result.json())
+    return result
+
+
+def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
+    private = not run.source.builtin
+    if private and run.options.folder is not None:
+        raise WrongInput(
+            f"expected no --out with {asked.attack} on private rows: its numbers are for their owner only and are "
+            "never written; leave it out"
+        )
+    game = MembershipGame(mechanism=plan.mechanism, settings=asked)
+    free = replace(
+        plan,
+        mechanism=game,
+        parts=((f"{asked.attack} among the rows, for their owner only", NOTHING),),
+        settings={**plan.settings, "audit": asked.json()},
+    )
+    charged = "charged nothing: the rows are a public benchmark"
+    if private:
+        charged = "charged nothing, because the numbers are for the owner only (internal): do not publish them"
+    if not run.charge(free, what=f"attack {plan.learner} on {run.source.name} by {asked.attack}, for the owner only"):
+        return _result(plan, asked, {}, run=run, charged="charged nothing: a dry run", free=True)
+    found = run.execute().to_json()
+    result = _result(plan, asked, found, run=run, charged=charged, free=True)
+    result = replace(result, owner_only=private)
+    run.publish_result(FILE, {**result.json(), "plan": free.sentences})
+    return result
+
+
+def _result(
+    plan: Plan, asked: AuditSettings, found: Mapping[str, Any], *, run: ChargedRun, charged: str, free: bool = False
+) -> Audit:
+    return Audit(
+        subject=plan.learner,
+        settings=asked.json(),
+        found=found,
+        epsilon_claimed=plan.epsilon,
+        delta=plan.delta,
+        epsilon=0.0 if free else plan.epsilon,
+        charged=charged,
+        plan=plan.sentences,
+        certified=run.certified,
+        seconds=run.seconds,
+        out=run.out,
+    )
+
+
+def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
+    """Trains what the card describes again, on crafted rows, and writes what that shows beside the model."""
+    card = ModelCard.read(folder)
+    if not asked.of_canaries:
+        raise WrongInput(
+            f"expected --attack one_run or many_run for a model folder, got {asked.attack}: a membership attack needs "
+            "the rows; run it as `privaware audit DATA --learner NAME`"
+        )
+    if options.out is not None:
+        raise WrongInput(f"expected no --out with a model folder: the audit is written into it as {FILE}")
+    part = card.events[-1] if card.events else None
+    if part is None or not part.epsilon:
+        raise WrongInput("expected a model that was charged for, got one that cost nothing: there is nothing to audit")
+    plan = training_plan(
+        card.schema,
+        epsilon=part.epsilon,
+        delta=card.guarantee.delta,
+        learner=card.learner,
+        settings=_without_runtime(card),
+        public=crafted_rows(card.schema, CRAFTED, Rng(seed=0)),
+        runtime={"device": asked.device},
+    )
+    claim = sum((priced.event for priced in card.events), start=NOTHING)
+    result = _on_crafted_rows(plan, card.schema, asked, options, subject=str(folder), claim=claim)
+    if options.dry_run:
+        return result
+    return _stored(folder, card, result, options)
+
+
+def _on_crafted_rows(
+    plan: Plan, schema: Schema, asked: AuditSettings, options: RunOptions, *, subject: str, claim: Event | None = None
+) -> Audit:
+    """No private row is read: the mechanism is what is audited, at the price of its claim."""
+    rng, began = Rng(options.seed), time.perf_counter()
+    result = Audit(
+        subject=subject,
+        settings=asked.json(),
+        found={},
+        epsilon_claimed=plan.epsilon,
+        delta=plan.delta,
+        epsilon=0.0,
+        charged="charged nothing: crafted rows, no private one",
+        plan=plan.sentences,
+        certified=options.seed is None,
+    )
+    if options.dry_run:
+        return result
+    evidence = _evidence(plan, schema, asked, options, rng, claim=plan.event if claim is None else claim)
+    return replace(
+        result, found=evidence.to_json(), epsilon_claimed=evidence.epsilon_claimed, seconds=time.perf_counter() - began
+    )
+
+
+def _evidence(
+    plan: Plan, schema: Schema, asked: AuditSettings, options: RunOptions, rng: Rng, *, claim: Event
+) -> Evidence:
+    if asked.attack == "one_run":
+        audited = OneRun(mechanism=plan.mechanism, settings=asked)
+        audited.expect_possible(schema, plan.noise, least=LEAST_ROOM)
+        rows = crafted_rows(schema, min(schema.rows, CRAFTED), rng)
+        canaries = audited.run(rows, plan.noise, rng)
+        for _ in range(MOST_RUNS - 1):  # small arrays have room for few canaries, and crafted rows cost nothing
+            if len(canaries) >= asked.canaries:
+                break
+            canaries = canaries.and_those(audited.run(rows, plan.noise, rng))
+        return evidence_of_canaries(canaries, claim, plan.delta, gradients=asked.space == "gradient")
+    rows, canary = crafted_pair(schema, FEW, rng)
+    scores = many_runs(plan.mechanism, rows, canary, plan.noise, runs=asked.runs, rng=rng, say=options.say)
+    return evidence_of_runs(*scores, claim, plan.delta)
+
+
+def _without_runtime(card: ModelCard) -> dict[str, Any]:
+    return {name: value for name, value in card.settings.items() if value is not None}
+
+
+def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -> Audit:
+    """Writes the audit beside the model, and binds it to the model's run in the ledger where there is one."""
+    record = {"format": 1, "version": __version__, **result.json()}
+    path = folder / FILE
+    result = replace(result, out=str(path))
+    atomic_write(path, json.dumps({**record, "out": FILE}, indent=1, allow_nan=False).encode())
+    atomic_write(folder / PAGE, report.page(card, report.read_audit(folder)).encode())
+    ledger = options.ledger_path or folder / "run.ledger"
+    if card.ledger.run is not None and ledger.is_file():
+        files = {name: sha256(folder / name) for name in (FILE, PAGE)}
+        Ledger.open(ledger).record_audit(card.ledger.run, files=files, what=f"audit by {result.settings['attack']}")
+    elif options.say is not None:
+        options.say(f"{FILE} is in no ledger: give the model's with --ledger, so that verify knows it")
+    return result

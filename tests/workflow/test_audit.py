@@ -1,0 +1,196 @@
+"""An audit shows claim and evidence in one object, charges what it releases, and says what is for the owner only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware import Ledger, audit, fit, report, verify
+from privaware.errors import WrongInput
+from privaware.learners.linear import Linear
+from privaware.workflow.audit import Audit
+
+STEPS: dict[str, Any] = {"settings": {"steps": 5}}
+DIGITS: dict[str, Any] = {"learner": "linear", "epsilon": 4.0, **STEPS}
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({name: draw.integers(0, 9, 200) for name in "abcdefghijkl"})
+    frame["y"] = np.where(frame["a"] > 4, "yes", "no")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_one_run_of_a_table_is_charged_and_comes_near_its_claim() -> None:
+    found = audit("digits", attack="one_run", seed=1, **DIGITS)
+    assert 2.8 < found.epsilon_lower < 4.0 < found.epsilon_claimed * 1.01  # type: ignore[operator]
+    assert not found.refuted
+    assert found.epsilon == found.epsilon_claimed
+    assert found.found["method"] == "gaussian"
+    assert "is not refuted, which is no proof of it" in found.sentence
+
+
+def test_p35_claim_that_an_audit_refutes_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the noise that was charged."""
+    run = Linear.run
+    monkeypatch.setattr(Linear, "run", lambda self, data, noise, rng: run(self, data, noise / 2, rng))
+    found = audit("digits", attack="one_run", seed=1, **DIGITS)
+    assert found.refuted
+    assert found.sentence.startswith("NOT PRIVATE AS CLAIMED")
+
+
+def test_one_run_on_private_rows_is_charged_to_their_ledger(people: Path, tmp_path: Path) -> None:
+    found = audit(
+        people, target="y", accept_schema=True, epsilon=2.0, learner="linear", out=tmp_path / "a", canaries=20, **STEPS
+    )
+    ledger = Ledger.open(f"{people}.ledger")
+    assert ledger.spent() == pytest.approx(found.epsilon) == pytest.approx(found.epsilon_claimed)
+    written = json.loads((tmp_path / "a" / "audit.json").read_text())
+    assert written["epsilon_lower"] == found.epsilon_lower
+    assert verify(tmp_path / "a", ledger=ledger.path).valid
+    assert "charged to the ledger" in found.charged
+
+
+def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "target": "y",
+        "accept_schema": True,
+        "learner": "linear",
+        "attack": "threshold",
+        **STEPS,
+    }
+    with pytest.raises(WrongInput, match="for their owner only and are never written"):
+        audit(people, out=tmp_path / "a", **options)
+    found = audit(people, **options)
+    assert found.owner_only
+    assert Ledger.open(f"{people}.ledger").spent() == 0
+    shown = found.json()
+    assert shown["auc"] is None
+    assert 0 <= shown["internal"]["auc"] <= 1
+    assert "do not publish" in found.charged
+    assert not (tmp_path / "a").exists()
+
+
+def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
+    found = audit("wisconsin", attack="threshold", learner="linear", seed=1, **STEPS)
+    assert not found.owner_only
+    assert found.json()["tailored_auc"] >= 0.5
+    assert found.epsilon_lower is None
+    assert "bounds no epsilon" in found.sentence
+
+
+def test_rows_as_canaries_bound_epsilon_by_guesses() -> None:
+    options: dict[str, Any] = {**DIGITS, "space": "input", "canaries": 300, "seed": 1}
+    found = audit("digits", **options)
+    assert found.found["method"] == "guesses"
+    assert found.epsilon_lower is not None
+    assert found.epsilon_lower <= 4.0
+    assert not found.refuted
+    assert found.found["members"] + found.found["non_members"] == 300
+
+
+def test_many_runs_read_no_row_and_find_a_learner_without_noise(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "attack": "many_run", "learner": "linear"}
+    options |= {"epsilon": 1.0, "runs": 120, "seed": 1, "settings": {"steps": 1}}
+    assert not audit(people, **options).refuted
+    assert not Path(f"{people}.ledger").exists()
+    run = Linear.run
+    monkeypatch.setattr(Linear, "run", lambda self, data, noise, rng: run(self, data, noise / 100, rng))
+    assert audit(people, **options).refuted
+
+
+@pytest.mark.parametrize("method", ["cfs_greedy", "top", "bounds"])
+def test_selection_step_and_bought_schema_are_audited(people: Path, method: str) -> None:
+    options: dict[str, Any] = {"target": "y", "method": method, "attack": "many_run", "epsilon": 1.0, "seed": 1}
+    options |= {"runs": 60} if method == "bounds" else {"runs": 60, "accept_schema": True, "settings": {"columns": 1}}
+    found = audit(people, **options)
+    assert found.subject == method
+    assert not found.refuted
+
+
+def test_model_is_audited_beside_its_claim_and_the_ledger_knows_it(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    fit("digits", epsilon=4.0, learner="linear", out=folder, **STEPS)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".ledger"}
+    found = audit(folder, attack="one_run")
+    assert found.out == str(folder / "audit.json")
+    assert found.epsilon == 0
+    assert 2.5 < found.epsilon_lower < 4.6  # type: ignore[operator]
+    assert found.epsilon_claimed <= 4.0
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {name: after[name] for name in before} == before
+    verdict = verify(folder, ledger=folder / "run.ledger")
+    assert (verdict.valid, verdict.bound, verdict.unchecked) == (True, True, [])
+    (folder / "audit.json").write_bytes(after["audit.json"] + b" ")
+    assert (
+        "is not the file of an audit that the ledger names" in verify(folder, ledger=folder / "run.ledger").problems[0]
+    )
+
+
+def test_page_shows_the_audit_beside_the_claim_and_never_as_a_guarantee(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    fit("digits", epsilon=4.0, learner="linear", out=folder, seed=1, **STEPS)
+    audit(folder, attack="one_run", seed=1)
+    text = report.page_text((folder / "audit.html").read_text())
+    assert "What an audit found" in text
+    assert "A lower bound is evidence, not a guarantee." in text
+    assert "claimed epsilon 4 proved epsilon at least 3." in text
+    assert "What an audit found" not in report.page_text((folder / "report.html").read_text())
+    elsewhere = report.write(folder, tmp_path / "page.html")
+    assert "What an audit found" in report.page_text(elsewhere.read_text())
+
+
+def test_dry_audit_says_the_price_and_reads_nothing(people: Path) -> None:
+    found = audit(people, target="y", accept_schema=True, learner="linear", dry_run=True, canaries=20, **STEPS)
+    assert found.found == {}
+    assert found.epsilon_claimed == pytest.approx(1.0, rel=0.01)
+    assert "was not run" in found.sentence
+    assert not Path(f"{people}.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"attack": "one_rum"}, "attacks has nothing called 'one_rum'"),
+        ({"space": "weights"}, "space"),
+        ({"canaries": 3}, "at least 20 canaries"),
+        ({"attack": "many_run", "runs": 2}, "at least 20 runs"),
+        ({"learner": "majority"}, "too few for canaries in one run"),
+        ({"learner": "pate", "public": "wisconsin"}, "splits them into parts"),
+        ({"method": "cfs_greedy", "attack": "threshold"}, "releases no model"),
+    ],
+)
+def test_wrong_calls_are_refused_before_a_charge(people: Path, options: dict[str, Any], words: str) -> None:
+    if options.get("public"):
+        options = {**options, "public": people}
+    with pytest.raises(WrongInput, match=words):
+        audit(people, target="y", accept_schema=True, **options)
+    assert not Path(f"{people}.ledger").exists()
+
+
+def test_sentence_of_a_refuted_claim_has_both_numbers() -> None:
+    found = Audit(
+        subject="linear",
+        settings={"attack": "one_run"},
+        found={"epsilon_lower": 6.1234, "confidence": 0.95, "refuted": True},
+        epsilon_claimed=4.0,
+        delta=1e-5,
+        epsilon=0.0,
+        charged="nothing",
+    )
+    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence: epsilon is at least 6.123 (95%" in found.sentence
+    assert not replace(found, found={**found.found, "refuted": False}).refuted
+
+
+def test_seeded_audit_is_repeatable_and_not_certified() -> None:
+    one, two = (audit("digits", attack="one_run", seed=4, **DIGITS) for _ in range(2))
+    assert one.epsilon_lower == two.epsilon_lower
+    assert not one.certified
