@@ -78,7 +78,7 @@ def test_auc_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.87 <= held <= 0.93
 
 
-def test_tpr_at_fpr_takes_its_threshold_from_non_members() -> None:
+def test_p35_tpr_at_fpr_takes_its_threshold_from_non_members() -> None:
     outside = np.arange(1000)
     rate = tpr_at_fpr(np.array([989.5, 990.5, 2000.0, 0.0]), outside, 0.01)
     assert rate.tpr == 0.75  # ten of a thousand non-members are above 989, and three of four members

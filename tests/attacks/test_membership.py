@@ -66,7 +66,7 @@ def test_shuffled_answers_give_one_half() -> None:
     assert result.auc_interval[0] <= 0.5 <= result.auc_interval[1]
 
 
-def test_result_says_which_shadows_and_shows_no_score() -> None:
+def test_p35_result_says_which_shadows_and_shows_no_score() -> None:
     result = play(digits_game(), find_attack("lira"), Rng(seed=1), name="lira")
     shown = result.to_json()
     assert shown["shadows"] == {"count": 8, "training": "without privacy", "online": True}
