@@ -13,6 +13,7 @@ from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.focal import Focal
 from privaware.learners.frozen import Frozen
+from privaware.learners.gep import Gep
 from privaware.learners.hand_dp import HandDp
 from privaware.learners.iteration_amplification import IterationAmplification
 from privaware.learners.linear import Linear
@@ -24,6 +25,7 @@ from privaware.learners.objective_perturbation import ObjectivePerturbation
 from privaware.learners.output_perturbation import OutputPerturbation
 from privaware.learners.pate import Pate
 from privaware.learners.quantile_clip import QuantileClip
+from privaware.learners.rgp import Rgp
 from privaware.learners.tanh import Tanh
 from privaware.schema import Column, Schema
 from privaware.testing import check_learner, rows_for
@@ -46,6 +48,7 @@ POOL = rows_for(TABLE, 12, seed=3)
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp"), 40
 )
+GAMES |= {"rgp": 10, "gep": 10}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -63,6 +66,8 @@ LEARNERS = {
     "focal": (Focal(steps=4, batch=12, architecture=SMALL), TABLE),
     "noise_decay": (NoiseDecay(epochs=2, batch=12, architecture=SMALL), TABLE),
     "quantile_clip": (QuantileClip(steps=4, batch=12, architecture=SMALL), TABLE),
+    "rgp": (Rgp(steps=2, batch=12, rank=1, architecture=SMALL), TABLE),
+    "gep": (Gep(steps=2, batch=12, directions=6, architecture=SMALL, public=POOL), TABLE),
     "hand_dp": (HandDp(steps=4, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
     "majority": (Majority(), TABLE),
     "mean": (Mean(), NUMBER),
