@@ -76,8 +76,8 @@ class PrivateSet(PlainNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        counts = {"per_class": self.per_class, "networks": self.networks, "queries": self.queries}
-        expect_count("private_set", **counts, private_batch=self.private_batch)
+        expect_count("private_set", per_class=self.per_class, networks=self.networks, queries=self.queries)
+        expect_count("private_set", private_batch=self.private_batch)
         expect_count("private_set", optional=True, rounds=self.rounds, inner=self.inner)
         expect_between("private_set", 1e-9, 1e9, norm=self.norm)
         expect_between("private_set", 1e-9, 1e6, example_lr=self.example_lr, network_lr=self.network_lr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)), classes=("n", "y"), rows=60
 )
 LAYER = {"name": "fcn", "hidden": [6], "activation": "tanh", "dropout": 0.0}
-ROUNDS = {"per_class": 2, "networks": 2, "rounds": 3, "queries": 2, "inner": 2}
+ROUNDS: dict[str, Any] = {"per_class": 2, "networks": 2, "rounds": 3, "queries": 2, "inner": 2}
 SMALL = PrivateSet(**ROUNDS, private_batch=20, matching=LAYER, architecture=LAYER, epochs=5)
 MNIST = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
 
@@ -111,7 +112,7 @@ def _plain_matching(learner: PrivateSet, data: Data, labels: np.ndarray, rng: Rn
             moves = torch.autograd.grad(functional.cross_entropy(network(examples.detach()), goals), parameters)
             with torch.no_grad():
                 for parameter, step in zip(parameters, moves, strict=True):
-                    parameter -= 0.01 * step
+                    parameter.sub_(0.01 * step)
     return examples.detach().numpy()
 
 

@@ -1,0 +1,266 @@
+"""The score network of noise-conditional generation, how it is trained, and annealed Langevin dynamics.
+
+The network is a RefineNet with instance norm that keeps the means of channels: residual blocks, of which the second
+halves the image and later ones are dilated, then blocks that merge fine and coarse features. It returns the score
+times the noise level. With `classes` it also learns one image a class: the score is then that of a normal distribution
+around it, plus the network's correction.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
+
+SPREAD = 0.1
+"""The variance of pixels around the image of their class that the score begins with."""
+
+
+def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
+    """Deviations of the noise, from the largest to the smallest, in equal ratios.
+
+    >>> noise_levels(1.0, 0.01, 3).tolist()
+    [1.0, 0.10000000149011612, 0.009999999776482582]
+    """
+    return torch.from_numpy(np.geomspace(largest, smallest, count).astype(np.float32))
+
+
+class ScoreNetwork(nn.Module):
+    """`width` channels at full size, twice as many below; `stages` of residual blocks (0: class images alone)."""
+
+    def __init__(self, shape: tuple[int, ...], width: int, stages: int, classes: int = 0) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.refine_net = _RefineNet(self.shape, width, stages) if stages else None
+        self.class_image = nn.Linear(classes, int(np.prod(shape)), bias=False) if classes else None
+        if self.class_image is not None:
+            nn.init.constant_(self.class_image.weight, 0.5)
+
+    def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
+        """The score times the noise `level`, for images with noise of that deviation."""
+        scaled = torch.zeros_like(noisy) if self.refine_net is None else self.refine_net(2 * noisy - 1)
+        if self.class_image is None or one_hot is None:
+            return scaled
+        deviation = level.view(-1, 1, 1, 1)
+        image = self.class_image(one_hot).view(-1, *self.shape)
+        return scaled + (image - noisy) * deviation / (deviation.square() + SPREAD)
+
+
+class _RefineNet(nn.Module):
+    """Residual stages, and from the coarsest to the finest blocks that merge their features."""
+
+    def __init__(self, shape: tuple[int, ...], width: int, stages: int) -> None:
+        super().__init__()
+        widths = [width, *[2 * width] * (stages - 1)]
+        self.begin = _conv(shape[0], width)
+        self.residual = nn.ModuleList(
+            _stage(at, widths[max(at - 1, 0)], widths[at], halve=at == 1 and min(shape[1:]) > 3) for at in range(stages)
+        )
+        merged = [widths[-1], *(widths[max(at - 1, 0)] for at in reversed(range(stages - 1)))]
+        self.refine = nn.ModuleList(
+            _Refine([widths[-1 - at], *merged[at - 1 : at]], merged[at], blocks=3 if at == stages - 1 else 1)
+            for at in range(stages)
+        )
+        self.norm, self.end = _InstanceNormPlus(width), _conv(width, shape[0])
+
+    def forward(self, values: Tensor) -> Tensor:
+        values = self.begin(values)
+        layers = []
+        for stage in self.residual:
+            values = stage(values)
+            layers.append(values)
+        coarse: list[Tensor] = []
+        for block in self.refine:
+            coarse = [block([layers.pop(), *coarse])]
+        return self.end(functional.elu(self.norm(coarse[0])))  # type: ignore[no-any-return]
+
+
+def _conv(inputs: int, outputs: int, *, dilation: int = 1, bias: bool = True) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, padding=dilation, dilation=dilation, bias=bias)
+
+
+class _InstanceNormPlus(nn.Module):
+    """Instance norm to which the standardised means of the channels are added back, in learnt parts."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.pixels, self.means = nn.GroupNorm(channels, channels), nn.GroupNorm(1, channels)
+        for layer in (self.pixels, self.means):
+            nn.init.normal_(layer.weight, 1.0, 0.02)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.pixels(values) + self.means(values.mean((2, 3), keepdim=True))
+
+
+class _Residual(nn.Module):
+    """Two normalised convolutions beside a shortcut, `plain` or a convolution; `halve` averages 2 x 2 pixels."""
+
+    def __init__(self, inputs: int, outputs: int, *, dilation: int, halve: bool = False, plain: bool = True) -> None:
+        super().__init__()
+        self.first, self.second = _conv(inputs, inputs, dilation=dilation), _conv(inputs, outputs, dilation=dilation)
+        self.norms = nn.ModuleList(_InstanceNormPlus(inputs) for _ in range(2))
+        pointwise = nn.Conv2d(inputs, outputs, 1) if dilation == 1 else _conv(inputs, outputs, dilation=dilation)
+        self.shortcut = None if plain else pointwise
+        self.halve = halve
+
+    def forward(self, values: Tensor) -> Tensor:
+        inner = self.first(functional.elu(self.norms[0](values)))
+        inner = self.second(functional.elu(self.norms[1](inner)))
+        both = inner + (values if self.shortcut is None else self.shortcut(values))
+        return functional.avg_pool2d(both, 2) if self.halve else both
+
+
+def _stage(at: int, inputs: int, outputs: int, halve: bool) -> nn.Sequential:
+    dilation = 2 ** max(at - 1, 0)
+    first = _Residual(inputs, outputs, dilation=dilation, halve=halve, plain=at == 0)
+    return nn.Sequential(first, _Residual(outputs, outputs, dilation=dilation))
+
+
+class _ConvUnits(nn.Module):
+    """Residual units of two convolutions without bias."""
+
+    def __init__(self, channels: int, blocks: int) -> None:
+        super().__init__()
+        self.first = nn.ModuleList(_conv(channels, channels, bias=False) for _ in range(blocks))
+        self.second = nn.ModuleList(_conv(channels, channels, bias=False) for _ in range(blocks))
+
+    def forward(self, values: Tensor) -> Tensor:
+        for first, second in zip(self.first, self.second, strict=True):
+            values = values + second(functional.elu(first(functional.elu(values))))
+        return values
+
+
+class _Refine(nn.Module):
+    """Features of a stage, merged with coarser ones where there are any, then pooled in a chain."""
+
+    def __init__(self, inputs: Sequence[int], outputs: int, blocks: int) -> None:
+        super().__init__()
+        self.adapt = nn.ModuleList(_ConvUnits(channels, 2) for channels in inputs)
+        self.merge = nn.ModuleList(_conv(channels, outputs) for channels in inputs) if len(inputs) > 1 else None
+        self.pools = nn.ModuleList(_conv(outputs, outputs, bias=False) for _ in range(2))
+        self.last = _ConvUnits(outputs, blocks)
+
+    def forward(self, features: list[Tensor]) -> Tensor:
+        values = [adapt(one) for adapt, one in zip(self.adapt, features, strict=True)]
+        if self.merge is not None:
+            size = values[0].shape[2:]
+            resized = [
+                functional.interpolate(conv(one), size=size, mode="bilinear", align_corners=True)
+                for conv, one in zip(self.merge, values, strict=True)
+            ]
+            values = [sum(resized[1:], start=resized[0])]
+        total = path = functional.elu(values[0])
+        for conv in self.pools:
+            path = conv(functional.max_pool2d(path, 5, 1, 2))
+            total = total + path
+        return self.last(total)
+
+
+class Denoising(nn.Module):
+    """What a score network leaves of noise, for `draws` of level and noise that are the same for all examples.
+
+    Levels and noise are buffers that are drawn anew before each step, so an example's residuals depend on no other
+    example, nor on its place in a batch.
+    """
+
+    def __init__(self, network: ScoreNetwork, draws: int) -> None:
+        super().__init__()
+        self.network = network
+        self.level: Tensor
+        self.noise: Tensor
+        self.register_buffer("level", torch.ones(draws))
+        self.register_buffer("noise", torch.zeros(draws, *network.shape))
+
+    def draw(self, levels: Tensor, generator: np.random.Generator) -> None:
+        """Other levels, and other noise."""
+        chosen = torch.from_numpy(generator.integers(len(levels), size=len(self.level)))
+        noise = generator.standard_normal(tuple(self.noise.shape), dtype=np.float32)
+        self.level.copy_(levels[chosen.to(levels.device)])
+        self.noise.copy_(torch.from_numpy(noise))
+
+    def forward(self, images: Tensor, one_hot: Tensor) -> Tensor:
+        draws = len(self.level)
+        level, noise = self.level.repeat(len(images)), self.noise.repeat(len(images), 1, 1, 1)
+        noisy = images.repeat_interleave(draws, 0) + level.view(-1, 1, 1, 1) * noise
+        return (self.network(noisy, level, one_hot.repeat_interleave(draws, 0)) + noise).reshape(len(images), -1)
+
+
+def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
+    """Half the mean squared residual of an example over its draws: the denoising loss, weighted by squared levels."""
+    return residuals.square().mean(1) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTraining:
+    """Adam along gradients that come from elsewhere; the result is a moving average that decays by `ema`."""
+
+    steps: int
+    lr: float
+    ema: float
+    progress: Callable[[int, int, float], None] | None = None
+
+    def run(self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]]) -> nn.Module:
+        """The averaged network; `gradients` returns those of the network's parameters as it is now."""
+        parameters = list(network.parameters())
+        optimiser = torch.optim.Adam(parameters, lr=self.lr)
+        average = copy.deepcopy(network).requires_grad_(False)
+        began = time.monotonic()
+        for step in range(1, self.steps + 1):
+            for parameter, gradient in zip(parameters, gradients(), strict=True):
+                parameter.grad = gradient
+            optimiser.step()
+            decay = min(self.ema, step / (step + 10))
+            with torch.no_grad():
+                for mean, parameter in zip(average.parameters(), parameters, strict=True):
+                    mean.lerp_(parameter, 1 - decay)
+            if self.progress is not None:
+                self.progress(step, self.steps, (time.monotonic() - began) / step * (self.steps - step))
+        return average.eval()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Langevin:
+    """Annealed Langevin dynamics: `steps` at each of `levels`, of size `rate` times the squared level over the last."""
+
+    levels: Tensor
+    steps: int
+    rate: float
+    at_once: int = 512
+
+    def run(
+        self, network: Callable[..., Tensor], initial: np.ndarray, one_hot: Any, generator: np.random.Generator
+    ) -> np.ndarray:
+        """Images in [0, 1] from `initial` ones; what is not finite becomes 0."""
+        device = self.levels.device
+        parts = []
+        for start in range(0, len(initial), self.at_once):
+            part = slice(start, start + self.at_once)
+            images = torch.from_numpy(initial[part]).to(device)
+            hot = None if one_hot is None else torch.from_numpy(one_hot[part]).to(device)
+            parts.append(self._sampled(network, images, hot, generator).cpu().numpy())
+        return np.concatenate(parts) if parts else initial
+
+    @torch.no_grad()
+    def _sampled(
+        self, network: Callable[..., Tensor], images: Tensor, hot: Tensor | None, generator: np.random.Generator
+    ) -> Tensor:
+        draws = torch.Generator(images.device).manual_seed(int(generator.integers(2**63)))
+        for level in self.levels:
+            size = self.rate * (level / self.levels[-1]).square()
+            deviation = level.expand(len(images))
+            for _ in range(self.steps):
+                score = network(images, deviation, hot) / level
+                noise = torch.randn(images.shape, generator=draws, device=images.device)
+                images = images + size * score + (2 * size).sqrt() * noise
+        last = self.levels[-1]
+        images = images + last * network(images, last.expand(len(images)), hot)  # level^2 x score
+        return images.nan_to_num_(0.0, 0.0, 0.0).clamp_(0, 1)

@@ -1,0 +1,261 @@
+"""DPGEN: images synthesised by a score network, trained on randomised responses of rows. No guarantee as published.
+
+As published, each row gets noise and is told to move back to itself or, by randomised response, to another row of a
+random candidate set; a score network learns these moves, annealed Langevin dynamics draws images from it, a classifier
+trained on `public` rows (left out: on the private rows, as published) labels them, and a network learns from them. The
+`variant` "corrected" trains the same network, conditioned on the class, by DP-SGD: the mean gradient over several noise
+draws of a row is clipped as one; labels are then chosen, so no labelling classifier sees a row.
+
+Paper: Chen, Yu, Kao, Pang, Lu 2022, DPGEN: Differentially Private Generative Energy-Guided Network for Natural Image
+Synthesis; algorithm DPGEN of DPMLBench (classifier: learning rate 0.01, batch 1024, 100 epochs). The correction follows
+Dockhorn, Cao, Vahdat, Kreis 2023, Differentially Private Diffusion Models, arXiv:2210.09929, who show the flaw.
+Privacy: none as published: the answers of the randomised response are rows, so a row that is there is an answer with
+the keep probability, one that is not there never, and no finite epsilon bounds that ratio; the labelling classifier has
+no noise either. Its event says so, and no ledger takes it: it runs on public data only, in benchmarks. Corrected:
+(epsilon, delta) for one row added or removed; a row's clipped gradient moves a step's sum by at most `norm`, and
+sampling reads the trained network alone.
+Use when: comparing with DPMLBench. For images that may be released take the corrected variant or `private_set`; for a
+model, `dpsgd` is more accurate.
+
+>>> from privaware.schema import Schema
+>>> schema = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
+>>> type(DpGen().cost(schema, noise=0.1)).__name__
+'Unproven'
+>>> DpGen(variant="corrected", score={"steps": 500}).cost(schema, noise=1.0)
+Repeated(event=Sampled(event=Gaussian(noise=1.0), rate=0.004266666666666667), count=500)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware._validate import expect, expect_between, expect_count, expect_in, expect_one_of
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Event, Unproven
+from privaware.learners._plain_network import PlainNetwork
+from privaware.learners._response_pairs import response_pairs
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["DpGen", "ScoreSettings"]
+
+VARIANTS = ("published", "corrected")
+REASON = (
+    "the randomised response of DPGEN answers with private images themselves: a row that is there is an answer with"
+    " the keep probability, a row that is not there never; take variant corrected"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSettings:
+    """The score network, its training and its sampling.
+
+    `width` and `stages` of the network (0: one image a class, and no network); `levels` of noise from deviation
+    `largest` to `smallest`; `steps` batches of `batch` rows, Adam's `lr` and the `ema` of the weights; `langevin` steps
+    a level, of size `rate` at the smallest.
+    """
+
+    width: int = 128
+    stages: int = 4
+    levels: int = 232
+    largest: float = 50.0
+    smallest: float = 0.01
+    steps: int = 300_001
+    batch: int = 128
+    lr: float = 1e-4
+    ema: float = 0.999
+    langevin: int = 5
+    rate: float = 6.2e-6
+
+    def __post_init__(self) -> None:
+        expect_count("dpgen", width=self.width, levels=self.levels, steps=self.steps)
+        expect_count("dpgen", batch=self.batch, langevin=self.langevin)
+        expect_count("dpgen", 0, stages=self.stages)
+        positive = {"largest": self.largest, "smallest": self.smallest, "lr": self.lr, "rate": self.rate}
+        expect_between("dpgen", 1e-12, 1e6, **positive)
+        expect(self.smallest <= self.largest, "dpgen", f"smallest up to largest ({self.largest:g})", self.smallest)
+        expect_in("dpgen", "[0, 1)", ema=self.ema)
+
+
+CORRECTED: dict[str, Any] = {"width": 16, "stages": 2, "levels": 32, "largest": 5.0, "smallest": 0.05, "rate": 1.6e-4}
+CORRECTED |= {"steps": 2000, "batch": 256, "lr": 2e-3, "ema": 0.98}
+"""Fewer weights and steps than published, because each weight and each step is noised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpGen(PlainNetwork):
+    """`samples` synthetic images; `score` is a table of `ScoreSettings` that replace those of the `variant`.
+
+    As published: `pairs` of rows and answers among `candidates`, at the claimed epsilon of one over the noise, and
+    `public` rows for the labelling classifier.
+    Corrected: the clipping norm `norm`, and `draws` of noise for a row at each step. The other settings are those of
+    the network that learns from the images.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    phase: ClassVar[str] = "data preparation"
+    guarantee: ClassVar[str] = "none: answers with private images themselves; (epsilon, delta) with variant = corrected"
+    auxiliary: ClassVar[str] = "public labelled rows, as published only; without them private ones label the images"
+
+    variant: str = "published"
+    score: dict[str, Any] | None = None
+    samples: int = 10_000
+    candidates: int = 256
+    pairs: int = 60_000
+    norm: float = 1.0
+    draws: int = 4
+    public: Data | None = field(default=None, repr=False)
+    epochs: float = 100.0
+    batch: int = 1024
+    lr: float | None = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_one_of("dpgen", VARIANTS, variant=self.variant)
+        expect_count("dpgen", samples=self.samples, pairs=self.pairs, draws=self.draws)
+        expect_count("dpgen", 2, candidates=self.candidates)
+        expect_between("dpgen", 1e-9, 1e9, norm=self.norm)
+        expect(self.score is None or isinstance(self.score, dict), "dpgen", "score as a table", self.score)
+        stages = self._settings().stages
+        expect(stages or self.variant == "corrected", "dpgen", "at least one of stages as published", stages)
+
+    def _settings(self) -> ScoreSettings:
+        known = [item.name for item in fields(ScoreSettings)]
+        score = self.score or {}
+        expect(set(score) <= set(known), "dpgen", f"score with settings among {', '.join(known)}", sorted(score))
+        return replace(ScoreSettings(**(CORRECTED if self.variant == "corrected" else {})), **score)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        if schema.form != "image" or math.prod(schema.shape[1:]) < 2:
+            raise WrongInput(f"dpgen: expected images to learn from, got a {schema.form}; choose another learner")
+        self._architecture(schema)  # a wrong one is refused before anything is charged
+        return Unproven(reason=REASON) if self.variant == "published" else self._recipe(schema).cost(noise)
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        synthetic = (self.synthesise(data, noise, rng) for noise in noises)
+        return [self._learned(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
+
+    def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+        """The synthetic images, with pixels in [0, 1] as those of the rows, and their class codes."""
+        classes = len(data.schema.classes)
+        if self.variant == "published":
+            network = self._trained_on_responses(data, 1 / noise if noise else math.inf, rng)
+            images = self._sampled(network, data.schema, None, rng)
+            classifier = self._learned(data if self.public is None else self.public, rng)
+            return images, np.asarray(classifier.outputs(images, self.device).argmax(axis=1))
+        network = self._trained_privately(data, noise, rng)
+        labels = np.arange(self.samples) % classes
+        return self._sampled(network, data.schema, np.eye(classes, dtype=np.float32)[labels], rng), labels
+
+    def _learned(self, data: Data, rng: Rng) -> Model:
+        """A network that learnt these rows without noise."""
+        descent = replace(self._descent(len(data)), progress=None)  # progress is that of the score network
+        module = descent.run(self._modules(data.schema, 1, rng)[0], self._rows(data), data.y, rng)
+        return self._model(data.schema, module)
+
+    def _network(self, schema: Schema, rng: Rng, classes: int = 0) -> Any:
+        from privaware.learners._score_network import ScoreNetwork
+        from privaware.models._description import seeded
+
+        settings = self._settings()
+        with seeded(rng):
+            return ScoreNetwork(schema.shape, settings.width, settings.stages, classes).to(self.device)
+
+    def _training(self) -> Any:
+        from privaware.learners._score_network import ScoreTraining
+
+        settings = self._settings()
+        return ScoreTraining(steps=settings.steps, lr=settings.lr, ema=settings.ema, progress=self.progress)
+
+    def _levels(self) -> Any:
+        from privaware.learners._score_network import noise_levels
+
+        settings = self._settings()
+        return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
+
+    def _trained_on_responses(self, data: Data, epsilon: float, rng: Rng) -> Any:
+        """The score network as published: no clipping, no noise."""
+        import torch
+
+        levels, batch = self._levels(), self._settings().batch
+        rows = _pixels(data)
+        pairs = response_pairs(
+            rows, levels.cpu().numpy(), epsilon=epsilon, candidates=self.candidates, pairs=self.pairs, rng=rng
+        )
+        network = self._network(data.schema, rng)
+        if not len(rows):
+            return network
+        parameters = list(network.parameters())
+
+        def gradients() -> Any:
+            at = rng.initial.integers(len(pairs.answer), size=batch)
+            drawn = (pairs.noisy[at], rows[pairs.answer[at]], pairs.level[at])
+            noisy, answer, level = (torch.from_numpy(part).to(self.device) for part in drawn)
+            move = (answer - noisy) / level.view(-1, 1, 1, 1)
+            loss = (network(noisy, level) - move).square().flatten(1).sum(1).mean() / 2
+            return torch.autograd.grad(loss, parameters)
+
+        return self._training().run(network, gradients)
+
+    def _trained_privately(self, data: Data, noise: float, rng: Rng) -> Any:
+        """The conditional score network, by DP-SGD."""
+        import torch
+
+        from privaware.descent import gradient_queries
+        from privaware.learners._score_network import Denoising
+
+        schema, levels = data.schema, self._levels()
+        classes = len(schema.classes)
+        module = Denoising(self._network(schema, rng, classes), self.draws).to(self.device)
+        one_hot = np.eye(classes, dtype=np.float32)[data.y]
+        with gradient_queries(
+            self._recipe(schema),
+            module,
+            (torch.from_numpy(_pixels(data)), torch.from_numpy(one_hot)),
+            torch.from_numpy(data.y),
+            noise=noise,
+            rows=schema.rows,
+            rng=rng,
+            device=self.device,
+        ) as query:
+
+            def gradients() -> Any:
+                module.draw(levels, rng.initial)
+                released = query(module)
+                return [released[name] for name, _ in module.named_parameters()]
+
+            return self._training().run(module, gradients).network
+
+    def _recipe(self, schema: Schema) -> Any:
+        from privaware import descent
+        from privaware.learners._score_network import residual_loss
+
+        settings = self._settings()
+        rate = min(1.0, settings.batch / schema.rows)
+        return descent.Descent(
+            steps=settings.steps,
+            sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
+            clip=descent.flat(self.norm),
+            update=descent.sgd(1.0),  # not used: Adam and its average are post-processing
+            loss=residual_loss,
+        )
+
+    def _sampled(self, network: Any, schema: Schema, one_hot: np.ndarray | None, rng: Rng) -> np.ndarray:
+        from privaware.learners._score_network import Langevin
+
+        settings = self._settings()
+        initial = rng.initial.random((self.samples, *schema.shape), dtype=np.float32)
+        langevin = Langevin(levels=self._levels(), steps=settings.langevin, rate=settings.rate)
+        return langevin.run(network.eval(), initial, one_hot, rng.initial)
+
+
+def _pixels(data: Data) -> np.ndarray:
+    """Images with pixels in [0, 1]; what is not a number is 0."""
+    return np.clip(np.nan_to_num(np.asarray(data.x, dtype=np.float32), nan=0.0), 0.0, 1.0)
