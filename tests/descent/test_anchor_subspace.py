@@ -22,6 +22,7 @@ from privaware.descent import (
     squared,
 )
 from privaware.descent import _anchor_subspace as module_under_test
+from privaware.descent import _example_slices
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._anchor_subspace import CANCELLING, _residual_lengths
 from privaware.descent._rounding import ROUNDING
@@ -29,6 +30,7 @@ from privaware.descent._rules import stacked
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
 from privaware.noise import Rng
+from tests.descent.largest_tensor import LargestTensor
 from tests.descent.neighbours import step_without_last
 from tests.descent.small_training import RecordingRng, flat_of, recipe
 
@@ -269,3 +271,16 @@ def test_clips_and_precisions_without_a_bound_are_refused(wrong):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(WrongInput, match="anchored: expected"):
         settings(**wrong)
+
+
+def test_per_example_gradients_are_materialised_in_slices(monkeypatch):
+    """Those of all 64 examples would be 10 million numbers."""
+    monkeypatch.setattr(_example_slices, "AT_ONCE", 2**19)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(400, 400), nn.Tanh(), nn.Linear(400, 3))
+    x, y = torch.randn(64, 400), torch.zeros(64, dtype=torch.int64)
+    stack = projected([net], settings(inputs=lambda: x[:4], directions=3, blocks=1))
+    largest = LargestTensor()
+    with largest:
+        accumulate(stack, cross_entropy, Batch((x,), y, 64), flat(1.0), 1.0, torch.zeros(1, stack.columns))
+    assert largest.numbers <= 2**19

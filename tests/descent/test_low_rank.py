@@ -27,6 +27,7 @@ from privaware.descent._stack import Slot
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
 from privaware.noise import Rng
+from tests.descent.largest_tensor import LargestTensor
 from tests.descent.neighbours import step_without_last
 from tests.descent.small_training import flat_of, recipe
 
@@ -256,16 +257,3 @@ def test_a_step_allocates_no_full_per_example_gradient():
         accumulate(stack, cross_entropy, Batch((x,), y, 64), flat(1.0), 1.0, torch.zeros(1, stack.columns))
     assert largest.numbers <= 400 * 400  # the matrix itself
     assert stack.columns == 2 * (400 + 400) + 400 + 2 * (3 + 400) + 3
-
-
-class LargestTensor(torch.utils._python_dispatch.TorchDispatchMode):
-    """The numbers of the largest tensor that any operation returns."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for item in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(item, torch.Tensor):
-                self.numbers = max(self.numbers, item.numel())
-        return result
