@@ -38,6 +38,7 @@ class PlainDescent:
     """Minibatch descent with Nesterov momentum, on cross-entropy, with a learning rate that falls as a cosine.
 
     Every one of `steps` batches holds `batch` examples, whatever the number of rows, so that no shape tells of a row.
+    A network's gradient longer than `norm` is shortened to it, so that one learning rate suits inputs of any size.
     `mixup` is the parameter of the Beta distribution that mixes pairs of a batch (0: none), `decay` the weight decay,
     `augment` a function of `_augmentation`.
     """
@@ -47,6 +48,7 @@ class PlainDescent:
     lr: float = LR
     momentum: float = 0.9
     decay: float = 0.0
+    norm: float = 1.0
     mixup: float = 0.0
     augment: Callable[[Any, Any], Any] | None = None
     device: str = "cpu"
@@ -98,6 +100,7 @@ class PlainDescent:
                 loss = self._loss(networks, examples, goals, positions, generators, rng)
                 optimiser.zero_grad()
                 loss.backward()
+                networks.shorten_gradients(self.norm)
                 optimiser.step()
                 if self.progress is not None:
                     left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
@@ -175,6 +178,17 @@ class _Networks:
             return torch.func.functional_call(self.shape, (parameters, buffers), (rows,))
 
         return torch.func.vmap(outputs, randomness="different")(self.named, self.buffers, inputs)
+
+    def shorten_gradients(self, norm: float) -> None:
+        """Shortens each network's gradient to `norm`; one that is not finite becomes 0."""
+        import torch
+
+        single = len(self.modules) == 1
+        gradients = [values.grad[None] if single else values.grad for values in self.parameters]
+        lengths = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients]).norm(dim=0)
+        factors = torch.where(lengths.isfinite(), norm / lengths.clamp_min(norm), 0.0)
+        for gradient in gradients:
+            gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
 
     def trained(self) -> list[Any]:
         import torch

@@ -1,89 +1,126 @@
 """ALIBI: labels with Laplace noise, denoised at every step by the model's own predictions.
 
-Each label becomes a one-hot vector plus Laplace noise, once. From then on only these noisy vectors
-are used: at every step the model's own prediction is the prior, the noisy vector the evidence, and
-the gradient follows the posterior. Here the model is a softmax regression on the schema's features.
+Each label becomes a one-hot vector plus Laplace noise, once. From then on only these noisy vectors are used: at every
+step the model's own prediction is the prior, the noisy vector the evidence, and the gradient follows the posterior. The
+model is a network, or a softmax regression on the schema's features for tables and text without an `architecture`.
 
-Paper: Malek, Mironov, Prasad, Shilov, Tramer 2021, Antipodes of Label Differential Privacy,
-arXiv:2106.03408.
-Privacy: epsilon-DP for the label of one row, features taken as public. Changing a label moves two
-entries of its one-hot vector by one each: L1 sensitivity 2, in whole numbers and without a sum over rows. Everything
-after is post-processing.
+Paper: Malek, Mironov, Prasad, Shilov, Tramer 2021, Antipodes of Label Differential Privacy, arXiv:2106.03408; algorithm
+ALIBI of DPMLBench (posterior with the model as prior; there also epochs = 60 or 90 and lr = 0.01).
+Privacy: epsilon-DP for the label of one row, features taken as public. Changing a label moves two entries of its
+one-hot vector by one each: L1 sensitivity 2, in whole numbers and without a sum over rows. Everything after is
+post-processing.
 Use when: only the labels are sensitive.
 
->>> from privaware.schema import Schema
->>> Alibi().cost(Schema(classes=("no", "yes"), rows=100, unit="label"), noise=0.5)
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="a", low=0, high=1),), classes=("no", "yes"), rows=100, unit="label")
+>>> Alibi().cost(schema, noise=0.5)
 Laplace(noise=0.5)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware._validate import expect_count, expect_in
+from privaware._validate import expect_one_of
 from privaware.data import Data
 from privaware.events import Event, Laplace
-from privaware.learners import Learner
 from privaware.learners._fixed_features import feature_for, linear_model, rows_of, softmax
+from privaware.learners._plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Alibi", "posterior"]
+__all__ = ["Alibi", "evidence", "posterior"]
+
+PRIORS = ("model", "uniform")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alibi(Learner):
-    """`steps` of full-batch descent with momentum; `decay` is the weight decay."""
+class Alibi(PlainNetwork):
+    """The `prior` of a label is the "model" or "uniform"; `momentum` and `decay` (of weights) are for both models.
+
+    A softmax regression takes `steps` (left out: 300) of full-batch descent at the rate `lr` (left out: 4); the other
+    settings are those of a network.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     unit: ClassVar[str] = "label"
+    phase: ClassVar[str] = "label privacy"
+    guarantee: ClassVar[str] = "epsilon"
 
-    steps: int = 300
-    lr: float = 4.0
-    momentum: float = 0.9
-    decay: float = 1e-4
+    prior: str = "model"
 
     def __post_init__(self) -> None:
-        expect_count("alibi", steps=self.steps)
-        expect_in("alibi", "(0, 100]", lr=self.lr)
-        expect_in("alibi", "[0, 1)", momentum=self.momentum)
-        expect_in("alibi", "[0, 0.01]", decay=self.decay)
+        super().__post_init__()
+        expect_one_of("alibi", PRIORS, prior=self.prior)
 
     def cost(self, schema: Schema, noise: float) -> Event:
+        if self._is_network(schema):
+            self._architecture(schema)
         return Laplace(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+    def _is_network(self, schema: Schema) -> bool:
+        return schema.form == "image" or self.architecture is not None or self.features is not None
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        exact_labels = np.eye(len(data.schema.classes))[data.y]
+        supports = []
+        for noise in noises:
+            noisy = rng.laplace(exact_labels, noise=noise, sensitivity=2.0)
+            supports.append(evidence(noisy, 2 * noise).astype(np.float32))
+        if self._is_network(data.schema):
+            return self._train(data, np.stack(supports), rng)
         feature = feature_for(data.schema)
         rows = rows_of(data, feature)
-        exact_labels = np.eye(len(data.schema.classes))[data.y]
-        noisy = rng.laplace(exact_labels, noise=noise, sensitivity=2.0)
-        weight, bias = self._descend(rows, noisy.astype(np.float32), scale=2 * noise)
-        return linear_model(data.schema, (feature,), weight, bias)
+        return [linear_model(data.schema, (feature,), *self._regress(rows, support)) for support in supports]
 
-    def _descend(self, rows: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        classes = noisy.shape[1]
-        theta = np.zeros((rows.shape[1] + 1, classes), np.float32)
+    def _train(self, data: Data, supports: np.ndarray, rng: Rng) -> list[Model]:
+        """Networks from the evidence (networks, rows, classes), as one population."""
+        import torch
+
+        support = torch.from_numpy(supports).to(self.device)
+        network = torch.arange(len(support), device=self.device)[:, None]
+
+        def targets(at: Any, predicted: Any) -> Any:
+            prior = predicted.clamp_min(1e-30).log() if self.prior == "model" else 0.0
+            return (prior + support[network, at]).softmax(-1)
+
+        modules = self._modules(data.schema, len(supports), rng)
+        trained = self._descent(len(data)).run_population(modules, self._rows(data), targets, rng)
+        return [self._model(data.schema, module) for module in trained]
+
+    def _regress(self, rows: np.ndarray, support: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and biases of a softmax regression from the evidence (rows, classes)."""
+        theta = np.zeros((rows.shape[1] + 1, support.shape[1]), np.float32)
         velocity = np.zeros_like(theta)
-        for _ in range(self.steps):
-            prior = softmax(rows @ theta[:-1] + theta[-1])
-            error = (prior - posterior(prior, noisy, scale)) / max(len(rows), 1)
+        lr = 4.0 if self.lr is None else self.lr
+        for _ in range(300 if self.steps is None else self.steps):
+            predicted = softmax(rows @ theta[:-1] + theta[-1])
+            prior = predicted if self.prior == "model" else np.ones_like(predicted)
+            error = (predicted - posterior(prior, support)) / max(len(rows), 1)
             gradient = np.concatenate([rows.T @ error, error.sum(axis=0, keepdims=True)])
             velocity = self.momentum * velocity + gradient + self.decay * theta
-            theta = theta - self.lr * velocity
+            theta = theta - lr * velocity
         return theta[:-1].T, theta[-1]
 
 
-def posterior(prior: np.ndarray, noisy: np.ndarray, scale: float) -> np.ndarray:
-    """Probabilities of the true class, given the model's prior and a one-hot vector with Laplace noise.
+def evidence(noisy: np.ndarray, scale: float) -> np.ndarray:
+    """How much a one-hot vector with Laplace noise speaks for each class: log-likelihoods, up to a constant.
 
-    Only the entry of each class matters, because the differences of the others cancel.
+    Only the entry of each class matters, because the differences of the others cancel. Two classes differ by at most
+    2 / scale = epsilon.
+    """
+    return np.asarray((np.abs(noisy) - np.abs(noisy - 1)) / scale)
 
-    >>> posterior(np.array([[0.5, 0.5]]), np.array([[1.2, -0.3]]), scale=0.01).round(6).tolist()
+
+def posterior(prior: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """Probabilities of the true class, from a prior and the evidence.
+
+    >>> posterior(np.array([[0.5, 0.5]]), evidence(np.array([[1.2, -0.3]]), scale=0.01)).round(6).tolist()
     [[1.0, 0.0]]
     """
-    evidence = (np.abs(noisy) - np.abs(noisy - 1)) / scale
-    return softmax(np.log(np.maximum(prior, 1e-30)) + evidence)
+    return softmax(np.log(np.maximum(prior, 1e-30)) + support)

@@ -175,9 +175,12 @@ class _Check:
         for one, two in ((few, other), (other, few)):
             within = replay(self.mechanism, one, two, noise, seed=seed)
             outside: set[int] = set()
-            if any(call.kind == "poisson" and call.public["rate"] < 1 for call in within.calls):
+            sampled = any(call.kind == "poisson" and call.public["rate"] < 1 for call in within.calls)
+            if sampled:
                 outside = replay(self.mechanism, one, two, noise, seed=seed, inside=False).changed_calls
             self.paid(within, noise, outside)
+            for part in range(0 if sampled else _disjoint_parts(self.mechanism.cost(self.schema, noise), within)):
+                self.paid(replay(self.mechanism, one, two, noise, seed=seed, part=part), noise, outside)
             yield sum(ratio**2 for ratio in within.ratios.values())
 
     def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
@@ -257,6 +260,12 @@ def _contains(event: Event, kind: type[Event]) -> bool:
     return isinstance(event, kind) or any(
         _contains(part, kind) for part in (*parts, *([inner] if isinstance(inner, Event) else []))
     )
+
+
+def _disjoint_parts(stated: Event, run: Replay) -> int:
+    """Into how many parts rows were split, where the price is that of one part."""
+    shares = [call.public["shares"] for call in run.calls if call.kind == "shards"]
+    return max(map(len, shares), default=0) if _contains(stated, Disjoint) else 0
 
 
 def _event_counts(event: Event) -> Counter[str]:

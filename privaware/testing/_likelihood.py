@@ -35,6 +35,8 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
     exact, other, value = (np.asarray(each, dtype=float) for each in (without.exact, within.exact, returned))
     if without.kind == "respond":
         epsilon = float(without.public["epsilon"])
+        if "candidates" in without.public:
+            return _among_candidates(within, value, epsilon) - _among_candidates(without, value, epsilon)
         return np.asarray(_summed(epsilon * ((value == other) * 1.0 - (value == exact)), np.ones((1,) * exact.ndim)))
     noise, sensitivity = noises(without)
     scale = noise * sensitivity
@@ -45,6 +47,15 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
     else:
         raise WrongInput(f"expected a call whose likelihood is known, got {without.kind!r}; use canary_game")
     return _summed(losses, scale)
+
+
+def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarray:
+    """The log-likelihood of responses (..., rows) among the candidates of each row."""
+    candidates = call.public["candidates"]
+    inside = candidates[np.arange(len(candidates)), call.exact.astype(int)]
+    count = candidates.sum(axis=1)
+    kept = np.where(value == call.exact, 0.0, -epsilon) - np.log1p((count - 1) * np.exp(-epsilon))
+    return np.asarray(np.where(inside, kept, -np.log(count)).sum(axis=-1))
 
 
 def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -67,6 +67,8 @@ def _events(call: Call) -> list[Event]:
         return list(call.public["price"])
     if call.kind == "iterate":  # Feldman et al. 2018, for a row that only the last step sees
         return [ZCDP(rho=0.5 / ((1 + call.public["tail"]) * float(call.public["noise"]) ** 2))]
+    if call.kind == "respond" and not np.all(call.public.get("candidates", True)):
+        return [Pure(epsilon=float(call.public["epsilon"]))]  # two candidates of a row cost all of it
     if call.kind == "respond":
         width = max(1, int(np.prod(call.exact.shape[1:])))
         response = RandomisedResponse(epsilon=float(call.public["epsilon"]), classes=int(call.public["classes"]))

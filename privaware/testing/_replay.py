@@ -31,22 +31,37 @@ class Replay:
 
 
 def record(
-    mechanism: Mechanism[Any], data: Data, noise: float, *, seed: int = 0, edit: Edit | None = None, inside: bool = True
+    mechanism: Mechanism[Any],
+    data: Data,
+    noise: float,
+    *,
+    seed: int = 0,
+    edit: Edit | None = None,
+    inside: bool = True,
+    part: int | None = None,
 ) -> Replay:
     """Runs `mechanism` and records every call of its generator."""
-    rng = Recorder(seed, edit=edit, inside=inside)
+    rng = Recorder(seed, edit=edit, inside=inside, part=part)
     released = _run(mechanism, data, noise, rng, "the data")
     return Replay(calls=rng.calls, released=released)
 
 
 def replay(
-    mechanism: Mechanism[Any], data: Data, neighbour: Data, noise: float, *, seed: int = 0, inside: bool = True
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    seed: int = 0,
+    inside: bool = True,
+    part: int | None = None,
 ) -> Replay:
     """Runs on `data`, repeats on `neighbour` with the released values fixed, and raises where the two differ.
 
     The neighbour has one row more, one less, or one changed. Required are the same calls in the same
     order with the same public settings, exact values within the declared sensitivity, and the same
-    release at the end. `inside` puts the row into every Poisson sample, or else into none.
+    release at the end. `inside` puts the row into every Poisson sample, or else into none; where rows are split, `part`
+    puts it into one of the parts.
 
     >>> from privaware.testing import example, rows_for
     >>> class Count:
@@ -57,9 +72,9 @@ def replay(
     privaware.testing.BrokenPromise: sensitivity exceeded: ... one row moves the exact value by 2 times...
     """
     edit = Edit.between(data, neighbour)
-    before = record(mechanism, data, noise, seed=seed, edit=edit, inside=inside)
+    before = record(mechanism, data, noise, seed=seed, edit=edit, inside=inside, part=part)
     doubled = edit.kind == "changed" and data.schema.relation == "replace_one"
-    rng = Replayer(seed, before.calls, edit, inside=inside, doubled=doubled)
+    rng = Replayer(seed, before.calls, edit, inside=inside, doubled=doubled, part=part)
     released = _run(mechanism, neighbour, noise, rng, "a neighbour of the data")
     rng.finish()
     first, second = released_numbers(before.released), released_numbers(released)

@@ -52,8 +52,11 @@ class Recorder(Rng):
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
         return int(self._release("choose", exact, epsilon=epsilon, sensitivity=sensitivity))
 
-    def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
-        return np.asarray(self._release("respond", exact, epsilon=epsilon, classes=classes))
+    def respond(
+        self, exact: np.ndarray, *, epsilon: float, classes: int, candidates: np.ndarray | None = None
+    ) -> np.ndarray:
+        among = {} if candidates is None else {"candidates": candidates}
+        return np.asarray(self._release("respond", exact, epsilon=epsilon, classes=classes, **among))
 
     def perturb(self, problem: Any, **public: Any) -> np.ndarray:
         certified = Certified(problem)
@@ -90,7 +93,7 @@ class Recorder(Rng):
         edit = self.edit
         with_row = edit and edit.kind != "added" and 0 < rows == edit.rows
         if edit and with_row and self.part is not None:
-            parts[edit.at] = self.part
+            parts[edit.at] = min(self.part, len(shares) - 1)
         self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         if edit and with_row:
             same = parts == parts[edit.at]
@@ -170,7 +173,7 @@ class Replayer(Recorder):
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         before = self._next("shards", {"shares": tuple(shares)})
-        part = Rng.shards(self, 1, shares)[0] if self.part is None else self.part
+        part = Rng.shards(self, 1, shares)[0] if self.part is None else min(self.part, len(shares) - 1)
         parts = self._fitted(before.exact, rows, part)
         self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
@@ -247,6 +250,11 @@ class Replayer(Recorder):
                 f"and {kind} on the neighbour"
             )
         before = self.recorded[at]
+        if before.public.keys() != public.keys():
+            raise BrokenPromise(
+                f"control flow depends on the rows: call {at + 1} ({kind}) has the settings "
+                f"{sorted(before.public)} on the data and {sorted(public)} on the neighbour"
+            )
         for name, value in public.items():
             if not np.array_equal(as_array(before.public[name]), as_array(value)):
                 raise BrokenPromise(

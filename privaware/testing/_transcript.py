@@ -145,7 +145,7 @@ def redrawn_losses(
     within, outside = (
         _fixed_calls(mechanism, neighbour, noise, changed, seed, inside=inside) for inside in (True, False)
     )
-    if [call.kind for call in without] != [call.kind for call in within]:
+    if len(without) != len(within) or not all(map(_same_settings, without, within)):
         raise WrongInput("expected the same calls of the generator on both data sets; replay says where they differ")
     if games is None:
         size = count * sum(call.exact.size for call in without)
@@ -176,7 +176,8 @@ def _fixed_calls(
         tapes.append(recorder.calls)
     first, second = tapes
     same = len(first) == len(second) and all(
-        one.samples_rows or np.array_equal(one.exact, two.exact) for one, two in zip(first, second, strict=True)
+        one.samples_rows or (_same_settings(one, two) and np.array_equal(one.exact, two.exact))
+        for one, two in zip(first, second, strict=True)
     )
     if not same or any(call.kind in ("perturb", "iterate") for call in first):
         raise WrongInput(
@@ -184,6 +185,13 @@ def _fixed_calls(
             "transcript_game, which runs the mechanism for each game"
         )
     return first
+
+
+def _same_settings(one: Call, two: Call) -> bool:
+    """Whether two calls are of one kind, with the same public settings."""
+    return (one.kind, one.public.keys()) == (two.kind, two.public.keys()) and all(
+        np.array_equal(as_array(value), as_array(two.public[name])) for name, value in one.public.items()
+    )
 
 
 def _redrawn(calls: tuple[Call, Call], chosen: np.ndarray, rng: Rng) -> np.ndarray:

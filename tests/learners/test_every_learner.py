@@ -16,6 +16,7 @@ from privaware.learners.frozen import Frozen
 from privaware.learners.gep import Gep
 from privaware.learners.hand_dp import HandDp
 from privaware.learners.iteration_amplification import IterationAmplification
+from privaware.learners.label_mst import LabelMst
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
@@ -46,7 +47,7 @@ IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
-    ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp"), 40
+    ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
 GAMES |= {"rgp": 10, "gep": 10}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
@@ -72,6 +73,8 @@ LEARNERS = {
     "majority": (Majority(), TABLE),
     "mean": (Mean(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),
+    "alibi, network": (Alibi(steps=2, architecture=SMALL), replace(TABLE, unit="label")),
+    "label_mst": (LabelMst(steps=2, architecture=SMALL), replace(TABLE, unit="label", classes=("a", "b", "c"))),
     "pate": (Pate(teachers=4, queries=12, public=POOL), TABLE),
     "objective_perturbation": (ObjectivePerturbation(), TABLE),
     "objective_perturbation, pure": (ObjectivePerturbation(distribution="gamma"), TABLE),

@@ -163,3 +163,17 @@ def test_rows_that_are_not_finite_leave_weights_finite() -> None:
     x, y = points()
     x[3], x[4, 0] = np.nan, np.inf
     assert np.isfinite(weights(DESCENT.run(networks(1)[0], x, y, Rng(seed=0)))).all()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_long_gradients_are_shortened_for_each_network_by_itself(count: int) -> None:
+    """Inputs of length 1000: without it a step at this learning rate leaves nothing of the weights."""
+    x, labels = points()[0], np.random.default_rng(3).integers(2, size=(count, 200))
+    descent = PlainDescent(steps=1, batch=200, lr=0.5, momentum=0.0)
+    before = networks(count, {"name": "linear", "inputs": 2, "outputs": 2})
+    lengths = []
+    for scale in (1e-3, 1000.0):
+        after = descent.run_population(before, scale * x, labels, Rng(seed=0))
+        lengths.append([np.linalg.norm(weights(new) - weights(old)) for old, new in zip(before, after, strict=True)])
+    assert lengths[1] == pytest.approx([0.5] * count, rel=1e-4)
+    assert max(lengths[0]) < 0.2

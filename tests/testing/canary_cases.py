@@ -15,6 +15,7 @@ import numpy as np
 
 from privaware.learners.alibi import Alibi
 from privaware.learners.dpsgd import DpSgd
+from privaware.learners.label_mst import LabelMst
 from privaware.learners.linear import Linear
 from privaware.learners.pate import Pate
 from privaware.noise import Rng
@@ -94,6 +95,25 @@ def alibi() -> Case:
         play=play,
         runs=runs(Alibi(steps=1), rows),
         ideal=lambda rng, games: ideal_attackers.laplace(rng, games, scale=2 * noise, shifts=[1.0, -1.0]),
+        bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+def label_mst() -> Case:
+    """One row in the second stage, and the same with the other label; both classes are candidates."""
+    schema, noise = replace(ONE, unit="label"), 0.5
+    row = replace(ALONE[1], schema=schema)
+    rows = row, replace(row, y=1 - row.y)
+    learner = LabelMst(stages=(1e-9, 1.0), steps=1, architecture={"name": "linear"})
+    play, kept = redrawn(learner, rows), 1 / (1 + np.exp(-1 / noise))
+    chances = np.array([kept, 1 - kept]), np.array([1 - kept, kept])
+    return Case(
+        claim=learner.cost(schema, noise),
+        noise=noise,
+        delta=1e-5,
+        play=play,
+        runs=runs(learner, rows),
+        ideal=lambda rng, games: ideal_attackers.choice(rng, games, chances=[chances]),
         bugs={"half the noise": lambda games: play(noise / 2, games)},
     )
 
@@ -225,6 +245,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "dpsgd": dpsgd,
     "pate": pate,
     "alibi": alibi,
+    "label_mst": label_mst,
     "pafs": pafs,
     "cfs_greedy": lambda: cfs(CfsGreedy(columns=1)),
     "cfs_ga": lambda: cfs(CfsGa(columns=1, population=2, generations=1)),

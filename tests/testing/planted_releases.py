@@ -120,6 +120,62 @@ class PartsOverlap(Parts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stages:
+    """Correct: labels by randomised response in two disjoint parts, the second among classes common in the first."""
+
+    unit: str = "label"
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        first = RandomisedResponse(epsilon=1 / noise, classes=len(schema.classes))
+        return Disjoint(events=(first, Pure(epsilon=1 / noise)))
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Any:
+        public = {"epsilon": 1 / noise, "classes": len(data.schema.classes)}
+        part = rng.shards(len(data), (0.5, 0.5))
+        first = rng.respond(data.y[part == 0], **public)
+        exact_labels = self.second(data, part)
+        counts = np.bincount(self.seen(data, first), minlength=public["classes"])
+        common = np.repeat((counts == counts.max())[None], len(exact_labels), axis=0)
+        return first, rng.respond(exact_labels, **public, candidates=common)
+
+    def second(self, data: Data, part: np.ndarray) -> np.ndarray:
+        return data.y[part == 1]
+
+    def seen(self, data: Data, first: np.ndarray) -> np.ndarray:
+        return first
+
+
+class StagesOverlap(Stages):
+    """Labels of the first stage are randomised again."""
+
+    def second(self, data, part):
+        return data.y
+
+
+class StagesOverlapByOne(Stages):
+    """One row of the first stage is in the second too."""
+
+    def second(self, data, part):
+        return data.y[(part == 1) | (np.arange(len(part)) == len(part) - 1)]
+
+
+class StagesAnswerTwice(Stages):
+    """The first stage is answered a second time, on the same rows."""
+
+    def run(self, data, noise, rng):
+        part = rng.shards(len(data), (0.5, 0.5))
+        classes = len(data.schema.classes)
+        return [rng.respond(data.y[part == 0], epsilon=1 / noise, classes=classes) for _ in range(2)]
+
+
+class StagesSeeLabels(Stages):
+    """The candidates are the classes that are common among true labels."""
+
+    def seen(self, data, first):
+        return data.y
+
+
+@dataclass(frozen=True, kw_only=True)
 class Crowd:
     """Correct: a population, each member with its own sample and its own noise in one stacked call."""
 

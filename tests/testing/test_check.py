@@ -60,6 +60,10 @@ CAUGHT = {
     planted_releases.AnswersShifted: "sensitivity exceeded",
     planted_releases.AnswersForRows: "control flow depends on the rows: .* shape",
     planted_releases.PartsOverlap: "the price is too low",
+    planted_releases.StagesOverlap: "the price is too low",
+    planted_releases.StagesOverlapByOne: "the price is too low",
+    planted_releases.StagesAnswerTwice: "the price is too low",
+    planted_releases.StagesSeeLabels: "control flow depends on the rows: the candidates of call",
     planted_releases.CrowdMixed: "sensitivity exceeded",
     planted_descent.QuietFastPath: "the canary game proves",
 }
@@ -73,6 +77,7 @@ CORRECT = {
     "noisy choice under replacement": (planted_releases.Commonest(), REPLACED),
     "randomised response": (planted_releases.Answers(), example(classes=3)),
     "disjoint parts": (planted_releases.Parts(), None),
+    "responses in stages": (planted_releases.Stages(), example(classes=3)),
     "a population": (planted_releases.Crowd(), None),
     "one after another": (
         Then(first=planted_releases.Commonest(), second=planted_releases.Sums(), join=lambda data, released: data),

@@ -1,0 +1,112 @@
+"""Label privacy by randomised response among the likeliest classes, in stages that learn what is likely.
+
+Rows are divided at random over `stages`. The labels of the first part are randomised over all classes, and a network is
+trained on them; it tells for each row of the next part which classes are likely, and the label is randomised among
+the best k of them, k chosen to keep the most true labels (RRWithPrior). The last network, trained on all randomised
+labels, is released.
+
+Paper: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Deep Learning with Label Differential Privacy, arXiv:2102.06062;
+algorithm LP-MST of DPMLBench (two stages, mixup 4; there also epochs = 200 and lr = 0.01).
+Privacy: epsilon-DP for the label of one row, features taken as public. Each label is randomised once, in the stage that
+its row was drawn into; for any two labels and any response the probabilities differ by at most e^epsilon, whatever the
+candidates. The candidates of a row follow from randomised labels of other rows and from features alone.
+Use when: only the labels are sensitive and there are enough rows for a network.
+
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="a", low=0, high=1),), classes=("no", "yes"), rows=100, unit="label")
+>>> LabelMst().cost(schema, noise=0.5)
+Disjoint(events=(RandomisedResponse(epsilon=2.0, classes=2), Pure(epsilon=2.0)))
+>>> candidates(np.array([[0.5, 0.3, 0.2], [0.98, 0.01, 0.01]]), epsilon=1.0).tolist()
+[[True, True, True], [True, False, False]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from privaware._validate import expect, expect_positive
+from privaware.data import Data
+from privaware.events import Disjoint, Event, Pure, RandomisedResponse
+from privaware.learners._fixed_features import softmax
+from privaware.learners._plain_network import PlainNetwork
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["LabelMst", "candidates"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelMst(PlainNetwork):
+    """`stages` holds the share of rows of each stage; `temperature` divides the logits that tell what is likely."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    unit: ClassVar[str] = "label"
+    phase: ClassVar[str] = "label privacy"
+    guarantee: ClassVar[str] = "epsilon"
+
+    stages: Sequence[float] = (0.6, 0.4)
+    temperature: float = 0.5
+    mixup: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        listed = isinstance(self.stages, (list, tuple)) and len(self.stages) > 0
+        expect(listed, "label_mst", "stages as a list with the share of rows of each", self.stages)
+        for share in self.stages:
+            expect_positive("label_mst", stages=share)
+        expect_positive("label_mst", temperature=self.temperature)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        self._architecture(schema)
+        first = RandomisedResponse(epsilon=1 / noise, classes=len(schema.classes))
+        later = (Pure(epsilon=1 / noise),) * (len(self.stages) - 1)
+        return Disjoint(events=(first, *later)) if later else first
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        rows, schema = self._rows(data), data.schema
+        stages = [rng.shards(len(data), tuple(map(float, self.stages))) for _ in noises]
+        labels = np.zeros((len(noises), len(data)), dtype=np.int64)
+        models: list[Model] = []
+        for at, share in enumerate(np.cumsum(self.stages) / sum(self.stages)):
+            for number, noise in enumerate(noises):
+                inside = stages[number] == at
+                likely = self._candidates(models[number], rows[inside], 1 / noise) if models else None
+                labels[number, inside] = rng.respond(
+                    data.y[inside], epsilon=1 / noise, classes=len(schema.classes), candidates=likely
+                )
+            parts = [np.flatnonzero(stage <= at) for stage in stages]
+            descent = self._descent(share * len(data), turn=at, turns=len(self.stages))
+            modules = self._modules(schema, len(noises), rng)
+            models = [
+                self._model(schema, module)
+                for module in descent.run_population(modules, rows, labels, rng, parts=parts)
+            ]
+        return models
+
+    def _candidates(self, model: Model, rows: np.ndarray, epsilon: float) -> np.ndarray:
+        """The classes among which the labels of these rows are randomised."""
+        return candidates(softmax(model.network_outputs(rows, self.device) / self.temperature), epsilon)
+
+
+def candidates(prior: np.ndarray, epsilon: float) -> np.ndarray:
+    """For each row of class probabilities the k likeliest classes, k such that most true labels would be kept.
+
+    A label with these probabilities is kept with probability (1 - tail) / (1 + (k - 1) e^-epsilon), where the tail is
+    the probability of the classes left out. Logarithms tell these apart where the tail is lost in the rounding of 1; of
+    equal ones the largest k is taken, so that at a large epsilon no true label is lost.
+    """
+    classes = prior.shape[1]
+    order = np.argsort(-prior, axis=1, kind="stable")
+    ranked = np.take_along_axis(prior, order, axis=1)
+    tail = np.zeros_like(ranked)
+    tail[:, :-1] = np.cumsum(ranked[:, :0:-1], axis=1)[:, ::-1]
+    kept = np.log1p(-tail) - np.log1p(np.arange(classes) * np.exp(-epsilon))
+    count = classes - kept[:, ::-1].argmax(axis=1)
+    allowed = np.zeros(prior.shape, dtype=bool)
+    np.put_along_axis(allowed, order, np.arange(classes) < count[:, None], axis=1)
+    return allowed
