@@ -21,6 +21,7 @@ from privaware.descent._population import StepSettings
 from privaware.descent._sampling import FullBatch, Poisson
 from privaware.descent._training import Training
 from privaware.errors import Refused
+from privaware.kernels import elementwise
 
 __all__ = ["CapturedStep", "capacity", "gaps_to_indices"]
 
@@ -78,7 +79,8 @@ class CapturedStep:
         self.step += 1
 
     def _accumulate(self) -> None:
-        selection = Selection(self.shape.index.flatten(), self.shape.valid.flatten())
+        slots = self.shape.slots
+        selection = Selection(slots.index.flatten(), slots.valid.flatten().to(self.training.stack.dtype))
         self.training.accumulate(self.settings(), [selection], capturing=True)
 
     def _release_and_update(self) -> None:
@@ -97,8 +99,7 @@ class CapturedStep:
             positions, sizes = self.subsets
             inside = inside & (index < sizes)
             index = positions.gather(1, torch.where(inside, index, 0))
-        order = keys.argsort(1)
-        index, valid = index.gather(1, order), inside.gather(1, order).to(training.stack.dtype)
+        index, valid = _in_order(keys, index, inside.to(training.stack.dtype))
         parts = zip(index.chunk(self.pieces, 1), valid.chunk(self.pieces, 1), strict=True)
         return [Selection(part.flatten(), mask.flatten()) for part, mask in parts]
 
@@ -158,8 +159,7 @@ class CapturedStep:
             index, valid = training.rng.poisson_indices(training.sampled_from, sampler.rate, training.models)
             if training.subsets is not None:
                 index, valid = training.subsets.within(index, valid)
-            for sample, size in zip(index, valid.sum(1), strict=True):
-                training.rng.shuffle(sample[:size])
+            training.rng.shuffle_each(index, valid)
             return index, valid
         samples = training.samples()
         longest = max(map(len, samples))
@@ -174,32 +174,49 @@ class _FixedShape:
 
     def __init__(self, training: Training) -> None:
         self.width = training.layout.width
-        device, shape = training.stack.device, (training.models, self.width)
-        self.index = torch.zeros(shape, dtype=torch.int64, device=device)
-        self.valid = torch.zeros(shape, dtype=training.stack.dtype, device=device)
-        self.pinned = [_Pinned(self.index, self.valid) for _ in range(2)]
+        shape = (training.models, self.width)
+        self.slots = _Slots(shape, training.stack.device)
+        self.pinned = [_Pinned(shape) for _ in range(2)]
 
     def send(self, index: np.ndarray, valid: np.ndarray) -> None:
         self.pinned.reverse()
-        self.pinned[0].send(index, valid, self.index, self.valid)
+        self.pinned[0].send(index, valid, self.slots)
+
+
+class _Slots:
+    """Indices of examples and which of them are valid, side by side in memory so that one copy moves both."""
+
+    def __init__(self, shape: tuple[int, int], device: torch.device | None = None) -> None:
+        """Without a device the memory is the host's, and pinned."""
+        count = shape[0] * shape[1]
+        self.memory = torch.zeros(12 * count, dtype=torch.uint8, device=device, pin_memory=device is None)
+        index, valid = self.memory.split([8 * count, 4 * count])
+        self.index, self.valid = index.view(torch.int64).view(shape), valid.view(torch.float32).view(shape)
 
 
 class _Pinned:
     """Memory that the device reads by itself; not written again before it has."""
 
-    def __init__(self, index: Tensor, valid: Tensor) -> None:
-        self.index, self.valid = (torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (index, valid))
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.slots = _Slots(shape)
+        self.arrays = self.slots.index.numpy(), self.slots.valid.numpy()
         self.read = torch.cuda.Event()
 
-    def send(self, index: np.ndarray, valid: np.ndarray, to_index: Tensor, to_valid: Tensor) -> None:
+    def send(self, index: np.ndarray, valid: np.ndarray, to: _Slots) -> None:
         self.read.synchronize()
-        self.index.zero_()
-        self.valid.zero_()
-        self.index[:, : index.shape[1]] = torch.from_numpy(index)
-        self.valid[:, : index.shape[1]] = torch.from_numpy(valid)
-        to_index.copy_(self.index, non_blocking=True)
-        to_valid.copy_(self.valid, non_blocking=True)
+        for array, values in zip(self.arrays, (index, valid), strict=True):
+            array[:, : values.shape[1]] = values
+            array[:, values.shape[1] :] = 0
+        to.memory.copy_(self.slots.memory, non_blocking=True)
         self.read.record()
+
+
+def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the order of the keys, in each row."""
+    if index.shape[1] <= elementwise.WIDEST and elementwise.ready(keys.device):
+        return elementwise.in_order(keys, index, valid)
+    order = keys.argsort(1)
+    return index.gather(1, order), valid.gather(1, order)
 
 
 def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:

@@ -113,8 +113,8 @@ def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
     if models == 1:
         out.view(-1).addmv_(gradients.reshape(-1, width).T, factors)
         return
-    summed = torch.bmm(factors.view(models, 1, -1), gradients.reshape(models, -1, width))
-    out.add_(summed.view(out.shape))
+    rows = out.view(models, 1, width)
+    rows.baddbmm_(factors.view(models, 1, -1), gradients.reshape(models, -1, width))
 
 
 def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]:

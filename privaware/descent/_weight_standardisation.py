@@ -23,6 +23,7 @@ from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._precision import tf32_allowed, truncated_to_tf32
 from privaware.descent._rule import check_batch_first, check_unmodified
 from privaware.descent._stack import Stack
+from privaware.kernels import elementwise, group_sums
 
 __all__ = ["StandardisedGradient", "standardised_convolution"]
 
@@ -109,6 +110,9 @@ class StandardisedGradient:
             return
         plain = torch.zeros_like(out)
         self.inner.add_sum(factors, plain)
+        if self.inner.weight[0, 0].numel() <= group_sums.MOST_NUMBERS and elementwise.fits(plain, out):
+            group_sums.add_standardised(plain, self.centred.contiguous(), self.size.flatten(), out)
+            return
         by_model = plain.double().view(len(self.centred), -1, *plain.shape[1:])
         sums = _through_standardisation(by_model, self.centred.double(), self.size.double())
         out.add_(sums.view_as(out))

@@ -18,7 +18,16 @@ try:
 except ImportError:
     triton = None
 
-__all__ = ["clip_factors", "depthwise_gradients", "fits", "product_squares", "ready", "scale_rows", "zero_rows"]
+__all__ = [
+    "clip_factors",
+    "depthwise_gradients",
+    "fits",
+    "in_order",
+    "product_squares",
+    "ready",
+    "scale_rows",
+    "zero_rows",
+]
 
 BLOCK = 1024
 WIDEST = 16 * BLOCK
@@ -70,6 +79,21 @@ if triton is not None:
             for start in range(0, width, SIZE):
                 at = start + tl.arange(0, SIZE)
                 tl.store(values + row * width + at, tl.zeros((SIZE,), tl.float32), mask=at < width)
+
+    @triton.jit
+    def _in_order(keys, index, valid, index_out, valid_out, width, OWN: tl.constexpr, OTHERS: tl.constexpr):
+        row = tl.program_id(1).to(tl.int64) * width
+        at = tl.program_id(0) * OWN + tl.arange(0, OWN)
+        inside = at < width
+        own = tl.load(keys + row + at, mask=inside, other=0.0)[:, None]
+        rank = tl.zeros((OWN,), tl.int32)
+        for start in range(0, width, OTHERS):
+            near = start + tl.arange(0, OTHERS)
+            key = tl.load(keys + row + near, mask=near < width, other=float("inf"))[None, :]
+            before = (key < own) | ((key == own) & (near[None, :] < at[:, None]))
+            rank += tl.sum(before.to(tl.int32), 1)
+        tl.store(index_out + row + rank, tl.load(index + row + at, mask=inside, other=0), mask=inside)
+        tl.store(valid_out + row + rank, tl.load(valid + row + at, mask=inside, other=0.0), mask=inside)
 
     @triton.jit
     def _apart_gradients(
@@ -164,6 +188,15 @@ def zero_rows(values: Any, good: Any) -> None:
     """Writes zeros into the rows that are not good; the others are not touched."""
     width = values.numel() // len(values)
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
+
+
+def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
+    """(rows, width) indices and factors in the order of their keys, in each row: each counts the smaller keys."""
+    keys, index, valid = keys.contiguous(), index.contiguous(), valid.contiguous()
+    out = index.new_empty(index.shape), valid.new_empty(valid.shape)
+    rows, width = keys.shape
+    _in_order[(triton.cdiv(width, 32), rows)](keys, index, valid, *out, width, OWN=32, OTHERS=128)
+    return out
 
 
 def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:

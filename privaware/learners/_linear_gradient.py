@@ -9,7 +9,8 @@ r and (x, c), of norm |r| |(x, c)|. Why one row moves the sum by at most `norm` 
    of the row alone, bit for bit: neither its position nor any other row is in them.
 3. They are scaled to a norm of norm (1 - MARGIN) / |(x, c)| at most, less what rounding to a lattice of 10 bits adds.
 4. Sums of outer products of two lattices are exact in float64 (`exact_sums`). A chunk whose entries cannot
-   exceed 2^24 steps (Cauchy and Schwarz over its rows) is as exact in float32, and faster: the same bits either way.
+   exceed 2^24 steps (Cauchy and Schwarz over its rows) is as exact in float32, and faster; so is one of residuals in
+   two parts of few bits (`PART`): the same bits either way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,6 +34,10 @@ RESIDUAL_STEPS = Lattice(bound=2.0**10, bits=10)
 
 CHUNK = 128
 """Rows of a product in float32."""
+
+PART = 32.0
+"""Residuals of at most 1024 steps are this times a whole number, and a rest, of at most 32: products of either with a
+chunk's rows have at most 2^(5 + 12 + 7) steps."""
 
 SLAB = 2**14
 """Rows in work at once: their residuals add up to less than 2^24 steps."""
@@ -55,21 +61,23 @@ class LinearGradient:
         if self.classes:  # exponents of 2; of two classes the difference
             weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
         length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding makes it longer, by less than a quarter
-        coarse = Lattice(bound=max(length, 2.0**-99), bits=WEIGHT_BITS).nearest(weights[:, :-1]).T
+        coarse = Lattice(bound=max(length, 2.0**-99), bits=WEIGHT_BITS).nearest(weights[:, :-1])
         bias = (self.constant * weights[:, -1:]).float()
         sums, constants = Total(), Total()
         count, size = len(self.rows) if batch is None else len(batch), self._slab
         for at in range(0, max(count, 1), size):
             chosen = slice(at, at + size) if batch is None else batch[at : at + size]
-            rows = self.rows[chosen]
-            residuals = self._residual_steps(self._product(rows, coarse).T.contiguous() + bias, chosen)
-            self._add_products(sums, residuals, rows, None if batch is not None else at // CHUNK)
+            rows = self.rows[chosen] if batch is None else self.rows.index_select(0, chosen)
+            residuals = self._residual_steps(self._product(coarse, rows) + bias, chosen)
+            self._add_products(sums, residuals, rows, chosen)
             constants.add(residuals.sum(1, keepdim=True).double())
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
 
-    def _product(self, rows: Tensor, by_column: Tensor) -> Tensor:
-        return rows @ by_column.float() if self._float32_is_exact else (rows.double() @ by_column).float()
+    def _product(self, weights: Tensor, rows: Tensor) -> Tensor:
+        if self._float32_is_exact:
+            return weights.float().T.contiguous().T @ rows.T  # of the four layouts the fastest on a CPU
+        return (weights @ rows.double().T).float()
 
     def _residual_steps(self, logits: Tensor, chosen: slice | Tensor) -> Tensor:
         """Derivatives of the loss in each output (outputs, rows), clipped, as whole numbers of lattice steps."""
@@ -88,18 +96,30 @@ class LinearGradient:
         factors = torch.minimum((1 / self._residual_step) / totals, (most / lengths).float())
         return numerators.mul_(factors).round_()
 
-    def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chunk: int | None) -> None:
-        """Adds residuals x rows; `chunk` is the number of the first chunk, where chunks are always the same rows."""
-        count = len(rows) // CHUNK
-        if chunk is not None and count and self._float32_is_exact:
+    def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chosen: slice | Tensor) -> None:
+        """Adds residuals x rows."""
+        count = len(rows) // CHUNK if self._float32_is_exact else 0
+        if count:
             by_chunk = residuals[:, : count * CHUNK].view(len(residuals), count, CHUNK)
-            bounds = torch.linalg.vector_norm(by_chunk, dim=2).amax(0) * self._column_norms[chunk : chunk + count]
-            if bool((bounds < 0.99 * 2.0**24 * ROWS.step).all()):
-                chunks = rows[: count * CHUNK].view(count, CHUNK, rows.shape[1])
-                sums.add(torch.bmm(by_chunk.transpose(0, 1), chunks).sum(0, dtype=torch.float64))
-                residuals, rows = residuals[:, count * CHUNK :], rows[count * CHUNK :]
+            chunks = rows[: count * CHUNK].view(count, CHUNK, rows.shape[1])
+            if bool((self._bounds(by_chunk, chosen) < 0.99 * 2.0**24 * ROWS.step).all()):
+                sums.add(_product_sum(by_chunk, chunks))
+            else:
+                high = (by_chunk * (1 / PART)).round_()
+                both = _product_sum(torch.cat([high, by_chunk - PART * high]), chunks)
+                sums.add(PART * both[: len(high)] + both[len(high) :])
+            residuals, rows = residuals[:, count * CHUNK :], rows[count * CHUNK :]
         if len(rows) or not count:
             add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
+
+    def _bounds(self, by_chunk: Tensor, chosen: slice | Tensor) -> Tensor:
+        """What no entry of a chunk's product exceeds: by the norms of columns where chunks are always the same rows."""
+        count = by_chunk.shape[1]
+        if isinstance(chosen, slice):
+            first = chosen.start // CHUNK
+            norms = torch.linalg.vector_norm(by_chunk, dim=2).amax(0)
+            return norms * self._column_norms[first : first + count]
+        return by_chunk.abs().mul_(self._largest[chosen[: count * CHUNK]].view(count, CHUNK)).sum(2)
 
     @property
     def _slab(self) -> int:
@@ -112,6 +132,11 @@ class LinearGradient:
         squares = torch.cat([part.double().square().sum(1) for part in self.rows.split(self._slab)])
         most = self.norm * (1 - MARGIN) / (squares + self.constant**2).sqrt() / self._residual_step
         return (most - 0.5 * math.sqrt(max(self.classes, 1))).clip(0.0).float()
+
+    @cached_property
+    def _largest(self) -> Tensor:
+        """The largest number of each row."""
+        return torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)])
 
     @cached_property
     def _column_norms(self) -> Tensor:
@@ -130,3 +155,11 @@ class LinearGradient:
         """Whether products of this device keep 24 bits: not where they round to TF32 or BF16."""
         twelve_bits = torch.full((64, 64), 4095.0, device=self.rows.device)
         return bool((twelve_bits @ torch.full_like(twelve_bits, 63.0) == 64 * 4095 * 63).all())
+
+
+def _product_sum(by_chunk: Tensor, chunks: Tensor) -> Tensor:
+    """The sum over chunks of (outputs, chunks, rows) times (chunks, rows, width), each product in float32."""
+    products = torch.bmm(by_chunk.transpose(0, 1), chunks)
+    if products.is_cuda:
+        return products.sum(0, dtype=torch.float64)
+    return torch.from_numpy(products.numpy().sum(0, dtype=np.float64))  # several times as fast as PyTorch's

@@ -27,8 +27,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from privaware.errors import WrongInput
+from privaware.noise._blocks import add_noise
 from privaware.noise._opendp import noisy_max, noisy_number
-from privaware.noise._response import randomised_response, small_uniforms
 from privaware.noise._streams import Streams
 
 __all__ = ["LATTICE", "SMEAR", "Perturbed", "Rng", "lattice"]
@@ -112,20 +112,12 @@ class Rng:
             return int(np.argmax(exact + self._streams.cpu["noise"].exponential(scale, len(exact))))
         return int(noisy_max(scale)(np.ascontiguousarray(exact, dtype=float)))
 
-    def respond(
-        self, exact: np.ndarray, *, epsilon: float, classes: int, candidates: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another.
-
-        With `candidates` (rows, classes), public for each row, responses are among a row's k candidates: its code is
-        kept with probability e^epsilon / (e^epsilon + k - 1) if it is one of them, else all k are as likely.
-        """
+    def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
+        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""
         stream = self._streams.cpu["noise"]
-        if candidates is not None:
-            return randomised_response(exact, candidates, epsilon, stream)
-        odds = (classes - 1) * math.exp(-epsilon)
+        keep = 1 / (1 + (classes - 1) * math.exp(-epsilon))
         other = (exact + stream.integers(1, classes, size=exact.shape)) % classes
-        return np.where(small_uniforms(exact.shape, stream) < odds / (1 + odds), other, exact)
+        return np.where(stream.random(exact.shape) < keep, exact, other)
 
     def perturb(
         self,
@@ -200,23 +192,38 @@ class Rng:
         Independent geometric gaps lie between the rows of such a sample, so a draw is spent on a row that is in and
         none on the many that are not.
         """
-        mean = rate * rows
-        width = int(mean + 6 * math.sqrt(mean)) + 16
+        mean, scale = rate * rows, -1 / math.log1p(-rate)
+        width = int(mean + 5 * math.sqrt(mean)) + 16
         last = np.full((samples, 1), -1.0)
         parts: list[np.ndarray] = []
         while not parts or (last < rows).any():
-            draws = np.log1p(-self._streams.cpu["sampling"].random((samples, width)))
-            gaps = 1 + np.floor(np.minimum(draws / math.log1p(-rate), 2.0 * rows))
-            parts.append(last + np.cumsum(gaps, 1))
-            last = parts[-1][:, -1:]
-        positions = np.concatenate(parts, 1)
+            gaps = self._streams.cpu["sampling"].standard_exponential((samples, width))
+            gaps *= scale
+            np.floor(gaps, out=gaps)
+            gaps += 1.0
+            gaps[:, :1] += last
+            parts.append(np.cumsum(gaps, 1, out=gaps))
+            last = gaps[:, -1:]
+        positions = parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
         inside = positions < rows
-        most = int(inside.sum(1).max(initial=0))
+        most = int(inside.any(0).sum())
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
         """Puts row positions into uniformly random order, in place."""
         self._streams.cpu["sampling"].shuffle(rows)
+
+    def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
+        """Puts the row positions that count of each of several samples into uniformly random order, in place.
+
+        Those that count stand first. They keep the order that a random order of all of them has.
+        """
+        if len(samples) == 1:
+            self.shuffle(samples[0, : int(inside.sum())])
+        else:
+            marked = np.where(inside, samples, -1)
+            self._streams.cpu["sampling"].permuted(marked, axis=1, out=marked)
+            samples[inside] = marked[marked >= 0]
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         """The part of each row, by an independent draw for each: no row's part depends on another row."""
@@ -272,7 +279,11 @@ class Rng:
         import torch
 
         if exact.device.type == "cpu":
-            draw = torch.from_numpy(np.asarray(self._streams.cpu["noise"].standard_normal(tuple(exact.shape))))
+            stream, scales = self._streams.cpu["noise"], _row_scales(scale, exact)
+            if scales is not None and exact.is_contiguous() and exact.dtype in (torch.float32, torch.float64):
+                rows = exact.numpy().reshape(len(scales), -1)
+                return torch.from_numpy(add_noise(rows, scales, lattice(scales), stream)).view(exact.shape)
+            draw = torch.from_numpy(np.asarray(stream.standard_normal(tuple(exact.shape))))
         else:
             stream = self._streams.on("noise", exact.device)
             if stream.fits(exact, scale):
@@ -282,6 +293,14 @@ class Rng:
         draw.mul_(scale / step)
         draw = draw.add_(exact / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
         return draw.round_().to(exact.dtype).mul_(step)
+
+
+def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
+    """One scale a row as (rows, 1), or one for all numbers as (1, 1); None where scales are otherwise."""
+    shape = getattr(scale, "shape", ())
+    if shape != () and (exact.ndim != 2 or shape != (len(exact), 1)):
+        return None
+    return np.asarray(scale, dtype=np.float64).reshape(-1, 1)
 
 
 def lattice(scale: Any) -> Any:

@@ -51,9 +51,12 @@ def test_host_samples_are_sent_once_in_random_order(models, width):
     count, rate = 1_000, 0.3
     training = SimpleNamespace(
         examples=count,
+        sampled_from=count,
+        subsets=None,
         models=models,
         rng=Rng(seed=4),
         state=SimpleNamespace(step=0),
+        stack=SimpleNamespace(projection=None),
         recipe=SimpleNamespace(sampler=Poisson(rate=rate)),
     )
     graphs, log = CapturedStep.__new__(CapturedStep), []

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.descent._exact_sum import OFF_TIES, ExactSum, lattice_step
+from privaware.descent._exact_sum import BLOCK, ExactSum, lattice_step
 from privaware.descent._rounding import LATTICE
 
 
@@ -25,9 +25,23 @@ def test_order_does_not_change_a_bit(seed, groups, norm, size):
     assert torch.equal(*values)
     step = lattice_step(total.norms, 5)[:, None]
     assert torch.equal(values[0] / step, (values[0] / step).round())
-    rounded = (sums.double() * OFF_TIES / step[:, None]).round() * step[:, None]
+    rounded = (sums.double() / step[:, None]).round() * step[:, None]
     assert torch.equal(values[0], rounded.sum(1))
     assert (step * 5**0.5 <= LATTICE * total.norms[:, None] * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
+def test_sums_of_several_blocks_and_microbatches_are_those_of_rounded_groups(groups):
+    width = BLOCK + 1001
+    first, second = torch.randn(2, 2, groups, width, generator=torch.Generator().manual_seed(groups))
+    total = ExactSum(torch.tensor([0.5, 3.0]), width)
+    step = lattice_step(total.norms, width)[:, None, None]
+    for sums in ([first], [first, second], [], [second]):
+        total.start()
+        for part in sums:
+            total.add(part)
+        expected = torch.cat([*sums, first[:, :1] * 0], 1).double().div(step).round().mul(step).sum(1)
+        assert torch.equal(total.value(), expected)
 
 
 def test_counts_of_halves_are_exact_whatever_the_norm():

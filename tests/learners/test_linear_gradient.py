@@ -96,10 +96,11 @@ def test_sum_is_that_of_clipped_gradients_of_the_textbook(classes: int, norm: fl
     assert float((gradient.clipped_sum(weights) - expected).norm()) < 500 * 2 * gradient._residual_step
 
 
-def test_float32_chunks_have_the_bits_of_float64(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("batch", [None, torch.randperm(1_000)[:700]], ids=["full", "sampled"])
+def test_float32_chunks_have_the_bits_of_float64(batch: Any, monkeypatch: Any) -> None:
     used = []
     bmm = torch.bmm
-    monkeypatch.setattr(torch, "bmm", lambda *factors: used.append(1) or bmm(*factors))
+    monkeypatch.setattr(torch, "bmm", lambda *factors: used.append(factors[0].shape[1]) or bmm(*factors))
     rng = np.random.default_rng(0)
     rows = torch.from_numpy(clip_rows(rng.random((1_000, 400)), 1.0, ROWS, np.float32))
     targets = torch.from_numpy(rng.integers(0, 10, 1_000))
@@ -107,17 +108,24 @@ def test_float32_chunks_have_the_bits_of_float64(monkeypatch: Any) -> None:
     for exact in (True, False):
         gradient = LinearGradient(rows=rows, targets=targets, classes=10, constant=1.0, norm=0.5)
         gradient.__dict__["_float32_is_exact"] = exact
-        sums.append(gradient.clipped_sum(weights_of(gradient, 0.1)))
-    assert used == [1]
+        sums.append(gradient.clipped_sum(weights_of(gradient, 0.1), batch))
+    assert used == [10]
     assert torch.equal(*sums)
 
 
-def test_chunks_that_float32_could_not_add_exactly_are_added_in_float64(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("batch", [None, torch.arange(1_000)], ids=["full", "sampled"])
+def test_chunks_that_float32_could_not_add_exactly_are_added_in_two_parts(batch: Any, monkeypatch: Any) -> None:
     """All rows alike and wrong: a chunk's sum exceeds 2^24 steps."""
-    monkeypatch.setattr(torch, "bmm", lambda *factors: pytest.fail("float32 was used"))
+    outputs, bmm = [], torch.bmm
+    monkeypatch.setattr(torch, "bmm", lambda *factors: outputs.append(factors[0].shape[1]) or bmm(*factors))
     gradient = gradient_of(1_000, classes=2, width=1)
     weights = 50.0 * torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
-    gradient.clipped_sum(weights)
+    sums = [gradient.clipped_sum(weights, batch)]
+    assert outputs == [2]
+    gradient.__dict__["_float32_is_exact"] = False
+    sums.append(gradient.clipped_sum(weights, batch))
+    assert outputs == [2]
+    assert torch.equal(*sums)
 
 
 def test_products_that_round_to_fewer_bits_are_noticed() -> None:
@@ -130,7 +138,7 @@ def test_products_that_round_to_fewer_bits_are_noticed() -> None:
 
 
 def test_p39_planted_float32_sum_is_caught(monkeypatch: Any) -> None:
-    def in_single_precision(self: Any, sums: Any, residuals: Any, rows: Any, chunk: int | None) -> None:
+    def in_single_precision(self: Any, sums: Any, residuals: Any, rows: Any, chosen: Any) -> None:
         before = 0 if sums._high is None else sums._high.float()
         sums._high, sums._low = (before + residuals @ rows).double(), torch.zeros(())
 

@@ -1,0 +1,82 @@
+"""Sums of groups of examples in float64 as single CUDA kernels: rounded to a lattice, through weight standardisation.
+
+PyTorch takes a pass over memory for each operation; a model's groups are read here once and stay in registers.
+"""
+
+# mypy: disable-error-code="untyped-decorator, no-untyped-def"
+# (what Triton compiles is not Python: annotations other than constexpr would mislead)
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+__all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
+
+BLOCK = 512
+
+MOST_NUMBERS = 2**13
+"""Numbers of a filter that one program keeps in its registers."""
+
+
+if triton is not None:
+
+    @triton.jit
+    def _add_on_lattice(sums, total, offsets, groups, width, parameters, SIZE: tl.constexpr):
+        model = tl.program_id(1).to(tl.int64)
+        at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+        inside = at < width
+        offset = tl.load(offsets + model)
+        value = tl.load(total + model * width + at, mask=inside, other=0.0)
+        for group in range(groups):
+            term = tl.load(sums + (model * groups + group) * width + at, mask=inside, other=0.0).to(tl.float64)
+            term = tl.where(at < parameters, (term + offset) - offset, term)
+            value += term
+        tl.store(total + model * width + at, value, mask=inside)
+
+    @triton.jit
+    def _add_standardised(gradients, centred, sizes, out, groups, filters, count, stride, SIZE: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        group, channel = row // filters, row % filters
+        own = (group // groups) * filters + channel
+        at = tl.arange(0, SIZE)
+        inside = at < count
+        size = tl.load(sizes + own).to(tl.float64)
+        middle = tl.load(centred + own * count + at, mask=inside, other=0.0).to(tl.float64)
+        gradient = tl.load(gradients + row * count + at, mask=inside, other=0.0).to(tl.float64)
+        along = tl.sum(gradient * middle, 0)
+        part = gradient / size - middle * (along * count / tl.maximum(count - 1, 1) / (size * size * size))
+        part = part - tl.sum(part, 0) / count
+        place = out + group * stride + channel * count + at
+        before = tl.load(place, mask=inside, other=0.0).to(tl.float64)
+        tl.store(place, (before + part).to(tl.float32), mask=inside)
+
+
+def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
+    """Adds float32 sums (models, groups, width) to float64 totals (models, width).
+
+    In the first `parameters` columns each sum is rounded to the spacing of float64 at `offset` (models, 1) before.
+    """
+    models, groups, width = sums.shape
+    grid = (triton.cdiv(width, BLOCK), models)
+    _add_on_lattice[grid](sums, total, offset, groups, width, parameters, SIZE=BLOCK)
+
+
+def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None:
+    """Adds gradients (rows, filters, ...) by standardised filters to `out`, as gradients by the filters before.
+
+    `centred` (models, filters, ...) and `sizes` (models, filters) are those of the models, each of which has as many
+    consecutive rows as any other; rows of `out` may lie apart.
+    """
+    filters, count = gradients.shape[1], gradients[0, 0].numel()
+    groups = len(gradients) // len(centred)
+    size = triton.next_power_of_2(count)
+    numbers = (groups, filters, count, out.stride(0))
+    _add_standardised[(len(gradients) * filters,)](
+        gradients, centred, sizes, out, *numbers, SIZE=size, num_warps=8 if size > 2048 else 4
+    )
