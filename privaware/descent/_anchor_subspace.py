@@ -26,6 +26,7 @@ gradients only slices are materialised, and all examples' coordinates.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -80,8 +81,8 @@ class anchored:
     refresh: int = 1
 
     def __post_init__(self) -> None:
-        counts = {"directions": self.directions, "blocks": self.blocks, "power": self.power, "refresh": self.refresh}
-        expect_count("anchored", **counts)
+        expect_count("anchored", directions=self.directions, blocks=self.blocks)
+        expect_count("anchored", power=self.power, refresh=self.refresh)
         if self.residual is not None:
             expect_between("anchored", 1e-3, 1e3, residual=self.residual)
 
@@ -112,6 +113,8 @@ class AnchorSubspace:
     def __init__(self, settings: anchored, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
         self.public = stack.inputs(settings.inputs())
+        digests = [hashlib.sha256(item.cpu().numpy().tobytes()).hexdigest() for item in self.public]
+        self.fingerprint = f"{settings!r} {digests}"
         generator = rng.torch("initial", str(stack.device))
         self.labels = _random_labels(settings.classes, len(self.public[0]), stack, generator)
         self.blocks = list(_blocks(stack.slots, settings, len(self.labels)))

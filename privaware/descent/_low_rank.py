@@ -80,6 +80,7 @@ class LowRank:
 
     def __init__(self, settings: low_rank, stack: Stack, rng: Rng) -> None:
         self.settings, self.stack, self.rng = settings, stack, rng
+        self.fingerprint = repr(settings)
         names = _matrices(stack)
         self.slots: list[Slot] = []
         self.factors: dict[str, _Factors] = {}
@@ -178,8 +179,8 @@ class _Factors:
         positions = use.gradients.flatten(2).mT
         outputs = self._times(positions, self.left).mT.reshape(inputs.shape)
         by_right = ConvolutionGradient(use.inputs, outputs, use.geometry, filters, use.count, use.zeroing)
-        by_example = [values.reshape(use.count, -1, values.shape[2]) for values in (inputs.flatten(2).mT, positions)]
-        return OuterProduct(*by_example), by_right
+        moved, outer = (v.reshape(use.count, -1, v.shape[2]) for v in (inputs.flatten(2).mT, positions))
+        return OuterProduct(moved, outer), by_right
 
     def _of_materialised(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
         lefts, rights = [], []

@@ -18,13 +18,14 @@ class BoundProjection(Protocol):
 
     `columns` are the numbers that are summed for an example. `parts` is how many vectors of the clipping norm an
     example adds to the release; `cancelling` is the length of what is summed over that of what is released (see
-    `_rounding.py`). `tensors` are what a checkpoint holds.
+    `_rounding.py`). `tensors` are what a checkpoint holds, `fingerprint` what it has to agree in.
     """
 
     columns: int
     parts: int
     cancelling: float
     tensors: dict[str, Tensor]
+    fingerprint: str
 
     def refresh(self, loss: Any, step: int) -> None:
         """Chooses the coordinates of a step, in place: no private row is read."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +18,15 @@ from privaware.descent._clip import quantile
 from privaware.descent._exact_sum import ExactSum
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._microbatches import (
-    MULTIPLE,
-    NARROWER,
+    FIT_CHANCE,
     SUM_NUMBERS,
+    WIDE_CHANCE,
     Layout,
     Selection,
     expected_slots,
     microbatch_size,
     microbatches,
+    narrower_sizes,
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
@@ -37,6 +36,7 @@ from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._rules import stacked
 from privaware.descent._sampling import FullBatch
+from privaware.descent._settings_digest import settings_digest
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets
 from privaware.descent._synthetic import synthetic_inputs
@@ -106,7 +106,7 @@ class Training:
             theta=theta,
             norms=torch.tensor(self.population.norm, dtype=theta.dtype, device=theta.device),
             rng=rng,
-            fingerprint=_fingerprint(recipe, self.population, self.stack, int(rows), self.mask, self.subsets),
+            fingerprint=settings_digest(recipe, self.population, self.stack, int(rows), self.mask, self.subsets),
             update=recipe.update.initial_state(theta),
             averages={} if recipe.average is None else recipe.average.initial_state(theta),
             projection={} if projection is None else projection.tensors,
@@ -137,29 +137,37 @@ class Training:
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
         self.layout = Layout.of(slots, microbatch=microbatch, most=most)
-        shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
-        self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
-        if not self.examples:
-            return
-        if self.noisy:
+        if self.noisy and self.examples:
             batch = self._alike(self.layout)
             tolerance = SLOT_ROUNDING / self.projected_cancelling
             check_slots(self.stack, self.recipe.loss, [batch], bf16=self.bf16, tolerance=tolerance)
-        may_narrow = arithmetic.may_narrow(self.layout.groups, self.layout.group) or not self.noisy
-        if self.stack.device.type == "cpu" and slots <= self.layout.width and may_narrow:
-            self._allow_narrower()
+        if self.stack.device.type == "cpu" and self.examples and slots <= self.layout.width:
+            self.layout = self._with_narrower(arithmetic, microbatch, most)
+        shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
+        self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
-    def _allow_narrower(self) -> None:
+    def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> Layout:
         """Lets a last microbatch be narrower, if an example's numbers are the same in all shapes."""
-        sizes = (self.layout.group - at * MULTIPLE for at in range(NARROWER, -1, -1))
-        shapes = [replace(self.layout, group=size) for size in sizes if size >= 4 * MULTIPLE]
-        if self.noisy and shapes:
-            batches = [self._alike(shape) for shape in shapes]
-            try:
-                check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
-            except Refused:
-                return
-        self.layout = replace(self.layout, narrower=tuple(shape.group for shape in shapes[:-1]))
+        sampler, groups = self.recipe.sampler, self.layout.groups
+        for chance in (WIDE_CHANCE, FIT_CHANCE):
+            slots = expected_slots(sampler, self.rows, self.models, chance)
+            layout = Layout.of(slots, microbatch=microbatch, most=most)
+            sizes = narrower_sizes(layout, sampler, self.rows)
+            fits = layout.groups == groups and layout.width >= slots
+            if sizes and fits and (not self.noisy or self._alike_in_all(layout, sizes, arithmetic)):
+                return replace(layout, narrower=sizes)
+        return self.layout
+
+    def _alike_in_all(self, layout: Layout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
+        """Whether the bound of rounding holds with groups of all these sizes, and examples have the same bits in them."""
+        if not arithmetic.may_narrow(layout.groups, layout.group):
+            return False
+        batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
+        try:
+            check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
+        except Refused:
+            return False
+        return True
 
     def _shuffle(self) -> None:
         """Puts the examples of full batches into random order, once: a sampled batch is in random order anyway."""
@@ -309,22 +317,3 @@ def _selected(values: Tensor, index: Tensor | slice) -> Tensor:
 
 def _is_finite(values: Tensor) -> bool:
     return not values.is_floating_point() or bool(torch.isfinite(values).all())
-
-
-def _fingerprint(
-    recipe: Recipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
-) -> str:
-    """A digest of everything public that the result depends on."""
-    fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
-    more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
-    facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
-    functions = (recipe.loss, recipe.augment)
-    facts += [getattr(item, "__qualname__", repr(item)) for item in functions]
-    facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
-    if mask is not None:
-        facts += [hashlib.sha256(mask.cpu().numpy().tobytes()).hexdigest()]
-    if subsets is not None:
-        facts += [subsets.digest()]
-    if recipe.projection is not None:
-        facts += [repr(recipe.projection)]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -13,6 +13,7 @@ from privaware.descent import (
     Checkpoint,
     FullBatch,
     Poisson,
+    _example_slices,
     anchored,
     automatic,
     cross_entropy,
@@ -22,7 +23,6 @@ from privaware.descent import (
     squared,
 )
 from privaware.descent import _anchor_subspace as module_under_test
-from privaware.descent import _example_slices
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._anchor_subspace import CANCELLING, _residual_lengths
 from privaware.descent._rounding import ROUNDING
@@ -236,12 +236,13 @@ def test_a_subspace_is_kept_for_some_steps():
 def test_training_resumes_bit_for_bit(tmp_path):
     net, (x, y) = network(), examples(40)
 
-    def trained(stop, path=None):
+    def trained(stop, path=None, seed=9):
         def interrupt(state):
             if state.step == stop:
                 raise KeyboardInterrupt
 
-        descent = recipe(steps=7, update=momentum(0.5), projection=settings(refresh=2))
+        chosen = settings(refresh=2, inputs=lambda: examples(30, seed)[0])
+        descent = recipe(steps=7, update=momentum(0.5), projection=chosen)
         checkpoint = None if path is None else Checkpoint(path, every=3)
         callbacks = Callbacks(checkpoint=checkpoint, on_step=[interrupt])
         return flat_of(descent.run(net, x, y, noise=1.0, rows=40, rng=Rng(5), callbacks=callbacks))
@@ -250,6 +251,8 @@ def test_training_resumes_bit_for_bit(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         trained(5, tmp_path / "state")
     assert torch.equal(trained(None, tmp_path / "state"), complete)
+    with pytest.raises(WrongInput, match="the settings that"):
+        trained(None, tmp_path / "state", seed=8)
 
 
 def test_regression_has_random_targets():
