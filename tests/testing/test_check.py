@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,57 +17,13 @@ from privaware.mechanism import Then
 from privaware.noise import Rng
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.testing import BrokenPromise, canary_game, check_mechanism, example, neighbours, replay, rows_for
-from tests.testing import planted_descent, planted_releases
+from tests.testing import planted_descent, planted_preparation, planted_releases, planted_runs
+from tests.testing.canary_cases import CASES
+from tests.testing.planted_bugs import AUDITED, BUGS, PLAYED, rows
 
 REPLACED = example(relation="replace_one")
 
-CAUGHT = {
-    planted_descent.NoiseForgotten: "the release differs on neighbouring rows",
-    planted_descent.NoiseHalved: "the price is too low",
-    planted_descent.NoisePerMicroBatch: "the price is too low|control flow depends on the rows",
-    planted_descent.NoiseAfterTheMean: "control flow depends on the rows: the sensitivity of call",
-    planted_descent.NoiseReused: "the release differs on neighbouring rows",
-    planted_descent.NoiseIgnoresTheKnob: "the price is too low",
-    planted_descent.BatchFactor: "sensitivity exceeded",
-    planted_descent.NoClip: "sensitivity exceeded",
-    planted_descent.ClipOffByTwo: "sensitivity exceeded: .* by 2 times",
-    planted_descent.BoundsFromData: "sensitivity exceeded",
-    planted_descent.CrashWithoutRows: "run crashed on .*0 rows",
-    planted_descent.NotFinite: "an exact value that is not finite",
-    planted_descent.RealisedDivisor: "the release differs on neighbouring rows",
-    planted_descent.ShuffledAsPoisson: "the price is too low",
-    planted_descent.SampledWithReplacement: "the price is too low",
-    planted_descent.SampleIgnored: "the price is too low.*moved by a row outside the sample",
-    planted_descent.RateFromData: "the price is too low|the rate of call",
-    planted_descent.StepsOffByOne: "the price is too low",
-    planted_descent.EmptyBatchSkipped: "control flow depends on the rows",
-    planted_descent.OneSampleTwice: "the price is too low",
-    planted_descent.BranchOnLabels: "control flow depends on the rows: the noise of call",
-    planted_descent.EarlyStopping: "control flow depends on the rows",
-    planted_descent.ScoreInTheReport: "the release differs on neighbouring rows",
-    planted_descent.ScoreInAClosure: "the release differs on neighbouring rows",
-    planted_descent.BatchSizesLogged: "the release differs on neighbouring rows",
-    planted_descent.FixedSeed: "the same release for different seeds",
-    planted_descent.OwnRandomness: "the same seed gives different releases",
-    planted_descent.FixedNoise: "the release differs on neighbouring rows",
-    planted_descent.TorchStream: "drawn from directly",
-    planted_descent.CostIsANumber: "cost is not an event",
-    planted_descent.CostByIdentity: "cost is not a function of public facts",
-    planted_descent.CostGrowsWithNoise: "more noise costs more",
-    planted_descent.CostOfRealisedRows: "the cost changed after a run",
-    planted_descent.KeepsTheRows: "run changed the fields",
-    planted_releases.WrongBoundIndex: "sensitivity exceeded",
-    planted_releases.UpperBoundOnly: "sensitivity exceeded",
-    planted_releases.AnswersShifted: "sensitivity exceeded",
-    planted_releases.AnswersForRows: "control flow depends on the rows: .* shape",
-    planted_releases.PartsOverlap: "the price is too low",
-    planted_releases.StagesOverlap: "the price is too low",
-    planted_releases.StagesOverlapByOne: "the price is too low",
-    planted_releases.StagesAnswerTwice: "the price is too low",
-    planted_releases.StagesSeeLabels: "control flow depends on the rows: the candidates of call",
-    planted_releases.CrowdMixed: "sensitivity exceeded",
-    planted_descent.QuietFastPath: "the canary game proves",
-}
+CAUGHT = {bug: sentence for bugs in BUGS.values() for bug, sentence in bugs.items()}
 
 CORRECT = {
     "sampled descent": (planted_descent.Slope(), None),
@@ -79,6 +36,10 @@ CORRECT = {
     "disjoint parts": (planted_releases.Parts(), None),
     "responses in stages": (planted_releases.Stages(), example(classes=3)),
     "a population": (planted_releases.Crowd(), None),
+    "candidates that are all paid for": (planted_runs.Candidates(), None),
+    "a column by noisy choice": (planted_preparation.Column(), None),
+    "a noisy score": (planted_preparation.Score(), None),
+    "one-hot labels": (planted_preparation.OneHot(), None),
     "one after another": (
         Then(first=planted_releases.Commonest(), second=planted_releases.Sums(), join=lambda data, released: data),
         None,
@@ -102,11 +63,24 @@ def test_every_planted_bug_is_in_the_table() -> None:
     correct = {type(mechanism) for mechanism, _ in CORRECT.values()}
     classes = {
         value
-        for module in (planted_descent, planted_releases)
+        for module in (planted_descent, planted_releases, planted_preparation, planted_runs)
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == module.__name__
     }
     assert classes - correct == set(CAUGHT)
+
+
+def test_at_least_sixty_bugs_are_planted_in_every_area_and_listed() -> None:
+    areas = ["accounting", "sampling", "clipping", "summation", "noise", "preprocessing", "selection", "scores"]
+    areas += ["label mechanisms", "checkpoints", "search", "resume and early stops"]
+    assert list(BUGS) == areas
+    assert all(len(bugs) >= 3 for bugs in BUGS.values())
+    assert len(CAUGHT) >= 60
+    assert all(set(bugs) <= set(CASES[name]().bugs) for name, bugs in PLAYED.items())
+    page = (Path(__file__).parents[2] / "docs" / "planted_bugs.md").read_text()
+    assert [line for line in page.splitlines() if line.startswith("| ") and "planted bug |" not in line] == rows()
+    assert f"{len(rows())} planted bugs" in page
+    assert set(AUDITED) == {"linear", "descent", "dpsgd"}
 
 
 def test_p35_audit_catches_the_planted_p11_bug() -> None:
