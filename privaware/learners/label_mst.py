@@ -17,7 +17,7 @@ Use when: only the labels are sensitive and there are enough rows for a network.
 >>> LabelMst().cost(schema, noise=0.5)
 Disjoint(events=(RandomisedResponse(epsilon=2.0, classes=2), Pure(epsilon=2.0)))
 >>> candidates(np.array([[0.5, 0.3, 0.2], [0.98, 0.01, 0.01]]), epsilon=1.0).tolist()
-[[True, True, True], [True, False, False]]
+[[True, True, False], [True, False, False]]
 """
 
 from __future__ import annotations

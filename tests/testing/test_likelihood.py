@@ -10,6 +10,7 @@ from scipy import stats
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
+from privaware.noise._response import response_probabilities
 from privaware.testing._call import Call, make_call
 from privaware.testing._likelihood import choice_probabilities, log_ratio
 
@@ -36,6 +37,21 @@ def test_each_model_of_a_population_has_a_loss_of_its_own() -> None:
 def test_randomised_response_loses_epsilon_where_the_answer_differs() -> None:
     without, within = calls("respond", np.array([0, 1]), np.array([2, 1]), epsilon=0.8, classes=3)
     np.testing.assert_allclose(log_ratio(without, within, np.array([[2, 1], [0, 1], [1, 1]])), [0.8, -0.8, 0.0])
+
+
+@pytest.mark.parametrize("epsilon", [0.8, 300.0])
+def test_randomised_response_among_candidates_loses_what_its_probabilities_say(epsilon: float) -> None:
+    """Rows whose code is a candidate before and after, before only, after only, and never."""
+    candidates = np.array([[True, True, False, True]] * 4)
+    exact, other = np.array([0, 0, 2, 2]), np.array([1, 2, 0, 2])
+    without, within = calls("respond", exact, other, epsilon=epsilon, classes=4, candidates=candidates)
+    responses = np.array(np.meshgrid(*[[0, 1, 3]] * 4)).reshape(4, -1).T
+    table = response_probabilities(candidates[0], epsilon)
+    logs = [np.log(table[codes, responses]).sum(axis=1) for codes in (other, exact)]
+    losses = log_ratio(without, within, responses)
+    np.testing.assert_allclose(losses, logs[0] - logs[1], atol=1e-9)
+    beyond = calls("respond", exact, other, epsilon=1e4, classes=4, candidates=candidates)  # e^epsilon is no float
+    assert np.isfinite(log_ratio(*beyond, responses)).all()
 
 
 @pytest.mark.parametrize("seed", [3, None])

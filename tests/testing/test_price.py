@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware.data import Data
-from privaware.events import NOTHING, Gaussian, Laplace, Pure, Sampled, Selected
+from privaware.events import NOTHING, Gaussian, Laplace, Pure, RandomisedResponse, Sampled, Selected
 from privaware.noise import Rng
 from privaware.testing import Recorder, check_mechanism, spent
 
@@ -42,6 +42,15 @@ def test_releases_before_any_sample_are_not_amplified() -> None:
     rng.laplace(0.0, noise=3.0, sensitivity=1.0)
     rng.choose(np.zeros(3), epsilon=0.5, sensitivity=1.0)
     assert spent(rng.calls) == Laplace(noise=3.0) + Pure(epsilon=0.5)
+
+
+def test_responses_among_candidates_cost_all_of_epsilon_unless_every_class_is_one() -> None:
+    """With two candidates a response of three classes loses epsilon as one of two classes does."""
+    everything = np.ones((4, 3), dtype=bool)
+    rng = Recorder(0)
+    rng.respond(np.zeros(4, dtype=int), epsilon=0.5, classes=3, candidates=everything)
+    rng.respond(np.zeros(4, dtype=int), epsilon=0.5, classes=3, candidates=np.arange(3) < [[3], [3], [2], [3]])
+    assert spent(rng.calls) == RandomisedResponse(epsilon=0.5, classes=3) + Pure(epsilon=0.5)
 
 
 def test_release_on_several_samples_is_sampled_at_their_union() -> None:

@@ -143,3 +143,31 @@ def test_sample_drawn_on_a_device_cannot_be_replayed() -> None:
 
     with pytest.raises(BrokenPromise, match="drawn from on a device"):
         record(OnDevice(), rows_for(example(), 5), 1.0, seed=1)
+
+
+def test_settings_that_one_side_lacks_are_control_flow() -> None:
+    class Sometimes:
+        unit = "label"
+
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            among = {"candidates": np.ones((len(data), 2), dtype=bool)} if data.y[0] else {}
+            return rng.respond(data.y, epsilon=1.0, classes=2, **among)
+
+    rows = rows_for(example(), 4)
+    one, other = (replace(rows, y=np.array([label, 0, 1, 0])) for label in (0, 1))
+    for pair in ((one, other), (other, one)):
+        with pytest.raises(BrokenPromise, match=r"call 1 .respond. has the settings .*candidates"):
+            replay(Sometimes(), *pair, 1.0)
+
+
+def test_row_is_put_into_the_part_that_is_asked_for() -> None:
+    class Counts:
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            parts = rng.shards(len(data), (1.0, 1.0, 1.0))
+            return [rng.gaussian(float((parts == at).sum()), noise=noise, sensitivity=1.0) for at in range(3)]
+
+    rows = rows_for(example(), 9)
+    for seed in range(5):
+        for part in range(3):
+            for pair in ((rows.take(np.arange(8)), rows), (rows, rows.take(np.arange(1, 9)))):
+                assert replay(Counts(), *pair, 1.0, seed=seed, part=part).changed_calls == {part + 1}
