@@ -20,6 +20,7 @@ __all__ = [
     "Residual",
     "StandardisedConv2d",
     "Tempered",
+    "Trees",
     "Branches",
     "activation",
     "global_pool",
@@ -209,3 +210,37 @@ class Constant(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.value.expand(x.shape[0], -1)
+
+
+class Trees(nn.Module):
+    """A bias, a score for the level of each column, and the leaf of each tree; inputs are level codes.
+
+    `right` says of each split and each level of its column whether a row goes right; the first split of a tree is the
+    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small.
+    """
+
+    SOME = 64
+
+    def __init__(self, levels: tuple[int, ...], outputs: int, trees: int, depth: int) -> None:
+        super().__init__()
+        self.levels = levels
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.scores = nn.Parameter(torch.zeros(sum(levels), outputs))
+        self.leaves = nn.Parameter(torch.zeros(trees, 2**depth, outputs))
+        self.register_buffer("columns", torch.zeros(trees, depth, dtype=torch.int64))
+        self.register_buffer("right", torch.zeros(trees, depth, max(levels, default=1), dtype=torch.bool))
+        self.columns: Tensor
+        self.right: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        sizes = torch.tensor(self.levels, device=x.device)
+        codes = torch.minimum(x.long().clamp_min(0), sizes - 1)
+        outputs = self.bias + self.scores[codes + sizes.cumsum(0) - sizes].sum(1)
+        for start in range(0, len(self.leaves), self.SOME):
+            columns, right = self.columns[start : start + self.SOME], self.right[start : start + self.SOME]
+            trees, depth = columns.shape
+            tree, split = torch.arange(trees, device=x.device), torch.arange(depth, device=x.device)
+            goes_right = right[tree[:, None], split, codes[:, columns]]
+            leaf = (goes_right * 2 ** split.flip(0)).sum(2)
+            outputs = outputs + self.leaves[start : start + self.SOME][tree, leaf].sum(1)
+        return outputs

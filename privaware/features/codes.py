@@ -1,0 +1,84 @@
+"""Tables as level codes: each column becomes the number of its bin or category, for models that look levels up.
+
+Numbers have their declared bins or, without them, public cells: half of equal width and half that become narrower
+towards zero (or the bound nearest to it), which has a cell of its own: amounts are often skewed, and often zero.
+Missing and unseen values have the last level.
+
+Privacy: no privacy cost (data-independent): a function of one row and the schema.
+Use when: a tree or an additive model follows.
+
+>>> from privaware.schema import Column, Schema
+>>> facts = Schema(columns=(Column(name="age", low=0, high=90, bins=(30, 60)),), classes=("n", "y"))
+>>> Codes()(np.array([[45.0], [90.0]]), facts).tolist()
+[[1.0], [2.0]]
+>>> public_edges(0.0, 100.0, cells=8).round(2).tolist()
+[0.0, 0.01, 0.71, 25.0, 50.0, 75.0]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware._validate import expect_between
+from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
+
+__all__ = ["Codes", "public_edges"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codes:
+    """`cells` is about the number of cells of a number without declared bins."""
+
+    cells: int = 32
+
+    def __post_init__(self) -> None:
+        expect_between("codes", 4, 4096, cells=self.cells)
+
+    def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
+        used = schema.used
+        if x.ndim != 2 or x.shape[1] != len(used):
+            raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
+        codes = np.empty(x.shape, np.float32)
+        for at, column in enumerate(used):
+            codes[:, at] = self._codes(x[:, at], column)
+        return codes
+
+    def width(self, schema: Schema) -> int:
+        """The number of entries of a row."""
+        return len(schema.used)
+
+    def levels(self, schema: Schema) -> tuple[int, ...]:
+        """How many levels each column has."""
+        return tuple(self._levels(column) for column in schema.used)
+
+    def _levels(self, column: Column) -> int:
+        if column.kind == "category":
+            return len(column.categories) + (column.missing == "category" or column.unseen == "other")
+        return len(self._edges(column)) + 1 + (column.missing == "category")
+
+    def _edges(self, column: Column) -> np.ndarray:
+        if column.bins:
+            return np.asarray(column.bins, dtype=float)
+        if column.low is None or column.high is None:
+            raise WrongInput(f"codes: expected low and high of column {column.name!r:.80} in the schema; declare them")
+        return public_edges(column.low, column.high, self.cells)
+
+    def _codes(self, values: np.ndarray, column: Column) -> np.ndarray:
+        missing, last = ~np.isfinite(values), self._levels(column) - 1
+        known = np.where(missing, 0.0, values)
+        codes = known if column.kind == "category" else np.searchsorted(self._edges(column), known, "right")
+        codes = np.where(missing & (column.missing == "category"), last, codes)
+        return np.asarray(np.clip(codes, 0, last))
+
+
+def public_edges(low: float, high: float, cells: int) -> np.ndarray:
+    """Inner edges of about so many cells between the bounds: equal ones, and ever narrower ones around the anchor."""
+    anchor, reach = min(max(0.0, low), high), high - low
+    sizes = reach * np.geomspace(1e-4, 0.5, cells // 2 - 1)[:-1]
+    edges = [np.linspace(low, high, cells // 2 + 1)[1:-1], anchor + sizes, anchor - sizes]
+    edges.append(np.array([anchor, np.nextafter(anchor, np.inf)]))
+    every = np.unique(np.concatenate(edges))
+    return np.asarray(every[(every > low) & (every <= high)])

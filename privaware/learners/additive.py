@@ -1,0 +1,34 @@
+"""A private additive model: one score for each level of each column, which a person can read, plot and edit.
+
+Every column is coded by public levels (`features.codes`); gradient descent with momentum finds the scores, and the mean
+of the last half of the steps is released. The prediction is the sum of a row's scores and a bias.
+
+Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
+Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
+Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for each step, together one Gaussian of the
+given noise. A row's gradient has length at most G (1 for two classes and regression, sqrt 2 for more classes) and is
+added to one level of each of c columns and to the bias: the sums move by G sqrt(c + 1). They are exact in any order.
+Use when: the model has to be read, or columns are skewed but do not interact.
+
+>>> from privaware.schema import Column, Schema
+>>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
+>>> Additive(steps=4).cost(schema, noise=1.0)
+Repeated(event=Gaussian(noise=2.0), count=4)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privaware.learners._boosting import Boosting
+
+__all__ = ["Additive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Additive(Boosting):
+    """`steps` of gradient descent on the scores, and no trees."""
+
+    trees: int = 0
+    steps: int = 100
+    share: float | None = 1.0
