@@ -12,7 +12,8 @@ import numpy as np
 from privaware.accounting import _price
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array
-from privaware.accounting._profiles import Profile, directed, dominating_pair
+from privaware.accounting._profiles import directed, dominating_pair
+from privaware.accounting._selection import Profile
 from privaware.accounting._terms import alternatives, expect_priceable, flatten
 from privaware.events import Event
 

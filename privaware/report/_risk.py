@@ -48,9 +48,10 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
     try:
         with open(path, "rb") as file:
             content = json.loads(file.read(SMALL).decode("utf-8"))
+        facts: dict[str, Any] = {name: str(content[name]) for name in ("attack", "assumes")}
+        facts |= {name: _number(content[name]) for name in NUMBERS}
         record = AuditRecord(
-            **{name: str(content[name]) for name in ("attack", "assumes")},
-            **{name: _number(content[name]) for name in NUMBERS},
+            **facts,
             refuted=content["refuted"] is not False,
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )

@@ -130,7 +130,7 @@ def audit(
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
-        given = {"epsilon": epsilon, "delta": options.delta, "settings": settings}
+        given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "settings": settings}
         if method == "bounds":
             plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta)
         elif method is not None:

@@ -1,0 +1,88 @@
+"""The audit on the page: beside its claim, below the largest rates that the events allow, and never a guarantee."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware import report
+from privaware.card import ModelCard, PricedEvent
+from privaware.errors import WrongInput
+from privaware.events import Gaussian, Unproven
+from privaware.report._risk import audit_view, largest_rates, read_audit, roc_chart
+from tests.report.pages import card_entries
+
+AUDIT: dict[str, Any] = {
+    "attack": "one_run",
+    "assumes": "nothing",
+    "epsilon_lower": 0.7519,
+    "epsilon_claimed": 1.0,
+    "delta": 1e-5,
+    "confidence": 0.95,
+    "auc": 0.61,
+    "refuted": False,
+    "roc": [[0.01, 0.03], [0.1, 0.2], [1.0, 1.0]],
+}
+
+
+def card() -> ModelCard:
+    return ModelCard.from_json(card_entries())
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    (folder / "audit.json").write_text(json.dumps({**AUDIT, **changes}))
+    return folder
+
+
+def test_largest_rates_come_of_all_events_together() -> None:
+    model = card()
+    fprs = np.array([0.001, 0.01, 0.1])
+    both = replace(model, events=(PricedEvent(what="train", event=Gaussian(noise=3.73), epsilon=1.0),))
+    found = largest_rates(both, fprs)
+    alone = [report.power(model.guarantee.epsilon, model.guarantee.delta, float(fpr)) for fpr in fprs]
+    assert (found <= np.array(alone) + 1e-12).all()
+    assert found[2] < 0.8 * alone[2]
+    unproven = replace(model, events=(PricedEvent(what="train", event=Unproven(reason="none"), epsilon=None),))
+    assert largest_rates(unproven, fprs) == pytest.approx(alone)
+
+
+def test_bound_is_rounded_down_and_the_claim_up(tmp_path: Path) -> None:
+    audit = read_audit(written(tmp_path))
+    assert audit is not None
+    shown = audit_view(card(), audit, lambda *_: "<svg></svg>")
+    assert (shown["lower"], shown["claim"]) == ("0.751", "1")
+    assert "is no proof of it" in shown["verdict"]
+    assert [line["measured"] for line in shown["rates"]] == ["too few canaries to tell", "3%", "20%"]
+
+
+def test_refuted_claim_is_said_on_the_page(tmp_path: Path) -> None:
+    text = report.page_text(report.page(card(), read_audit(written(tmp_path, refuted=True))))
+    assert "The claim is refuted: with 99.9% confidence" in text
+    assert "What an audit found" not in report.page_text(report.page(card()))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon_lower": None}, {"epsilon_lower": "much"}, {"confidence": -1}, {"roc": 3}, {"roc": [[1]]}, {"auc": True}],
+)
+def test_damaged_audit_is_one_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(WrongInput, match=r"audit\.json is damaged: expected what `privaware audit` wrote"):
+        read_audit(written(tmp_path, **changes))
+
+
+def test_words_of_an_audit_are_escaped(tmp_path: Path) -> None:
+    page = report.page(card(), read_audit(written(tmp_path, attack="<script>alert(1)</script>")))
+    assert "<script" not in page
+
+
+def test_chart_is_logarithmic_on_both_axes_and_has_three_curves() -> None:
+    spec = roc_chart(((1e-4, 1e-3), (1.0, 1.0)), ((0.01, 0.0), (1.0, 1.0))).to_dict()
+    assert spec["encoding"]["x"]["scale"]["type"] == spec["encoding"]["y"]["scale"]["type"] == "log"
+    rows = next(iter(spec["datasets"].values()))
+    assert {row["who"] for row in rows} == {"largest possible", "this audit", "guessing"}
+    assert min(row["y"] for row in rows) >= 1e-4
