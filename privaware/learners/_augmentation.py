@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["mirrored", "shifted", "shifted_mirrored"]
+__all__ = ["jittered", "mirrored", "shifted", "shifted_mirrored"]
 
 
 def shifted(images: Any, generator: Any) -> Any:
@@ -37,3 +37,12 @@ def mirrored(images: Any, _: Any) -> Any:
 def shifted_mirrored(images: Any, generator: Any) -> Any:
     """Shifted, and every second one mirrored."""
     return mirrored(shifted(images, generator), generator)
+
+
+def jittered(rows: Any, generator: Any) -> Any:
+    """Rows of numbers, each plus normal noise of a tenth of the row's root mean square."""
+    import torch
+
+    scale = 0.1 * rows.flatten(1).square().mean(1).sqrt()
+    noise = torch.randn(rows.shape, generator=generator, device=rows.device)
+    return rows + scale.view(-1, *[1] * (rows.ndim - 1)) * noise

@@ -25,7 +25,7 @@ WIDTH = 128
 """Numbers of a row after projection."""
 
 BITS = 20
-"""Of each of them: squared distances stay below 2^53."""
+"""Of each of them: squared distances stay below 2^53, also of two maps side by side."""
 
 REACH = 2.0
 """Private rows may lie this many times as far out as the farthest public one; what lies beyond is moved there."""
@@ -72,7 +72,7 @@ def _lattice(width: int) -> Lattice:
 
 
 def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Orthonormal main directions (width, WIDTH) of centred public rows, by subspace iteration; few stay as they are."""
+    """Orthonormal main directions (width, WIDTH) of centred rows, by subspace iteration; all of them where few."""
     width = rows.shape[1]
     if width <= WIDTH:
         return np.eye(width)

@@ -1,35 +1,44 @@
 """PATE: an ensemble of teachers labels public rows by a noisy vote; a student learns from the labels.
 
-Each row goes to one teacher by a draw of its own; teachers are trained without noise on disjoint
-rows, vote on `queries` public rows, and only the winner of each noisy vote is released. Teachers and
-student are ridge regressions onto the one-hot classes, on the schema's features.
+Each row goes to one teacher by a draw of its own; teachers are trained without noise on disjoint rows and vote on
+`queries` public rows, and only the winner of each noisy vote is released: the largest number of votes after Laplace
+noise (`vote="lnmax"`) or Gaussian noise ("gnmax"), or the latter for those queries on which enough teachers seem to
+agree, tested with noise of its own ("confident_gnmax"). With an `architecture` teachers and student are networks, and
+the student learns from public rows without a label too. Without one they are ridge regressions onto the one-hot
+classes, on the schema's features or on named ones.
 
-Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755; Gaussian votes after
-Papernot et al. 2018, arXiv:1802.08908 (GNMax). The price is the data-independent one.
-Privacy: (epsilon, delta) for one row added or removed. A row reaches one teacher, which moves its
-vote from one class to another: L2 sensitivity sqrt(2) for each query, and each query is charged. Votes are whole
-numbers; a teacher is a function of its own rows alone, also where its equations have no solution (it then votes for
-the first class), so no error depends on rows.
+Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755 (LNMax); Papernot, Song, Mironov,
+Raghunathan, Talwar, Erlingsson 2018, arXiv:1802.08908 (GNMax, Confident-GNMax). DPMLBench has LNMax, 100 teachers.
+Privacy: (epsilon, delta) for one row added or removed, data-independent. A row reaches one teacher, which moves its
+vote from one class to another: L1 sensitivity 2, L2 sensitivity sqrt(2) for each query, 1 for the largest number of
+votes; each query is charged, for "confident_gnmax" the test of each and the vote of at most `answers`. A teacher is a
+function of its own rows alone, also where its equations have no solution (it then votes for the first class), so no
+error depends on rows.
 Use when: unlabelled public rows exist and a model is cheap to train many times.
 
 >>> from privaware.schema import Schema
->>> Pate(queries=100).cost(Schema(classes=("no", "yes"), rows=5000), noise=40.0)
+>>> schema = Schema(classes=("no", "yes"), rows=5000)
+>>> Pate(queries=100).cost(schema, noise=40.0)
 Repeated(event=Gaussian(noise=40.0), count=100)
+>>> Pate(queries=100, vote="lnmax").cost(schema, noise=40.0)
+Repeated(event=Pure(epsilon=0.025), count=100)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privaware._validate import expect_positive
+from privaware._validate import expect_between, expect_count, expect_in, expect_one_of, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Event, Gaussian
-from privaware.learners import Learner
-from privaware.learners._fixed_features import feature_for, linear_model, rows_of
+from privaware.events import Event
+from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
+from privaware.learners._student import Student
+from privaware.learners._teachers import Teachers
+from privaware.learners._votes import NO_LABEL, VOTES, is_confident, vote_event, voted_labels
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -38,77 +47,132 @@ __all__ = ["Pate"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pate(Learner):
-    """`public` are rows without labels; the first `queries` of them (default: up to 200) are labelled.
+class Pate(Student):
+    """`public` are rows without labels; the first `queries` of them (default: up to 200) are put to the vote.
 
-    Without `teachers`, there is one for every hundred declared rows, between 10 and 500.
+    Without `teachers`, there is one for every hundred declared rows, between 10 and 500. With "confident_gnmax", a
+    query is answered if the votes for one class reach the share `threshold` of the teachers after noise, which is
+    `threshold_noise` times that of the vote, and if fewer than `answers` (left out: all) were answered before. `ridge`
+    is for regressions; `teacher_epochs`, `teacher_batch` and `teacher_lr` are for networks, `epochs`, `batch`, `lr`
+    for the student.
     """
-
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
-    needs_public: ClassVar[bool] = True
 
     teachers: int | None = None
     queries: int | None = None
+    vote: str = "gnmax"
+    threshold: float = 0.6
+    threshold_noise: float = 4.0
+    answers: int | None = None
     ridge: float = 0.1
-    public: Data | None = field(default=None, repr=False)
+    teacher_epochs: float = 40.0
+    teacher_batch: int = 32
+    teacher_lr: float = 0.03
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.teachers is not None and self.teachers < 2) or self.query_count < 1:
             raise WrongInput(
                 f"pate: expected at least 2 teachers and 1 query, got {self.teachers} and {self.query_count}"
             )
-        expect_positive("pate", ridge=self.ridge)
-        if self.public is not None and len(self.public) < self.query_count:
-            raise WrongInput(
-                f"pate: expected at least {self.query_count} public rows to label, got {len(self.public)}; "
-                "give more or lower `queries`"
-            )
+        expect_one_of("pate", VOTES, vote=self.vote)
+        expect_in("pate", "(0, 1]", threshold=self.threshold)
+        expect_positive("pate", ridge=self.ridge, threshold_noise=self.threshold_noise)
+        expect_count("pate", optional=True, answers=self.answers)
+        expect_count("pate", teacher_batch=self.teacher_batch)
+        expect_between("pate", 1e-9, 1e6, teacher_epochs=self.teacher_epochs, teacher_lr=self.teacher_lr)
+        self._expect_public(self.query_count)
 
     @property
     def query_count(self) -> int:
-        """How many public rows are labelled: a public number."""
+        """How many public rows are put to the vote: a public number."""
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
+    @property
+    def answer_count(self) -> int:
+        """How many queries are answered at most."""
+        return min(self.answers or self.query_count, self.query_count)
+
     def cost(self, schema: Schema, noise: float) -> Event:
-        return self.query_count * Gaussian(noise=noise)
+        if self.architecture is not None:
+            self._architecture(schema)  # a wrong one is refused before anything is charged
+        elif self.features is not None:
+            shape_after(self._chain(schema), schema)
+        if self.vote != "confident_gnmax":
+            return self.query_count * vote_event(self.vote, noise)
+        tests = self.query_count * vote_event(self.vote, self.threshold_noise * noise)
+        return tests + self.answer_count * vote_event(self.vote, noise)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        if self.public is None:
-            raise WrongInput("pate: expected public rows to label, got none; give them with --public FILE")
-        classes = len(data.schema.classes)
-        feature = feature_for(data.schema)
-        pool = rows_of(self.public.take(np.arange(self.query_count)), feature)
-        teachers = self.teachers or min(max(data.schema.rows // 100, 10), 500)
+        public, schema = self._pool(), data.schema
+        teachers = self.teachers or min(max(schema.rows // 100, 10), 500)
         shard = rng.shards(len(data), (1.0,) * teachers)
-        rows = rows_of(data, feature)
-        exact_votes = np.zeros((self.query_count, classes))
+        if self.architecture is None:
+            return self._by_ridge(data, public.take(np.arange(self.query_count)), shard, teachers, noise, rng)
+        chain = self._chain(schema)
+        shape = shape_after(chain, schema)
+        rows, pool = (np.nan_to_num(rows_after(chain, each)).reshape(-1, *shape) for each in (data, public))
+        network_votes = self._teachers(schema, teachers).votes
+        exact_votes = network_votes(rows, data.y, shard, pool[: self.query_count], rng)
+        labels = np.full(len(pool), NO_LABEL)
+        labels[: self.query_count] = self._labels(exact_votes, teachers, noise, rng)
+        return self._trained_student(schema, pool, labels, rng)
+
+    def _teachers(self, schema: Schema, teachers: int) -> Teachers:
+        """Their training, from public facts."""
+        batch = max(1, min(self.teacher_batch, schema.rows // teachers))
+        steps = math.ceil(self.teacher_epochs * schema.rows / teachers / batch)
+        descent = replace(self._descent(1), steps=steps, batch=batch, lr=self.teacher_lr, augment=None, mixup=0.0)
+        return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
+
+    def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
+        """The winners of noisy votes; -1 where too few teachers agree, or enough queries were answered."""
+        labels = np.full(len(exact_votes), NO_LABEL)
+        answered = np.arange(len(exact_votes))
+        if self.vote == "confident_gnmax":
+            sure = is_confident(exact_votes, self.threshold * teachers, self.threshold_noise * noise, rng)
+            answered = np.flatnonzero(sure)[: self.answer_count]
+        labels[answered] = voted_labels(self.vote, exact_votes[answered], noise, rng)
+        return labels
+
+    def _by_ridge(self, data: Data, public: Data, shard: np.ndarray, teachers: int, noise: float, rng: Rng) -> Model:
+        """Teachers and student as ridge regressions; a row's features are a function of the row alone."""
+        schema, classes = data.schema, len(data.schema.classes)
+        chain = (feature_for(schema),) if self.features is None else self._chain(schema)
+        rows, pool = (
+            rows_of(each, chain[0]) if self.features is None else np.nan_to_num(rows_after(chain, each))
+            for each in (data, public)
+        )
+        exact_votes = np.zeros((len(pool), classes))
         for teacher in range(teachers):
-            in_shard = shard == teacher
-            weight, bias = self._ridge(rows[in_shard], data.y[in_shard], classes)
-            exact_votes[np.arange(self.query_count), (pool @ weight.T + bias).argmax(axis=1)] += 1
-        noisy = [rng.gaussian(votes, noise=noise, sensitivity=np.sqrt(2)) for votes in exact_votes]
-        weight, bias = self._ridge(pool, np.argmax(noisy, axis=1), classes)
-        return linear_model(data.schema, (feature,), weight, bias)
-
-    def _ridge(self, rows: np.ndarray, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ridge regression onto one-hot classes, primal or dual, whichever is smaller; zeros without a solution."""
-        if not len(rows):
-            return np.zeros((classes, rows.shape[1])), np.zeros(classes)
-        try:
-            return self._solution(rows, np.eye(classes)[labels])
-        except np.linalg.LinAlgError:  # singular in float64
-            return np.zeros((classes, rows.shape[1])), np.zeros(classes)
-
-    def _solution(self, rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
-        if wide.shape[1] <= len(wide):
-            theta = np.linalg.solve(wide.T @ wide + self.ridge * np.eye(wide.shape[1]), wide.T @ goal)
-        else:
-            theta = wide.T @ np.linalg.solve(wide @ wide.T + self.ridge * np.eye(len(wide)), goal)
-        return theta[:-1].T, theta[-1]
+            own = shard == teacher
+            weight, bias = ridge(rows[own], data.y[own], classes, self.ridge)
+            exact_votes[np.arange(len(pool)), (pool @ weight.T + bias).argmax(axis=1)] += 1
+        labels = self._labels(exact_votes, teachers, noise, rng)
+        weight, bias = ridge(pool[labels >= 0], labels[labels >= 0], classes, self.ridge)
+        return linear_model(schema, chain, weight, bias)
 
 
 MOST_QUERIES = 200
 """By default: each further label costs more noise on all of them."""
+
+
+def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """Regression onto the one-hot classes: weights (classes, width) and biases; zeros where there is no solution."""
+    if not len(rows):
+        return np.zeros((classes, rows.shape[1])), np.zeros(classes)
+    try:
+        return _solution(rows, np.eye(classes)[labels], strength)
+    except np.linalg.LinAlgError:  # singular in float64
+        return np.zeros((classes, rows.shape[1])), np.zeros(classes)
+
+
+def _solution(rows: np.ndarray, goal: np.ndarray, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """By the primal or the dual equations, whichever are fewer."""
+    wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
+    if wide.shape[1] <= len(wide):
+        theta = np.linalg.solve(wide.T @ wide + strength * np.eye(wide.shape[1]), wide.T @ goal)
+    else:
+        theta = wide.T @ np.linalg.solve(wide @ wide.T + strength * np.eye(len(wide)), goal)
+    return theta[:-1].T, theta[-1]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from privaware import registry
 from privaware.learners.adassp import Adassp
+from privaware.learners.additive import Additive
 from privaware.learners.alibi import Alibi
+from privaware.learners.boosted import Boosted
 from privaware.learners.dp_adam import DpAdam
+from privaware.learners.dpgen import DpGen
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.focal import Focal
 from privaware.learners.frozen import Frozen
@@ -25,6 +29,8 @@ from privaware.learners.noise_decay import NoiseDecay
 from privaware.learners.objective_perturbation import ObjectivePerturbation
 from privaware.learners.output_perturbation import OutputPerturbation
 from privaware.learners.pate import Pate
+from privaware.learners.private_knn import PrivateKnn
+from privaware.learners.private_set import PrivateSet
 from privaware.learners.quantile_clip import QuantileClip
 from privaware.learners.rgp import Rgp
 from privaware.learners.tanh import Tanh
@@ -45,11 +51,16 @@ SMALL = {
 }  # a dropout mask depends on the position of a row, which replay changes
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
+STUDENT: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 2, "batch": 4}
+SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 12}
+MATCHING = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 2, "inner": 1}
 
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
-GAMES |= {"rgp": 10, "gep": 10}
+GAMES |= {"boosted": 80, "additive": 80}
+GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10}
+GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 5, "private_knn": 5}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -76,6 +87,13 @@ LEARNERS = {
     "alibi, network": (Alibi(steps=2, architecture=SMALL), replace(TABLE, unit="label")),
     "label_mst": (LabelMst(steps=2, architecture=SMALL), replace(TABLE, unit="label", classes=("a", "b", "c"))),
     "pate": (Pate(teachers=4, queries=12, public=POOL), TABLE),
+    "pate, Laplace": (Pate(teachers=4, queries=12, public=POOL, vote="lnmax"), TABLE),
+    "pate, confident": (Pate(teachers=4, queries=12, answers=5, public=POOL, vote="confident_gnmax"), TABLE),
+    "pate, networks": (Pate(teachers=3, queries=6, teacher_epochs=0.5, public=POOL, **STUDENT), TABLE),
+    "private_knn": (PrivateKnn(queries=4, threshold=0.5, answers=2, rate=0.3, public=POOL, **STUDENT), TABLE),
+    "private_set": (PrivateSet(**MATCHING, private_batch=12, matching=SMALL, architecture=SMALL, steps=2), TABLE),
+    "private_set, images": (PrivateSet(**{**MATCHING, "rounds": 1, "queries": 1}, steps=2), IMAGE),
+    "dpgen": (DpGen(variant="corrected", score=SCORE, samples=4, draws=2, steps=1), IMAGE),
     "objective_perturbation": (ObjectivePerturbation(), TABLE),
     "objective_perturbation, pure": (ObjectivePerturbation(distribution="gamma"), TABLE),
     "objective_perturbation, published": (ObjectivePerturbation(distribution="gamma", analysis="chaudhuri"), TABLE),
@@ -90,6 +108,10 @@ LEARNERS = {
     "output_perturbation, pure": (OutputPerturbation(distribution="gamma"), NUMBER),
     "newton": (Newton(steps=3), TABLE),
     "newton, regression": (Newton(steps=3), NUMBER),
+    "boosted": (Boosted(trees=3, steps=2, share=0.5), TABLE),
+    "boosted, three classes": (Boosted(trees=3), replace(TABLE, classes=("a", "b", "c"))),
+    "boosted, regression": (Boosted(trees=3, steps=2), NUMBER),
+    "additive": (Additive(steps=3), TABLE),
     "adassp": (Adassp(), NUMBER),
     "adassp, images": (Adassp(), IMAGE),
     "iteration_amplification": (IterationAmplification(), TABLE),
@@ -101,7 +123,7 @@ LEARNERS = {
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner_keeps_the_contract(name: str) -> None:
     learner, schema = LEARNERS[name]
-    assert check_learner(learner, schema=schema, games=GAMES.get(name.split(",")[0], 300)) <= 1.0
+    assert check_learner(learner, schema=schema, games=GAMES.get(name, GAMES.get(name.split(",")[0], 300))) <= 1.0
 
 
 def test_every_learner_is_checked() -> None:

@@ -1,0 +1,98 @@
+"""The student of an ensemble: a network that learns from public rows, of which a noisy vote labelled some.
+
+Training is post-processing of the released labels and of public rows, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privaware._validate import expect_in, expect_nonnegative
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.learners._augmentation import jittered, shifted
+from privaware.learners._plain_descent import shuffled_batches
+from privaware.learners._plain_network import PlainNetwork
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Student"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student(PlainNetwork):
+    """`public` are rows without labels; how the student learns from those that no vote labels:
+
+    Where its prediction for a row is surer than `confidence`, it learns to predict the same for an augmented copy (an
+    image shifted, other rows with a little noise), sharpened by `temperature` (1: not at all). Such rows weigh
+    `unlabelled`; labelled ones are repeated until they are about as many. The method is UDA: arXiv:1904.12848.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    needs_public: ClassVar[bool] = True
+    phase: ClassVar[str] = "model ensemble"
+
+    unlabelled: float = 1.0
+    temperature: float = 0.4
+    confidence: float = 0.6
+    public: Data | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_nonnegative(self._name, unlabelled=self.unlabelled)
+        expect_in(self._name, "(0, 1]", temperature=self.temperature)
+        expect_in(self._name, "[0, 1)", confidence=self.confidence)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__module__.rsplit(".", 1)[-1]
+
+    def _pool(self) -> Data:
+        if self.public is None:
+            raise WrongInput(f"{self._name}: expected public rows to label, got none; give them with --public FILE")
+        return self.public
+
+    def _expect_public(self, rows: int, setting: str = "queries") -> None:
+        """Refuses fewer public rows than will be asked about."""
+        if self.public is not None and len(self.public) < rows:
+            raise WrongInput(
+                f"{self._name}: expected at least {rows} public rows to label, got {len(self.public)}; "
+                f"give more or lower `{setting}`"
+            )
+
+    def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
+        """The network trained on transformed rows of the pool; labels below 0 are missing."""
+        import torch
+
+        known = torch.from_numpy(labels).to(self.device)
+        one_hot = torch.eye(len(schema.classes), device=self.device)[known.clamp(min=0)]
+
+        def targets(at: Any, probabilities: Any) -> Any:
+            sharp = probabilities ** (1 / self.temperature)
+            sure = probabilities.amax(-1, keepdim=True) > self.confidence
+            guess = self.unlabelled * sure * sharp / sharp.sum(-1, keepdim=True)
+            return torch.where((known[at] >= 0)[..., None], one_hot[at], guess)
+
+        positions = _balanced(labels, with_others=self.unlabelled > 0)
+        descent = self._descent(len(positions))
+        if descent.augment is None:
+            descent = replace(descent, augment=shifted if pool.ndim == 4 else jittered)
+        batches = shuffled_batches(positions, descent.batch, rng.initial)
+        [module] = descent.run_population(self._modules(schema, 1, rng), pool, targets, rng, batches=[batches])
+        return self._model(schema, module)
+
+
+def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
+    """Positions of all rows, those with a label as often as makes them about as many as the others.
+
+    >>> _balanced(np.array([1, -1, -1, -1, -1]), with_others=True).tolist()
+    [0, 0, 0, 0, 1, 2, 3, 4]
+    """
+    labelled, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    if not with_others or not len(others):
+        return labelled
+    return np.concatenate([np.tile(labelled, max(1, len(others) // max(len(labelled), 1))), others])

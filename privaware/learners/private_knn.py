@@ -1,0 +1,179 @@
+"""Private kNN: the nearest private rows, of a fresh sample for each query, label public rows by a noisy vote.
+
+No teacher is trained. For each of `queries` public rows every private row is sampled with probability `rate`, the
+`neighbours` nearest of the sample vote with their labels, and the winner after Gaussian noise is released. A network,
+the student, learns from these labels and from public rows without one. Distances are those of fixed features; in
+later `stages` the last hidden activations of the student, which is public by then, count as much.
+
+Paper: Zhu, Yu, Chandraker, Wang 2020, Private-kNN: Practical Differential Privacy for Computer Vision, CVPR.
+Privacy: (epsilon, delta) for one row added or removed. A row that enters a sample may push another one out of the
+neighbours: one vote leaves and one enters, L2 sensitivity sqrt(2), and 1 for the largest number of votes. Samples are
+Poisson samples, one for each release, so that each is a sampled Gaussian; every stage and query is charged, also the
+test of `threshold`, which has a sample of its own. Distances are exact functions of two rows, and ties share votes.
+Use when: unlabelled public rows exist and nearby rows share a label, by fixed features or after a first stage.
+
+>>> from privaware.schema import Schema
+>>> PrivateKnn(queries=100, stages=2).cost(Schema(form="image", shape=(1, 8, 8), classes=("a", "b"), rows=5000), 20.0)
+Repeated(event=Repeated(event=Sampled(event=Gaussian(noise=20.0), rate=0.15), count=100), count=2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware import features, models
+from privaware._validate import expect, expect_count, expect_in, expect_positive
+from privaware.data import Data
+from privaware.events import Event, Gaussian
+from privaware.learners._fixed_features import feature_for, rows_after, shape_after
+from privaware.learners._neighbours import MEMORY, Embedding, Neighbours
+from privaware.learners._student import Student
+from privaware.learners._votes import NO_LABEL, is_confident, voted_labels
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["PrivateKnn"]
+
+MOST_QUERIES = 400
+"""In a stage, by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateKnn(Student):
+    """`queries` public rows (default: up to 400) are put to the vote in each of `stages`, others in each.
+
+    Without `neighbours` there are as many as half of a class has, in a sample of the declared rows. With a `threshold`
+    a query is answered if the votes for one class reach this share of the neighbours after noise, which is
+    `threshold_noise` times that of the vote, and if fewer than `answers` (left out: all) of the stage were answered
+    before. `neighbour_features` are descriptions of `privaware.features` for the distances of the first stage.
+    """
+
+    neighbours: int | None = None
+    rate: float = 0.15
+    queries: int | None = None
+    stages: int = 2
+    threshold: float | None = None
+    threshold_noise: float = 3.0
+    answers: int | None = None
+    neighbour_features: list[dict[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_count("private_knn", optional=True, neighbours=self.neighbours, answers=self.answers)
+        expect_count("private_knn", stages=self.stages)
+        expect_count("private_knn", queries=self.query_count)
+        expect_in("private_knn", "(0, 1]", rate=self.rate)
+        if self.threshold is not None:
+            expect_in("private_knn", "(0, 1]", threshold=self.threshold)
+        expect_positive("private_knn", threshold_noise=self.threshold_noise)
+        tables = isinstance(self.neighbour_features, list) and all(isinstance(t, dict) for t in self.neighbour_features)
+        named = self.neighbour_features is None or tables
+        expect(named, "private_knn", "neighbour_features as a list of tables", self.neighbour_features)
+        self._expect_public(self.stages * self.query_count)
+
+    @property
+    def query_count(self) -> int:
+        """How many public rows are put to the vote in a stage: a public number."""
+        if self.queries is not None:
+            return self.queries
+        return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public) // self.stages)
+
+    @property
+    def answer_count(self) -> int:
+        """How many queries of a stage are answered at most."""
+        return min(self.answers or self.query_count, self.query_count)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        self._architecture(schema)  # what does not fit the schema is refused before anything is charged
+        shape_after(self._first_chain(schema), schema)
+        vote = Gaussian(noise=noise).sampled(rate=self.rate)
+        if self.threshold is None:
+            return self.stages * (self.query_count * vote)
+        test = Gaussian(noise=self.threshold_noise * noise).sampled(rate=self.rate)
+        return self.stages * (self.query_count * test + self.answer_count * vote)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        public, schema = self._pool(), data.schema
+        pool, chains = self._rows(public), [self._first_chain(schema)]
+        labels = np.full(len(public), NO_LABEL)
+        for stage in range(self.stages):
+            at = slice(stage * self.query_count, (stage + 1) * self.query_count)
+            pairs = [_embedded(chain, public, data, rng) for chain in chains]
+            points, exact_rows = (np.concatenate(parts, axis=1) for parts in zip(*pairs, strict=True))
+            rows = Neighbours(exact_rows, data.y, len(schema.classes), self.device)
+            labels[at] = self._labels(schema, points[at], rows, noise, rng)
+            student = self._trained_student(schema, pool, labels, rng)
+            chains = [chains[0], (*self._chain(schema), LastHidden.of(student, self.device))]
+        return student
+
+    def _first_chain(self, schema: Schema) -> tuple[Any, ...]:
+        if self.neighbour_features is not None:
+            return tuple(features.build(description) for description in self.neighbour_features)
+        if schema.form == "image" and min(schema.shape[1:]) >= 4:
+            return (features.build({"name": "scatter"}),)
+        return (feature_for(schema),)
+
+    def _labels(self, schema: Schema, queries: np.ndarray, rows: Neighbours, noise: float, rng: Rng) -> np.ndarray:
+        """The winners of noisy votes; -1 where too few neighbours agree, or enough queries were answered."""
+        count = self.neighbours or max(1, round(self.rate * schema.rows / (2 * len(schema.classes))))
+        labels = np.full(len(queries), NO_LABEL)
+        answered = np.arange(len(queries))
+
+        def exact_votes(at: np.ndarray) -> np.ndarray:
+            samples = np.stack([rng.poisson(len(rows), self.rate) for _ in at])
+            return rows.votes(queries[at], samples, count)
+
+        if self.threshold is not None:
+            settings = (self.threshold * count, self.threshold_noise * noise, rng)
+            sure = [is_confident(exact_votes(at), *settings) for at in _blocks(answered, schema.rows)]
+            answered = np.flatnonzero(np.concatenate(sure))[: self.answer_count]
+        for at in _blocks(answered, schema.rows):
+            labels[at] = voted_labels("gnmax", exact_votes(at), noise, rng)
+        return labels
+
+
+def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    """Queries in blocks whose distances to so many rows (declared, a public number) are few enough to hold."""
+    size = max(1, MEMORY // rows)
+    for at in range(0, len(queries), size):
+        yield queries[at : at + size]
+
+
+def _embedded(chain: tuple[Any, ...], public: Data, data: Data, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Public and private rows as whole numbers; few private ones are held with all their features at a time."""
+    pool = rows_after(chain, public)
+    embedding = Embedding.of(pool, rng.initial)
+    size = max(1, MEMORY // pool.shape[1])
+    starts = range(0, max(len(data), 1), size)
+    parts = [embedding(rows_after(chain, data.take(np.arange(at, min(at + size, len(data)))))) for at in starts]
+    return embedding(pool), np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class LastHidden:
+    """What the output layer of a released network receives, for rows that went through the network's features."""
+
+    module: Any
+    device: str
+
+    @classmethod
+    def of(cls, model: Model, device: str) -> LastHidden:
+        module = models.build(model.architecture, device="meta")
+        module.load_state_dict(model.torch_tensors(), assign=True)
+        return cls(module.to(device).eval(), device)
+
+    def __call__(self, rows: np.ndarray, schema: Schema | None = None) -> np.ndarray:
+        import torch
+
+        hidden: list[Any] = []
+        last = [layer for layer in self.module.modules() if isinstance(layer, torch.nn.Linear)][-1]
+        hook = last.register_forward_pre_hook(lambda layer, inputs: hidden.append(inputs[0].flatten(1)))
+        with torch.no_grad():
+            self.module(torch.nan_to_num(torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)))
+        hook.remove()
+        return np.asarray(hidden[0].cpu().numpy())
