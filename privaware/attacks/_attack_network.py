@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -100,22 +101,27 @@ def scores_by_network(
 
 
 def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
-    """Each shadow model with rows, and which of them it was trained on; candidate rows only where it saw some.
-
-    They are sorted by their values, so that nothing depends on the order of the candidates.
-    """
+    """Each shadow model with rows, and which of them it was trained on; candidate rows only where shadows saw some."""
     if not game.shadows or game.auxiliary is None:
         raise WrongInput("expected a game with a shadow model and auxiliary rows, got none; pass a ShadowPlan")
-    for shadow in game.shadows:
-        rows, inside = game.auxiliary, shadow.auxiliary_inside
-        if shadow.inside.any():
-            rows, inside = joined(game.rows, rows), np.concatenate([shadow.inside, inside])
-        order = sorted(range(len(rows)), key=lambda at: (_key(rows.x[at]), int(rows.y[at]), bool(inside[at])))
-        yield shadow.model, rows.take(np.array(order)), inside[order]
+    rows, inside = game.auxiliary, np.array([shadow.auxiliary_inside for shadow in game.shadows])
+    if game.online:
+        rows, inside = joined(game.rows, rows), np.concatenate([game.inside, inside], axis=1)
+        order = _order_of_values(rows, inside)
+        rows, inside = rows.take(order), inside[:, order]
+    for shadow, mask in zip(game.shadows, inside, strict=True):
+        yield shadow.model, rows, mask
 
 
-def _key(row: Any) -> bytes:
-    return str(row).encode() if isinstance(row, str) else np.asarray(row).tobytes()
+def _order_of_values(rows: Data, inside: np.ndarray) -> np.ndarray:
+    """Rows sorted by a digest of their values, so that nothing depends on the order of the candidates."""
+    values = zip(rows.x, rows.y, inside.T, strict=True)
+    keys = [sha256(repr((_plain(x), y, mask.tolist())).encode()).digest() for x, y, mask in values]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__))
+
+
+def _plain(row: Any) -> Any:
+    return row if isinstance(row, str) else np.asarray(row).tobytes()
 
 
 def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple[Tensor, ...]:

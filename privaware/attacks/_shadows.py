@@ -51,7 +51,8 @@ def membership_game(
 ) -> Challenge:
     """A target trained on a random quarter of the rows; another quarter are non-members, the other half the attacker's.
 
-    The three parts are disjoint by construction. `noise` is the target's, as for `learner.run`.
+    The three parts are disjoint by construction. `noise` is the target's, as for `learner.run`: calibrate it for a
+    schema that declares a quarter of the rows, where the rate of a fixed batch is four times as large.
 
     >>> from privaware.learners.linear import Linear
     >>> from privaware.testing import example, rows_for
