@@ -89,7 +89,7 @@ class PlainDescent:
                 for part, generator in zip(parts or everything, generators, strict=True)
             ]
         optimiser = torch.optim.SGD(
-            networks.parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
+            [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
         )
         began = time.monotonic()
         with _seeded(rng, self.device):
@@ -154,49 +154,64 @@ def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generato
 
 
 class _Networks:
-    """Copies of networks of one shape, called as one on inputs (networks, batch, ...)."""
+    """Copies of networks of one shape, called as one on inputs (networks, batch, ...).
+
+    What is trained is one tensor (networks, parameters): an update takes a few operations, however many layers.
+    """
 
     def __init__(self, modules: Sequence[Any], device: str) -> None:
         import torch
 
         self.modules = [copy.deepcopy(module).to(device).train() for module in modules]
-        if len(self.modules) == 1:
-            named = dict(self.modules[0].named_parameters())
-        else:
-            named, self.buffers = torch.func.stack_module_state(self.modules)
-            self.shape = copy.deepcopy(self.modules[0]).to("meta")
-        self.named = named
-        self.parameters = [values for values in named.values() if values.requires_grad]
+        state = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in self.modules]
+        self.trained_names = [name for name, values in state[0].items() if values.requires_grad]
+        self.fixed = {
+            name: torch.stack([each[name].detach() for each in state])
+            for name in state[0]
+            if name not in self.trained_names
+        }
+        self.shapes = [state[0][name].shape for name in self.trained_names]
+        self.theta = torch.stack(
+            [torch.cat([each[name].detach().flatten() for name in self.trained_names]) for each in state]
+        ).requires_grad_()
+        self.structure = copy.deepcopy(self.modules[0]).to("meta")
 
     def __call__(self, inputs: Any) -> Any:
         import torch
 
+        state = self._named() | self.fixed
         if len(self.modules) == 1:
-            return self.modules[0](inputs[0])[None]
+            single = {name: values[0] for name, values in state.items()}
+            return torch.func.functional_call(self.structure, single, (inputs[0],))[None]
 
-        def outputs(parameters: Any, buffers: Any, rows: Any) -> Any:
-            return torch.func.functional_call(self.shape, (parameters, buffers), (rows,))
+        def outputs(own: Any, rows: Any) -> Any:
+            return torch.func.functional_call(self.structure, own, (rows,))
 
-        return torch.func.vmap(outputs, randomness="different")(self.named, self.buffers, inputs)
+        return torch.func.vmap(outputs, randomness="different")(state, inputs)
+
+    def _named(self) -> dict[str, Any]:
+        pieces = self.theta.split([shape.numel() for shape in self.shapes], dim=1)
+        return {
+            name: piece.view(-1, *shape)
+            for name, piece, shape in zip(self.trained_names, pieces, self.shapes, strict=True)
+        }
 
     def shorten_gradients(self, norm: float) -> None:
         """Shortens each network's gradient to `norm`; one that is not finite becomes 0."""
         import torch
 
-        single = len(self.modules) == 1
-        gradients = [values.grad[None] if single else values.grad for values in self.parameters]
-        lengths = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients]).norm(dim=0)
-        factors = torch.where(lengths.isfinite(), norm / lengths.clamp_min(norm), 0.0)
-        for gradient in gradients:
-            gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
+        gradient = self.theta.grad
+        length = gradient.norm(dim=1, keepdim=True)
+        factor = torch.where(length.isfinite(), norm / length.clamp_min(norm), 0.0)
+        gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factor)
 
     def trained(self) -> list[Any]:
         import torch
 
         with torch.no_grad():
-            for number, module in enumerate(self.modules if len(self.modules) > 1 else []):
-                for name, values in module.named_parameters():
-                    values.copy_(self.named[name][number])
+            for name, values in self._named().items():
+                for number, module in enumerate(self.modules):
+                    module.get_parameter(name).copy_(values[number])
         return [module.eval() for module in self.modules]
 
 

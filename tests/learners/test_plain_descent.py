@@ -145,6 +145,27 @@ def test_mixup_mixes_inputs_and_targets_alike() -> None:
     assert 0.5 <= float(shares.min()) < 1
 
 
+def test_mixed_rows_learn_mixed_targets() -> None:
+    """From weights of zero a step goes along the mean of (target - 1/2) x row, whose rows here are their targets."""
+    rows = np.eye(2, dtype=np.float32)[np.arange(40) % 2]
+    views: list[Any] = []
+
+    class Seen(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(2, 2))
+
+        def forward(self, rows: Any) -> Any:
+            views.append(rows.detach())
+            return rows @ self.weight.T
+
+    descent = PlainDescent(steps=1, batch=40, lr=1.0, momentum=0.0, mixup=1.0)
+    weight = descent.run(Seen(), rows, rows, Rng(seed=1)).weight.detach()
+    (mixed,) = views
+    assert not torch.equal(mixed, mixed.round())
+    assert torch.allclose(weight, (mixed - 0.5).T @ mixed / 40, atol=1e-6)
+
+
 def test_progress_counts_every_step_and_torch_keeps_its_own_random_numbers() -> None:
     x, y = points()
     calls: list[tuple[int, int, float]] = []
