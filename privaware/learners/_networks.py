@@ -43,7 +43,8 @@ class Network(Learner):
     descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
     `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
     model of the same architecture whose weights training continues from. In a lower `precision` ("tf32", "bf16")
-    products are rounded, and gradients are clipped a little below the norm. `device` and `progress` change nothing
+    products are rounded, and gradients are clipped a little below the norm. `overflow` is a chance, charged to delta,
+    that lets a GPU draw samples into batches of fixed shape, which is faster. `device` and `progress` change nothing
     that is released.
     """
 
@@ -65,6 +66,7 @@ class Network(Learner):
     features: list[dict[str, Any]] | None = None
     trainable: list[bool] | None = None
     precision: str = "float32"
+    overflow: float = 0.0
     initial: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
@@ -77,6 +79,7 @@ class Network(Learner):
         expect_between(name, 1e-9, 1e9, epochs=self.epochs, norm=self.norm, lr=self.lr)
         expect_one_of(name, CLIPS, clip=self.clip)
         expect_one_of(name, PRECISIONS, precision=self.precision)
+        expect_in(name, "[0, 1)", overflow=self.overflow)
         for setting in ("architecture", "loss", "schedule", "noise_schedule"):
             table = getattr(self, setting)
             expect(table is None or isinstance(table, dict), name, f"{setting} as a table", table)
@@ -183,6 +186,7 @@ class Network(Learner):
             loss=self._loss(schema, rate),
             copies=self.copies,
             precision=self.precision,
+            overflow=self.overflow,
             augment=None if self.copies == 1 else shifted_mirrored if self.mirror else shifted,
             **schedules,
         )

@@ -7,6 +7,7 @@ noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import sys
@@ -145,6 +146,11 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
         outcomes = list(_outcomes(place, cells))
     except Exception as problem:
         outcomes = [CellOutcome(result={"failed": _sentence(problem)})] * len(cells)
+    if place.device != "cpu":
+        from torch import cuda
+
+        gc.collect()  # a stack and its layers refer to each other
+        cuda.empty_cache()  # the next population sizes its microbatches by the free memory
     seconds = (time.monotonic() - began) / len(cells)
     return [CellOutcome(result=one.result, seconds=seconds, population=one.population) for one in outcomes]
 
@@ -152,14 +158,16 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
 def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOutcome]:
     make = find_learner(cells[0]["algorithm"])
     rows = bench_rows(cells[0]["rows"], make)
-    learner = learner_of(cells[0], public=rows.public, **_runtime(place, cells))
+    learner, priced_learner = (
+        learner_of(cells[0], public=rows.public, **more) for more in (_runtime(place, cells), {})
+    )
     schema = rows.train.schema if make.uses_columns else rows.train.schema.keep(())
     prices = None if place.paper is None else Prices(place.paper)
     noises: list[float | None] = []
     reasons: dict[int, str] = {}
     for at, cell in enumerate(cells):
         try:
-            noises.append(noise_of(cell, partial(learner.cost, schema), prices))
+            noises.append(noise_of(cell, partial(priced_learner.cost, schema), prices))
         except Exception as problem:
             noises.append(None)
             reasons[at] = _sentence(problem)
@@ -197,10 +205,13 @@ def _train(
 
 
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
-    """On a GPU products are computed in TF32, where the learner's cell does not say otherwise."""
+    """On a GPU, where the cell does not say otherwise, products are computed in TF32 and samples drawn there.
+
+    The chance that a sample does not fit is 1e-10, which a price at delta 1e-5 leaves out.
+    """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":
-        runtime["precision"] = "tf32"
+        runtime |= {"precision": "tf32", "overflow": 1e-10}
     if place.progress:
         first = cells[0]
         name = f"{first['learner']} {first['network']} {first['data']}, {len(cells)} cells"

@@ -12,6 +12,7 @@ import torch
 from privaware import accounting, datasets, models
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.events import Approximate, Gaussian
 from privaware.learners import _augmentation
 from privaware.learners._architecture import architecture, network_feature
 from privaware.learners._augmentation import mirrored, shifted
@@ -53,6 +54,14 @@ def test_each_network_of_a_population_gets_its_own_noise() -> None:
     assert accuracy(data.y, quiet.predictions(data)) > 0.93
     sizes = [np.abs(model.tensors["output.weight"]).mean() for model in (quiet, loud)]
     assert sizes[1] > 50 * sizes[0]
+
+
+def test_chance_of_an_overflow_is_part_of_the_price() -> None:
+    plain, capped = DpSgd(steps=3, batch=40), DpSgd(steps=3, batch=40, overflow=1e-7)
+    assert capped.cost(TABLE, 1.0) == plain.cost(TABLE, 1.0) + Approximate(epsilon=0.0, delta=1e-7)
+    assert DpSgd(steps=3, batch=400, overflow=1e-7).cost(TABLE, 1.0) == 3 * Gaussian(noise=1.0)  # full batches
+    with pytest.raises(WrongInput, match="overflow in"):
+        DpSgd(overflow=1.0)
 
 
 def test_networks_whose_clipping_follows_the_noise_are_grouped_by_it() -> None:

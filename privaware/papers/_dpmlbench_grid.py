@@ -1,0 +1,155 @@
+"""Runs the grid of DPMLBench on a GPU within a limit of seconds, the most informative cells first.
+
+    python -m privaware.papers._dpmlbench_grid --out OUT --device cuda --limit 560      # goes on where it ended
+    python -m privaware.papers._dpmlbench_grid --out OUT --device cpu --limit 60 --tiny # a trial: few rows, one epoch
+    python -m privaware.papers._dpmlbench_grid --merge OUT/cells.jsonl                  # into docs/results/dpmlbench
+
+Cells go to OUT/cells.jsonl. A population begins only if, by the seconds of finished cells of its network, it will end
+within the limit; others that fit are run instead. `--data`, `--networks`, `--algorithms` and `--items` choose cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from privaware.papers import Item, Settings
+from privaware.papers._bench_cells import TrainingPlace, populations
+from privaware.papers._bench_run import run_cells
+from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, NETWORKS, quick
+from privaware.papers._page import RESULTS
+from privaware.papers._results import Cell, Store, cell_key
+from privaware.papers.dpmlbench import ITEMS
+
+__all__ = ["GridChoice", "merge", "ordered_cells", "run_grid"]
+
+GUESSES = {"simple_cnn": 10.0, "resnet20": 60.0, "inception": 150.0, "vgg": 400.0}
+"""Seconds a cell before one was measured."""
+MOST = {"simple_cnn": 15, "resnet20": 3, "inception": 3, "vgg": 1}
+"""Cells of one population: enough for the GPU to be busy, few enough to end within a limit."""
+GRADIENT = ("dpsgd", "tanh", "quantile_clip", "noise_decay", "focal", "hand_dp", "rgp", "gep")
+FIRST = ("table3", "table9")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridChoice:
+    """Which cells: all of these data, networks, algorithms and items (by the part after the paper's name)."""
+
+    data: Sequence[str] = DATA
+    networks: Sequence[str] = NETWORKS
+    algorithms: Sequence[str] = tuple(ALGORITHMS)
+    items: Sequence[str] = FIRST
+
+    def has(self, item: Item, cell: Settings) -> bool:
+        listed = item.id.split("/")[1] in self.items
+        return (
+            listed
+            and cell["data"] in self.data
+            and cell["network"] in self.networks
+            and cell["algorithm"] in self.algorithms
+        )
+
+
+def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Settings]]:
+    """Cells with their items: gradient algorithms first; then data, networks, algorithms and epsilons in order."""
+    chosen = [(item, cell) for item in ITEMS if item.runnable for cell in item.runs if choice.has(item, cell)]
+    order = list(ALGORITHMS)
+
+    def rank(pair: tuple[Item, Settings]) -> tuple[int, ...]:
+        cell = pair[1]
+        small = NETWORKS.index(cell["network"]) if cell["network"] in NETWORKS else 0
+        late = cell["algorithm"] not in GRADIENT
+        return (late, small > 1, DATA.index(cell["data"]), small, order.index(cell["algorithm"]))
+
+    ranked = [(item.id, cell) for item, cell in sorted(chosen, key=rank)]
+    return [(id, {**quick(cell), "epsilon": cell["epsilon"]}) for id, cell in ranked] if tiny else ranked
+
+
+def run_grid(wanted: Sequence[tuple[str, Settings]], store: Store, place: TrainingPlace) -> None:
+    """Every population that will end before the deadline; a failing one is stored with its reason."""
+    for group in _groups(wanted):
+        known = store.read()
+        todo = [pair for pair in group if _missing(known.get(cell_key(*pair)))]
+        if not todo:
+            continue
+        first = todo[0][1]
+        seconds = _seconds_a_cell(known.values(), first) * len(todo)
+        left = place.deadline - time.time()
+        name = f"{first['learner']}, {first['network']}, {first['data']}: {len(todo)} cells"
+        if seconds > left:
+            say(f"{name}: left out, about {seconds:.0f} s would not fit into {left:.0f} s")
+            continue
+        run_cells(todo, store, place, most=len(todo), say=say)
+
+
+def _missing(cell: Cell | None) -> bool:
+    return cell is None or "failed" in cell.result
+
+
+def _groups(wanted: Sequence[tuple[str, Settings]]) -> list[list[tuple[str, Settings]]]:
+    """Populations in the order of their first cells, of a size that suits the network."""
+    groups = []
+    for network in dict.fromkeys(cell["network"] for _, cell in wanted):
+        places = [at for at, (_, cell) in enumerate(wanted) if cell["network"] == network]
+        marked = [{**wanted[at][1], "item": wanted[at][0]} for at in places]
+        groups += [[places[at] for at in group] for group in populations(marked, MOST.get(network, 3))]
+    return [[wanted[at] for at in group] for group in sorted(groups, key=lambda group: group[0])]
+
+
+def _seconds_a_cell(known: Iterable[Cell], cell: Settings) -> float:
+    """By the slowest finished cell of the same network and algorithm, or of the same network, or a guess."""
+    finished = [one for one in known if "failed" not in one.result and one.settings["network"] == cell["network"]]
+    same = [one for one in finished if one.settings["algorithm"] == cell["algorithm"]] or finished
+    seconds = [float(one.run["seconds"]) for one in same]
+    tiny = 0.05 if "train" in cell["rows"] else 1.0
+    return 1.1 * max(seconds) if seconds else tiny * GUESSES.get(cell["network"], 60.0)
+
+
+def merge(source: Path, target: Path = RESULTS / "dpmlbench" / "cells.jsonl") -> int:
+    """Adds the finished cells of a file that another lacks; how many."""
+    store = Store(target)
+    known = store.read()
+    added = 0
+    for key, cell in Store(source).read().items():
+        if "failed" not in cell.result and _missing(known.get(key)):
+            store.add(cell)
+            added += 1
+    return added
+
+
+def say(words: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/dpmlbench"))
+    parser.add_argument("--merge", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--tiny", action="store_true")
+    for name, values in (("data", DATA), ("networks", NETWORKS), ("algorithms", tuple(ALGORITHMS)), ("items", FIRST)):
+        parser.add_argument(f"--{name}", nargs="+", default=values)
+    options = parser.parse_args()
+    if options.merge is not None:
+        print(json.dumps({"added": merge(options.merge)}))
+        return
+    choice = GridChoice(
+        data=options.data, networks=options.networks, algorithms=options.algorithms, items=options.items
+    )
+    place = TrainingPlace(device=options.device, deadline=time.time() + options.limit, paper="dpmlbench", progress=True)
+    store, wanted = Store(options.out / "cells.jsonl"), ordered_cells(choice, options.tiny)
+    run_grid(wanted, store, place)
+    cells = store.read()
+    finished = [cells[key] for pair in wanted if (key := cell_key(*pair)) in cells]
+    failed = sum("failed" in cell.result for cell in finished)
+    print(json.dumps({"cells": len(wanted), "done": len(finished) - failed, "failed": failed}))
+
+
+if __name__ == "__main__":
+    main()

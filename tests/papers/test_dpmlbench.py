@@ -1,0 +1,157 @@
+"""DPMLBench: every table and figure is an item, its cells are priced, and its grid runs within a limit and resumes."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privaware import accounting, datasets, papers
+from privaware.errors import PrivawareError
+from privaware.learners import find_learner
+from privaware.papers import _bench_run, _dpmlbench_grid
+from privaware.papers._bench_cells import CellOutcome, TrainingPlace, learner_of, noise_of
+from privaware.papers._bench_rows import bench_rows, bench_schema
+from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, cell, networks_of
+from privaware.papers._dpmlbench_grid import GridChoice, merge, ordered_cells, run_grid
+from privaware.papers._prices import Prices
+from privaware.papers._results import Cell, Store, cell_key
+from privaware.papers.dpmlbench import ITEMS
+
+TABLES = [*(f"table{number}" for number in (2, 3, 4, 5, 7, 8, 9, 10, 11)), *(f"figure{at}" for at in range(3, 11))]
+
+
+def test_every_table_and_figure_is_an_item() -> None:
+    assert {item.id.split("/")[1] for item in ITEMS} == set(TABLES)
+    ready = {item.id.split("/")[1] for item in ITEMS if item.status != "open"}
+    assert ready == {
+        "table2",
+        "table3",
+        "table4",
+        "table5",
+        "table7",
+        "table8",
+        "table9",
+        "table10",
+        "figure4",
+        "figure8",
+        "figure9",
+    }
+
+
+def published(item: str) -> dict[str, Any]:
+    return dict(papers.find(f"dpmlbench/{item}").published)
+
+
+def test_readable_cells_are_entered_and_unreadable_ones_are_not() -> None:
+    assert published("table3/cifar10/dp-sgd")["simple_cnn 1000"] == 40.48
+    assert published("table3/cifar10/dp-sgd")["vgg 0.2"] == 90.20
+    assert published("table3/mnist/gep")["resnet20 1000"] == 0.46
+    assert not any(key.startswith("vgg") for key in published("table3/mnist/gep"))
+    assert not any(key.startswith("inception") for key in published("table3/cifar10/dp-sgd"))
+    assert published("table5")["resnet20 clipping None"] == 57.42
+    assert published("table7")["mlp None"] == 57.32
+    assert published("table8/svhn")["inception rgp"] == 93.09
+    assert published("figure8/lp-mst") == {"resnet20 4": 71.82}
+    assert published("table9/fashion_mnist/priv-knn")["vgg 1000"] == 45.09
+    repeated = [key for key in published("table9/fashion_mnist/priv-knn") if key.startswith("inception")]
+    assert repeated == []
+    for unreadable in ("table4/cifar10/gep", "table9/fashion_mnist/adpclip", "table9/svhn/rgp", "table9/svhn/gep"):
+        assert published(unreadable) == {}
+    assert len(published("table9/fashion_mnist/pate")) == 15
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_network_of_an_algorithm_fits_and_is_priced_without_an_accountant(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounting, "calibrate", None)
+    prices, make = Prices("dpmlbench"), find_learner(algorithm)
+    for data in DATA:
+        for net in networks_of(algorithm):
+            settings = cell(algorithm, data, net, 1.0, 0)
+            schema, public = bench_schema(settings["rows"], make)
+            learner = learner_of(settings, public=public)
+            learner.cost(schema, 1.0)
+        price = partial(learner.cost, schema)
+        noises = [noise_of({**settings, "epsilon": epsilon}, price, prices) for epsilon in EPSILONS]
+        by_epsilon = [noise for _, noise in sorted(zip(EPSILONS, noises))]
+        assert by_epsilon == sorted(by_epsilon, reverse=True)
+
+
+@pytest.mark.parametrize(("algorithm", "epsilon"), [("dpsgd", 4.0), ("private_knn", 1.0), ("pate", 1.0), ("gep", 4.0)])
+def test_recorded_noise_meets_its_epsilon(algorithm: str, epsilon: float) -> None:
+    settings = cell(algorithm, "cifar10", "simple_cnn", epsilon, 0)
+    schema, public = bench_schema(settings["rows"], find_learner(algorithm))
+    learner = learner_of(settings, public=public)
+    noise = noise_of(settings, lambda noise: learner.cost(schema, noise), Prices("dpmlbench"))
+    assert 0.99 * epsilon < accounting.epsilon(learner.cost(schema, noise), 1e-5) <= epsilon
+
+
+def test_parts_of_the_protocol_are_disjoint_and_enlarged() -> None:
+    try:
+        datasets.path("mnist")
+    except PrivawareError:
+        pytest.skip("needs the files of mnist")
+    table = {"dataset": "mnist", "protocol": "dpmlbench"}
+    rows = bench_rows(table, find_learner("pate"))
+    assert (len(rows.train), len(rows.test), len(rows.public or ())) == (30_000, 1_000, 9_000)
+    assert rows.train.x.shape[1:] == rows.train.schema.shape == (1, 32, 32)
+    assert rows.train.schema.rows == 30_000
+    assert rows.public is not None
+    assert not rows.public.y.any()
+    assert {row.tobytes() for row in rows.public.x}.isdisjoint(row.tobytes() for row in rows.test.x)
+    assert rows.shadow_train is not None
+    assert {row.tobytes() for row in rows.train.x[::20]}.isdisjoint(row.tobytes() for row in rows.shadow_train.x)
+    schema, public = bench_schema(table, find_learner("pate"))
+    assert (schema, len(public or ())) == (rows.train.schema, 9_000)
+
+
+def test_most_informative_cells_come_first() -> None:
+    cells = [settings for _, settings in ordered_cells(GridChoice())]
+    places = list(dict.fromkeys((c["data"], c["network"], c["algorithm"]) for c in cells))
+    assert places[0] == ("cifar10", "simple_cnn", "dpsgd")
+    assert places.index(("cifar10", "resnet20", "gep")) < places.index(("fashion_mnist", "simple_cnn", "dpsgd"))
+    assert places.index(("svhn", "resnet20", "gep")) < places.index(("cifar10", "vgg", "dpsgd"))
+    assert places.index(("svhn", "vgg", "dpsgd")) < places.index(("cifar10", "simple_cnn", "pate"))
+    assert [(c["epsilon"], c["seed"]) for c in cells[:4]] == [(1.0, 0), (1.0, 1), (1.0, 2), (4.0, 0)]
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Populations that were trained, by size; each cell takes a second."""
+    sizes: list[int] = []
+
+    def train(place: TrainingPlace, cells: Any) -> list[CellOutcome]:
+        sizes.append(len(cells))
+        return [CellOutcome(result={"score": 0.5, "error": 50.0}, seconds=1.0, population=len(cells))] * len(cells)
+
+    monkeypatch.setattr(_bench_run, "train_cells", train)
+    return sizes
+
+
+def test_grid_resumes_and_begins_nothing_that_would_not_end(tmp_path: Path, trained: list[int]) -> None:
+    choice = GridChoice(data=("cifar10",), algorithms=("dpsgd",))
+    store = Store(tmp_path / "cells.jsonl")
+    run_grid(ordered_cells(choice), store, TrainingPlace(deadline=time.time() + 200))
+    assert trained == [15, 3, 3, 3, 3, 3]  # a population of InceptionNet is guessed at 450 s, VGG at 400 s
+    run_grid(ordered_cells(choice), store, TrainingPlace(deadline=time.time() + 500))
+    assert trained[6:] == [3] * 5 + [1] * 15
+    run_grid(ordered_cells(choice), store, TrainingPlace(deadline=time.time() + 500))
+    assert len(trained) == 6 + 20
+    assert _dpmlbench_grid._seconds_a_cell(store.read().values(), ordered_cells(choice)[0][1]) == pytest.approx(1.1)
+
+
+def test_merge_adds_what_is_missing_once(tmp_path: Path) -> None:
+    [(item, first), (_, second), *_] = ordered_cells(GridChoice())
+    source, target = Store(tmp_path / "new.jsonl"), Store(tmp_path / "docs" / "cells.jsonl")
+    source.add(Cell(item=item, settings=first, result={"score": 0.1}))
+    source.add(Cell(item=item, settings=second, result={"failed": "out of memory"}))
+    target.add(Cell(item="other", settings={}, result={}))
+    assert merge(source.path, target.path) == 1
+    assert merge(source.path, target.path) == 0
+    assert cell_key(item, first) in target.read()
+    assert len(target.read()) == 2
