@@ -131,6 +131,7 @@ class LowRank:
 
     def gradient(self, noisy: Tensor) -> Tensor:
         """The gradient by the matrices themselves, from that by their factors."""
+        noisy = noisy.to(self.stack.dtype)
         by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
         parts = []
         for slot in self.stack.slots:

@@ -79,12 +79,12 @@ def clipped(vectors, norm):
 
 
 @pytest.mark.parametrize("kind", ["convolutions", "linear"])
-@pytest.mark.parametrize("residual", [0.4, None])
-def test_released_sums_equal_those_of_materialised_gradients(kind, residual):
+@pytest.mark.parametrize(("residual", "capturing"), [(0.4, False), (0.4, True), (None, False)])
+def test_released_sums_equal_those_of_materialised_gradients(kind, residual, capturing):
     nets = [network(kind, seed) for seed in (0, 1)]
     stack, (x, y) = projected(nets, settings(residual=residual)), examples(2 * ROWS)
     total = torch.zeros(2, stack.columns)
-    accumulate(stack, cross_entropy, Batch((x,), y, 2 * ROWS), flat(0.2), 0.2, total)
+    accumulate(stack, cross_entropy, Batch((x,), y, 2 * ROWS), flat(0.2), 0.2, total, capturing=capturing)
     released = stack.projection.released(total.double())
     for model, net in enumerate(nets):
         mine = slice(model * ROWS, (model + 1) * ROWS)
