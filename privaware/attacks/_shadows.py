@@ -9,13 +9,14 @@ import numpy as np
 from privaware._validate import expect_count, expect_nonnegative
 from privaware.attacks._game import Challenge, Game, Shadow, challenge, joined
 from privaware.data import Data
+from privaware.datasets import Halves
 from privaware.errors import WrongInput
 from privaware.learners import SubsetLearner
 from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["ShadowPlan", "membership_game", "train_shadows"]
+__all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,19 @@ def membership_game(
     game = replace(posed.game, auxiliary=auxiliary)
     if shadows is not None:
         game = train_shadows(game, auxiliary, learner, noise=noise, rng=rng, plan=shadows)
+    return replace(posed, game=game)
+
+
+def halves_game(
+    learner: Mechanism[Model], halves: Halves, *, noise: float, rng: Rng, shadows: ShadowPlan, device: str = "cpu"
+) -> Challenge:
+    """The game of DPMLBench: target and shadow models on their halves, as many members as the target's test rows."""
+    target = learner.run(halves.train, noise, rng)
+    members = halves.train.take(rng.initial.permutation(len(halves.train))[: len(halves.test)])
+    posed = challenge(target, members, halves.test, rng, device)
+    auxiliary = joined(halves.shadow_train, halves.shadow_test)
+    inside = np.tile(np.arange(len(auxiliary)) < len(halves.shadow_train), (shadows.count, 1))
+    game = train_shadows(posed.game, auxiliary, learner, noise=noise, rng=rng, plan=shadows, inside=inside)
     return replace(posed, game=game)
 
 

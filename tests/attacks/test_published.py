@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 
 from privaware import accounting, datasets
-from privaware.attacks import Challenge, ShadowPlan, challenge, find_attack, play, train_shadows
+from privaware.attacks import Challenge, ShadowPlan, find_attack, halves_game, play
 from privaware.learners.dpsgd import DpSgd
 from privaware.noise import Rng
 
@@ -24,19 +21,7 @@ def posed(*, private: bool) -> Challenge:
     noise = 0.0
     if private:
         noise = accounting.calibrate(lambda value: learner.cost(halves.train.schema, value), 4.0, 1e-5)
-    target = learner.run(halves.train, noise, Rng(seed=0))
-    members = halves.train.take(np.arange(len(halves.test)))
-    game = challenge(target, members, halves.test, Rng(seed=1), "cuda")
-    auxiliary = replace(
-        halves.shadow_train,
-        x=np.concatenate([halves.shadow_train.x, halves.shadow_test.x]),
-        y=np.concatenate([halves.shadow_train.y, halves.shadow_test.y]),
-    )
-    inside = (np.arange(len(auxiliary)) < len(halves.shadow_train))[None]
-    shadowed = train_shadows(
-        game.game, auxiliary, learner, noise=noise, rng=Rng(seed=2), plan=ShadowPlan(), inside=inside
-    )
-    return replace(game, game=shadowed)
+    return halves_game(learner, halves, noise=noise, rng=Rng(seed=0), shadows=ShadowPlan(), device="cuda")
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from privaware.attacks import ShadowPlan, find_attack, membership_game, train_shadows
+from privaware import datasets
+from privaware.attacks import ShadowPlan, find_attack, halves_game, membership_game, train_shadows
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
@@ -116,6 +117,20 @@ def test_shadows_repeat_the_selection_of_columns() -> None:
     assert (len(posed.game.model.schema.used), widths) == (2, [1, 2, 1, 2])
     for name in ("threshold", "lira", "rmia", "label_only"):
         assert np.isfinite(find_attack(name)(posed.game, Rng(seed=1))).all()
+
+
+def test_halves_of_the_paper_train_target_and_shadow() -> None:
+    spy, dataset = Spy(), datasets.load("digits")
+    halves = datasets.halves(dataset)
+    posed = halves_game(spy, halves, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=2, noise=0.0))
+    assert [keys(rows) for rows, _ in spy.seen] == [keys(halves.train)] + 2 * [keys(halves.shadow_train)]
+    assert [noise for _, noise in spy.seen] == [1.0, 0.0, 0.0]
+    assert posed.game.shadow_training == "without privacy"
+    assert keys(posed.game.rows.take(~posed.inside)) == keys(halves.test)
+    assert keys(posed.game.rows.take(posed.inside)) <= keys(halves.train)
+    assert posed.inside.sum() == len(halves.test)
+    assert posed.game.auxiliary is not None
+    assert not keys(posed.game.auxiliary) & keys(posed.game.rows)
 
 
 def test_wrong_plans_are_refused() -> None:
