@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from privaware import features
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Event, Unproven
 from privaware.learners import Learner, PopulationLearner, find_learner
@@ -50,13 +51,15 @@ NO_NETWORK = "-"
 class TrainingPlace:
     """Where cells are trained; no population begins after `deadline` (seconds since the epoch).
 
-    Noise multipliers are calibrated, or looked up among the prices of `paper`.
+    Noise multipliers are calibrated, or looked up among the prices of `paper`. `commit` is that of the source, where a
+    copy without its history runs.
     """
 
     device: str = "cpu"
     deadline: float = float("inf")
     paper: str | None = None
     progress: bool = False
+    commit: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +179,14 @@ def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellO
     trained = {at: model for at, model in models.items() if isinstance(model, Model)}
     rng = Rng(seed=_seed([*cells, {"for": "attacks"}]))
     attacked = attack_results(trained, rows, cells[0], learner, rng, place.device)
+    inputs = _test_inputs(trained, rows, place.device)
     for at in range(len(cells)):
         model = models.get(at, reasons.get(at, ""))
         if isinstance(model, str):
             yield CellOutcome(result={"failed": model})
             continue
-        measured = {**_scores(model, rows, place.device), "noise": noises[at], **attacked[at]}
+        outputs = model.network_outputs(inputs[repr(model.features)], place.device)
+        measured = {**_scores(model, rows, outputs), "noise": noises[at], **attacked[at]}
         yield CellOutcome(result=measured, population=len(priced))
 
 
@@ -224,9 +229,15 @@ def _seed(cells: Sequence[Settings]) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
 
 
-def _scores(model: Model, rows: BenchRows, device: str) -> Result:
+def _test_inputs(models: dict[int, Model], rows: BenchRows, device: str) -> dict[str, np.ndarray]:
+    """The test rows after each chain of features, which the models of a population have in common."""
+    chains = {repr(model.features): model for model in models.values()}
+    return {key: features.apply(model.features, rows.test.x, model.schema, device) for key, model in chains.items()}
+
+
+def _scores(model: Model, rows: BenchRows, outputs: np.ndarray) -> Result:
     """The score: accuracy, with error rate and accuracy in per cent beside it, or R2 of a regression."""
-    predictions = model.decide(model.outputs(rows.test.x, device))
+    predictions = model.decide(outputs)
     if model.schema.classes:
         score = float(np.mean(predictions == rows.test.y))
         return {"score": score, "accuracy": 100 * score, "error": 100 * (1 - score)}

@@ -74,7 +74,11 @@ def run_cells(
     if state.done:
         say(f"{state.done} of {state.cells} cells were finished before")
     groups = _jobs(todo, most)
-    facts = {"commit": commit(), "machine": machine(place.device), "date": datetime.now(UTC).date().isoformat()}
+    facts = {
+        "commit": place.commit or commit(),
+        "machine": machine(place.device),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
     began, trained = time.monotonic(), 0
     jobs = [[settings for _, settings in group] for group in groups]
     for at, outcomes in _workers(workers, ray).run_jobs(train_cells, place, jobs):

@@ -71,6 +71,7 @@ OWN: dict[str, dict[str, Any]] = {
     "dpgen": {"variant": "corrected"},
 }
 """Table 6, as far as a learner's own defaults differ; RGP and GEP clip at the norms of their authors."""
+ENTRIES = ("learner", "network", "architecture", "rows")
 SCATTERING = [{"name": "scatter"}, {"name": "group_norm", "groups": 27}, {"name": "channels"}]
 OWN_EPOCHS = ("private_set", "dpgen", "label_mst", "pate", "private_knn")
 """Algorithms whose epochs do not follow from the data."""
@@ -104,7 +105,7 @@ def cell(algorithm: str, data: str, net: str, epsilon: float | None, seed: int, 
         settings["queries"] = QUERIES[data]
     standardise = [{"name": "standardise", "mean": mean, "deviation": deviation}]
     settings["features"] = SCATTERING if algorithm == "hand_dp" else standardise
-    entries = {name: changes.pop(name) for name in ("learner", "network", "architecture", "rows") if name in changes}
+    entries: dict[str, Any] = {name: changes.pop(name) for name in ENTRIES if name in changes}
     if "attacks" in changes:
         entries |= {"attacks": changes.pop("attacks"), "shadows": 1}
     return {

@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--commit", help="of the source, where there is no clone")
     for name, values in (("data", DATA), ("networks", NETWORKS), ("algorithms", tuple(ALGORITHMS)), ("items", FIRST)):
         parser.add_argument(f"--{name}", nargs="+", default=values)
     options = parser.parse_args()
@@ -142,7 +143,13 @@ def main() -> None:
     choice = GridChoice(
         data=options.data, networks=options.networks, algorithms=options.algorithms, items=options.items
     )
-    place = TrainingPlace(device=options.device, deadline=time.time() + options.limit, paper="dpmlbench", progress=True)
+    place = TrainingPlace(
+        device=options.device,
+        deadline=time.time() + options.limit,
+        paper="dpmlbench",
+        progress=True,
+        commit=options.commit,
+    )
     store, wanted = Store(options.out / "cells.jsonl"), ordered_cells(choice, options.tiny)
     run_grid(wanted, store, place)
     cells = store.read()

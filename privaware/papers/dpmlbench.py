@@ -28,7 +28,7 @@ PUBLISHED = tables("dpmlbench")
 PRINTED = (0.2, 1.0, 4.0, 100.0, 1000.0)
 """The epsilons of the tables, in their order."""
 NO_INCEPTION = ("simple_cnn", "resnet20", "vgg")
-ATTACKS = {"attacks": ["black_box", "white_box"]}
+ATTACKS: dict[str, Any] = {"attacks": ["black_box", "white_box"]}
 SGD = {"learner": "sgd", "norm": 1e9}
 """The paper's baseline: the same settings without clipping and noise."""
 MISSING = "the algorithm is not in the package yet"

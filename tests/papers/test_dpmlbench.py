@@ -17,6 +17,7 @@ from privaware.papers._bench_cells import CellOutcome, TrainingPlace, learner_of
 from privaware.papers._bench_rows import bench_rows, bench_schema
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, cell, networks_of
 from privaware.papers._dpmlbench_grid import GridChoice, merge, ordered_cells, run_grid
+from privaware.papers._page import Page, render
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers.dpmlbench import ITEMS
@@ -155,3 +156,17 @@ def test_merge_adds_what_is_missing_once(tmp_path: Path) -> None:
     assert merge(source.path, target.path) == 0
     assert cell_key(item, first) in target.read()
     assert len(target.read()) == 2
+
+
+def test_page_counts_what_is_met_and_lists_what_is_missed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "dpmlbench" / "cells.jsonl")
+    errors = {1.0: 0.70, 4.0: 0.50}  # published for DP-SGD: 89.13 and 48.79
+    for item, settings in ordered_cells(GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",))):
+        if settings["epsilon"] in errors:
+            score = 1 - errors[settings["epsilon"]] + 0.01 * (settings["seed"] - 1)
+            store.add(Cell(item=item, settings=settings, result={"score": score}, run={"seconds": 1.0}))
+    text = render(Page("dpmlbench", tmp_path))
+    assert "at least as accurate in 1 of 2 (50%)" in " ".join(text.split())
+    assert "| dpsgd |  | **70.00 ± 1.00 (89.13)** | 50.00 ± 1.00 (48.79) |  |  |" in text
+    assert "| dpsgd | cifar10 | simple_cnn | 4 | 50.00 ± 1.00 | 48.79 | 1.21 |" in text
+    assert f"6 of {sum(len(item.runs) for item in ITEMS)} planned cells" in " ".join(text.split())

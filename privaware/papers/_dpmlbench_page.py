@@ -1,0 +1,154 @@
+"""What the template of docs/results/dpmlbench.md computes: our error rates beside the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from privaware.papers import Item
+from privaware.papers._bench_table import SummaryRow, summary
+from privaware.papers._dpmlbench_cells import DATA, NETWORKS
+from privaware.papers._page import Page, markdown
+from privaware.papers.dpmlbench import ITEMS, PRINTED
+
+__all__ = ["functions"]
+
+GRADIENT = ("hand_dp", "tanh", "focal", "dpsgd", "rgp", "gep", "noise_decay", "quantile_clip")
+"""The algorithms whose published cells are to be met; ensembles, synthesis and label privacy have corrected budgets."""
+
+
+def functions(page: Page) -> dict[str, Callable[..., Any]]:
+    view = View(page)
+    return {name: getattr(view, name) for name in dir(view) if not name.startswith("_")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One cell of Table 3 or 9: our error rate in per cent, its spread, and the published one if it can be read."""
+
+    algorithm: str
+    data: str
+    network: str
+    epsilon: float
+    ours: float
+    spread: float
+    seeds: int
+    published: float | None
+
+    @property
+    def at_least_as_accurate(self) -> bool:
+        return self.published is not None and self.ours <= self.published
+
+
+class View:
+    """The cells of the page as its template takes them."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def _rows(self, item: Item) -> list[SummaryRow]:
+        return summary(self._page.cells(item.id))
+
+    def _compared(self) -> Iterator[Compared]:
+        for item in ITEMS:
+            if item.id.split("/")[1] not in ("table3", "table9"):
+                continue
+            for row in self._rows(item):
+                assert row.epsilon is not None
+                yield Compared(
+                    algorithm=row.learner,
+                    data=row.data,
+                    network=row.network,
+                    epsilon=row.epsilon,
+                    ours=100 * (1 - row.score),
+                    spread=100 * row.spread,
+                    seeds=row.seeds,
+                    published=item.published.get(f"{row.network} {row.epsilon:g}"),
+                )
+
+    def measured(self) -> int:
+        """How many cells (of all seeds) are stored."""
+        return sum(len(self._page.cells(id)) for id in self._page.items())
+
+    def planned(self) -> int:
+        return sum(len(item.runs) for item in ITEMS)
+
+    def met(self) -> str:
+        """How many readable cells of the gradient algorithms are met, in words."""
+        readable = [one for one in self._compared() if one.published is not None and one.algorithm in GRADIENT]
+        if not readable:
+            return "no readable cell was measured yet"
+        ahead = sum(one.at_least_as_accurate for one in readable)
+        return f"{ahead} of {len(readable)} ({ahead / len(readable):.0%})"
+
+    def error_rates(self) -> str:
+        """For each data set and network: algorithms down, epsilons across; published values in brackets."""
+        known = list(self._compared())
+        out = []
+        for data in DATA:
+            for network in NETWORKS:
+                here = [one for one in known if (one.data, one.network) == (data, network)]
+                if here:
+                    out += [f"### {data}, {network}", _table(here)]
+        return "\n\n".join(out) or "None yet."
+
+    def misses(self) -> str:
+        """Readable cells of the gradient algorithms in which ours is less accurate, the largest difference first."""
+        behind = [
+            (one.ours - one.published, one)
+            for one in self._compared()
+            if one.published is not None and one.algorithm in GRADIENT and not one.at_least_as_accurate
+        ]
+        rows = [
+            [
+                one.algorithm,
+                one.data,
+                one.network,
+                f"{one.epsilon:g}",
+                _percent(one),
+                f"{one.published:.2f}",
+                f"{by:.2f}",
+            ]
+            for by, one in sorted(behind, key=lambda pair: -pair[0])
+        ]
+        head = ["algorithm", "data", "network", "epsilon", "ours", "published", "difference"]
+        return markdown(head, rows) if rows else "None."
+
+    def accuracies(self, table: str) -> str:
+        """Items whose accuracy is compared, such as Table 5: label, ours and published."""
+        rows = []
+        for item in ITEMS:
+            if item.id.split("/")[1] != table:
+                continue
+            for row in self._rows(item):
+                values = {"network": row.network, "learner": row.learner, "epsilon": _word(row.epsilon)}
+                key = " ".join(values[name] for name in item.columns)
+                shown = f"{100 * row.score:.2f} ± {100 * row.spread:.2f}"
+                leakage = "" if row.leakage is None else f"{row.leakage:.3f}"
+                rows.append([row.data, *values.values(), shown, item.published.get(key, ""), leakage])
+        head = ["data", "network", "learner", "epsilon", "accuracy", "published", "AUC"]
+        return markdown(head, rows) if rows else "Not run yet."
+
+
+def _word(epsilon: float | None) -> str:
+    return "None" if epsilon is None else f"{epsilon:g}"
+
+
+def _percent(one: Compared) -> str:
+    return f"{one.ours:.2f}" if one.seeds == 1 else f"{one.ours:.2f} ± {one.spread:.2f}"
+
+
+def _table(here: Sequence[Compared]) -> str:
+    places = {(one.algorithm, one.epsilon): one for one in here}
+
+    def entry(one: Compared | None) -> str:
+        if one is None:
+            return ""
+        published = "" if one.published is None else f" ({one.published:.2f})"
+        shown = f"{_percent(one)}{published}"
+        return f"**{shown}**" if one.at_least_as_accurate else shown
+
+    names = list(dict.fromkeys(one.algorithm for one in here))
+    rows = [[name, *(entry(places.get((name, epsilon))) for epsilon in PRINTED)] for name in names]
+    return markdown(["algorithm", *(f"epsilon {epsilon:g}" for epsilon in PRINTED)], rows)
