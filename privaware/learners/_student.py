@@ -5,6 +5,7 @@ Training is post-processing of the released labels and of public rows, so it cos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -29,13 +30,15 @@ class Student(PlainNetwork):
 
     Where its prediction for a row is surer than `confidence`, it learns to predict the same for an augmented copy (an
     image shifted, other rows with a little noise), sharpened by `temperature` (1: not at all). Such rows weigh
-    `unlabelled`; labelled ones are repeated until they are about as many. The method is UDA: arXiv:1904.12848.
+    `unlabelled`, and about half of each batch are labelled rows, of which `epochs` counts the passes. The method is
+    UDA: arXiv:1904.12848.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     needs_public: ClassVar[bool] = True
     phase: ClassVar[str] = "model ensemble"
 
+    epochs: float = 300.0
     unlabelled: float = 1.0
     temperature: float = 0.4
     confidence: float = 0.6
@@ -46,6 +49,10 @@ class Student(PlainNetwork):
         expect_nonnegative(self._name, unlabelled=self.unlabelled)
         expect_in(self._name, "(0, 1]", temperature=self.temperature)
         expect_in(self._name, "[0, 1)", confidence=self.confidence)
+
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        """One after another: each has votes of its own."""
+        return [self.run(data, noise, rng) for noise in noises]
 
     @property
     def _name(self) -> str:
@@ -78,7 +85,8 @@ class Student(PlainNetwork):
             return torch.where((known[at] >= 0)[..., None], one_hot[at], guess)
 
         positions = _balanced(labels, with_others=self.unlabelled > 0)
-        descent = self._descent(len(positions))
+        labelled = int((labels >= 0).sum())
+        descent = self._descent(min(2 * labelled, len(positions)))
         if descent.augment is None:
             descent = replace(descent, augment=shifted if pool.ndim == 4 else jittered)
         batches = shuffled_batches(positions, descent.batch, rng.initial)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from privaware import registry
+from privaware.learners import PopulationLearner
 from privaware.learners.adassp import Adassp
 from privaware.learners.additive import Additive
 from privaware.learners.alibi import Alibi
@@ -34,6 +35,8 @@ from privaware.learners.private_set import PrivateSet
 from privaware.learners.quantile_clip import QuantileClip
 from privaware.learners.rgp import Rgp
 from privaware.learners.tanh import Tanh
+from privaware.model import Model
+from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import check_learner, rows_for
 
@@ -124,6 +127,17 @@ LEARNERS = {
 def test_learner_keeps_the_contract(name: str) -> None:
     learner, schema = LEARNERS[name]
     assert check_learner(learner, schema=schema, games=GAMES.get(name, GAMES.get(name.split(",")[0], 300))) <= 1.0
+
+
+POPULATIONS = [name for name, (learner, _) in LEARNERS.items() if isinstance(learner, PopulationLearner)]
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_population_takes_a_noise_for_each_model(name: str) -> None:
+    learner, schema = LEARNERS[name]
+    models = learner.run_population([learner] * 2, rows_for(schema, 24), [0.5, 2.0], Rng(seed=1))  # type: ignore[attr-defined]
+    assert [type(model) for model in models] == [Model] * 2
+    assert models[0].architecture == models[1].architecture
 
 
 def test_every_learner_is_checked() -> None:
