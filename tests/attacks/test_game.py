@@ -7,10 +7,15 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from privaware.attacks import Challenge, Game, Shadow, challenge
+from privaware.attacks import Challenge, Game, Shadow, ShadowPlan, challenge, find_attack, membership_game, play
 from privaware.errors import WrongInput
+from privaware.learners.additive import Additive
+from privaware.learners.boosted import Boosted
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
+from privaware.learners.output_perturbation import OutputPerturbation
+from privaware.mechanism import Mechanism
+from privaware.model import Model
 from privaware.noise import Rng
 from privaware.testing import example, rows_for
 
@@ -59,6 +64,22 @@ def test_game_says_how_its_shadows_were_trained() -> None:
         replace(game, shadow_training="private")
     with pytest.raises(WrongInput, match="masks of a shadow model over 30 candidates and 0 auxiliary"):
         replace(game, shadows=(replace(shadow, inside=np.ones(7, bool)),), shadow_training="private")
+
+
+@pytest.mark.parametrize("learner", [Linear(steps=3), Additive(), Boosted(), OutputPerturbation()])
+@pytest.mark.parametrize("classes", [3, 0])
+def test_models_of_tables_are_attacked_too(learner: Mechanism[Model], classes: int) -> None:
+    """Trees, additive scores and linear models, of classes and of numbers; posteriors of a number are refused."""
+    data = rows_for(example(rows=80, classes=classes), 80)
+    posed = membership_game(learner, data, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=4, online=True))
+    for name in ("threshold", "lira"):
+        assert np.isfinite(play(posed, find_attack(name), Rng(seed=1)).auc)
+    for attack in (find_attack("rmia"), find_attack("label_only", queries=1), find_attack("black_box", epochs=1)):
+        if classes:
+            assert np.isfinite(play(posed, attack, Rng(seed=1)).auc)
+        else:
+            with pytest.raises(WrongInput, match="expected a model of classes"):
+                play(posed, attack, Rng(seed=1))
 
 
 @pytest.mark.parametrize("inside", [np.ones(30, bool), np.zeros(30, bool), np.ones(7, bool), np.ones(30)])

@@ -12,7 +12,7 @@ from privaware.attacks import find_attack, play
 from privaware.noise import Rng
 from tests.attacks.games import EPSILON_1, PRIVATE, digits_game
 
-LEARNT = {"lr": 2e-3, "epochs": 5}
+LEARNT = {"lr": 3e-3, "epochs": 3}
 LEAKS: dict[str, tuple[str, dict[str, Any], float]] = {
     "threshold": ("threshold", {}, 0.6),
     "threshold, confidence": ("threshold", {"statistic": "confidence"}, 0.6),
