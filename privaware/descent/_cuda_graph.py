@@ -53,6 +53,8 @@ class CapturedStep:
         else:
             self.shape = _FixedShape(training)
             bodies = [self._accumulate, self._release_and_update]
+            if training.models > 1:
+                bodies.append(self._shuffle_slots)
         self._capture(bodies)
 
     def _make_table(self) -> None:
@@ -88,6 +90,14 @@ class CapturedStep:
         self.training.update(settings, *self.training.noisy_sum(settings))
         self.training.exact_sum.start()
         self.step += 1
+
+    def _shuffle_slots(self) -> None:
+        """Puts each model's examples, all of them in one microbatch, into random order; padding stays last."""
+        slots = self.shape.slots
+        keys = self.training.rng.uniforms(tuple(slots.index.shape), slots.index.device)
+        index, valid = _in_order(torch.where(slots.valid != 0, keys, 2.0), slots.index, slots.valid)
+        slots.index.copy_(index)
+        slots.valid.copy_(valid)
 
     def _drawn(self) -> list[Selection]:
         """A sample drawn on the device: each of its examples in a random slot of its own."""
@@ -143,29 +153,34 @@ class CapturedStep:
         self.training.state.step += 1
 
     def _with_host_samples(self) -> None:
-        """Draws on the host and replays a microbatch's graph until all examples are in: none is dropped."""
+        """Draws on the host and replays a microbatch's graph until all examples are in: none is dropped.
+
+        Many samples of one microbatch each are put into random order on the device, others on the host.
+        """
         index, valid = self._samples()
+        on_device = len(self.graphs) > 2 and index.shape[1] <= self.shape.width
+        if not on_device:
+            self.training.rng.shuffle_each(index, valid)
         for start in range(0, index.shape[1], self.shape.width):
             part = slice(start, start + self.shape.width)
             self.shape.send(index[:, part], valid[:, part])
+            if on_device:
+                self.graphs[2].replay()
             self.graphs[0].replay()
         self.graphs[1].replay()
 
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """(models, longest) indices of examples in random order, and which of them are valid."""
+        """(models, longest) indices of examples, and which of them are valid: the first of each model."""
         training = self.training
         sampler = training.recipe.sampler
         if isinstance(sampler, Poisson) and sampler.rate < 1:
             index, valid = training.rng.poisson_indices(training.sampled_from, sampler.rate, training.models)
-            if training.subsets is not None:
-                index, valid = training.subsets.within(index, valid)
-            training.rng.shuffle_each(index, valid)
-            return index, valid
+            return (index, valid) if training.subsets is None else training.subsets.within(index, valid)
         samples = training.samples()
-        longest = max(map(len, samples))
-        index, valid = np.zeros((2, training.models, longest), dtype=np.int64)
+        shape = (training.models, max(map(len, samples)))
+        index, valid = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
         for at, sample in enumerate(samples):
-            index[at, : len(sample)], valid[at, : len(sample)] = sample, 1
+            index[at, : len(sample)], valid[at, : len(sample)] = sample, True
         return index, valid
 
 

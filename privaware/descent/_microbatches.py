@@ -21,16 +21,16 @@ from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
 
-__all__ = ["Layout", "Selection", "expected_slots", "microbatch_size", "microbatches"]
+__all__ = ["Layout", "Selection", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
 MULTIPLE = 8
 """Large groups are padded to a multiple of this, which kernels prefer."""
 
-NARROWER = 3
-"""So many narrower shapes, each `MULTIPLE` examples of a group less: samples of a CPU are then hardly padded."""
-
 FIT_CHANCE = 0.977
 """How often the samples of all models fit the slots that are expected; then the next microbatch takes the others."""
+
+WIDE_CHANCE = 0.9995
+"""The same where most samples take narrower shapes."""
 
 SUM_NUMBERS = {"cpu": 2**21, "cuda": 2**28}
 """The numbers that the sums of a microbatch's groups may take on a device."""
@@ -92,11 +92,29 @@ class Selection:
     valid: Tensor | None
 
 
-def expected_slots(sampler: Sampler, rows: int, models: int) -> int:
+def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
     """The slots a model needs in nearly all steps, from the declared number of rows."""
-    mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
-    quantile = NormalDist().inv_cdf(FIT_CHANCE ** (1 / models))
+    mean, deviation = _sample_size(sampler, rows)
+    quantile = NormalDist().inv_cdf(chance ** (1 / models))
     return max(1, min(rows, math.ceil(mean + quantile * deviation)))
+
+
+def narrower_sizes(layout: Layout, sampler: Sampler, rows: int) -> tuple[int, ...]:
+    """Sizes of groups that hardly pad most samples: fine steps around the mean, and one at two deviations.
+
+    >>> from privaware.descent._sampling import Poisson
+    >>> narrower_sizes(Layout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000)
+    (124, 128, 132, 136, 144)
+    """
+    mean, deviation = _sample_size(sampler, rows)
+    step = MULTIPLE // 2
+    low, high, far = (math.ceil((mean + at * deviation) / layout.groups / step) * step for at in (-1, 1, 2))
+    return tuple(size for size in (*range(low, high + 1, step), far) if 4 * MULTIPLE <= size < layout.group)
+
+
+def _sample_size(sampler: Sampler, rows: int) -> tuple[float, float]:
+    """The mean size of a sample and its standard deviation."""
+    return sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
 
 
 def microbatches(samples: Sequence[np.ndarray], layout: Layout, stack: Stack) -> Iterator[Selection]:

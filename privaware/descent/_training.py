@@ -18,14 +18,15 @@ from privaware.descent._clip import quantile
 from privaware.descent._exact_sum import ExactSum
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._microbatches import (
-    MULTIPLE,
-    NARROWER,
+    FIT_CHANCE,
     SUM_NUMBERS,
+    WIDE_CHANCE,
     Layout,
     Selection,
     expected_slots,
     microbatch_size,
     microbatches,
+    narrower_sizes,
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
@@ -136,29 +137,37 @@ class Training:
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
         self.layout = Layout.of(slots, microbatch=microbatch, most=most)
-        shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
-        self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
-        if not self.examples:
-            return
-        if self.noisy:
+        if self.noisy and self.examples:
             batch = self._alike(self.layout)
             tolerance = SLOT_ROUNDING / self.projected_cancelling
             check_slots(self.stack, self.recipe.loss, [batch], bf16=self.bf16, tolerance=tolerance)
-        may_narrow = arithmetic.may_narrow(self.layout.groups, self.layout.group) or not self.noisy
-        if self.stack.device.type == "cpu" and slots <= self.layout.width and may_narrow:
-            self._allow_narrower()
+        if self.stack.device.type == "cpu" and self.examples and slots <= self.layout.width:
+            self.layout = self._with_narrower(arithmetic, microbatch, most)
+        shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
+        self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
-    def _allow_narrower(self) -> None:
+    def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> Layout:
         """Lets a last microbatch be narrower, if an example's numbers are the same in all shapes."""
-        sizes = (self.layout.group - at * MULTIPLE for at in range(NARROWER, -1, -1))
-        shapes = [replace(self.layout, group=size) for size in sizes if size >= 4 * MULTIPLE]
-        if self.noisy and shapes:
-            batches = [self._alike(shape) for shape in shapes]
-            try:
-                check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
-            except Refused:
-                return
-        self.layout = replace(self.layout, narrower=tuple(shape.group for shape in shapes[:-1]))
+        sampler, groups = self.recipe.sampler, self.layout.groups
+        for chance in (WIDE_CHANCE, FIT_CHANCE):
+            slots = expected_slots(sampler, self.rows, self.models, chance)
+            layout = Layout.of(slots, microbatch=microbatch, most=most)
+            sizes = narrower_sizes(layout, sampler, self.rows)
+            fits = layout.groups == groups and layout.width >= slots
+            if sizes and fits and (not self.noisy or self._alike_in_all(layout, sizes, arithmetic)):
+                return replace(layout, narrower=sizes)
+        return self.layout
+
+    def _alike_in_all(self, layout: Layout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
+        """Whether the bound of rounding holds with groups of all these sizes, and examples keep their bits in them."""
+        if not arithmetic.may_narrow(layout.groups, layout.group):
+            return False
+        batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
+        try:
+            check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
+        except Refused:
+            return False
+        return True
 
     def _shuffle(self) -> None:
         """Puts the examples of full batches into random order, once: a sampled batch is in random order anyway."""

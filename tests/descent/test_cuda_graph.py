@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from privaware.descent import FullBatch, Poisson
-from privaware.descent._cuda_graph import CapturedStep, capacity, gaps_to_indices
+from privaware.descent import FullBatch, Poisson, _cuda_graph
+from privaware.descent._cuda_graph import CapturedStep, _Slots, capacity, gaps_to_indices
 from privaware.noise import Rng
 from tests.descent.bernoulli import assert_bernoulli
 from tests.descent.small_training import examples, net, recipe, training
@@ -61,21 +61,38 @@ def test_host_samples_are_sent_once_in_random_order(models, width):
     )
     graphs, log = CapturedStep.__new__(CapturedStep), []
     graphs.training, graphs.shape = training, LoggingShape(width, log)
-    graphs.graphs = [graphs.shape, LoggingShape("finish", log)]
+    graphs.graphs = [LoggingShape(name, log) for name in ("add", "finish", "shuffle")[: 2 + (models > 1)]]
     for step in range(20):
         expected, within = Rng.restore(training.rng.state()).poisson_indices(count, rate, models)
         log.clear()
         graphs.one_step()
-        assert log.pop() == "finish"
         assert training.state.step == step + 1
-        batches, replays = log[::2], log[1::2]
-        assert replays == [width] * len(batches)
+        batches = [entry for entry in log if isinstance(entry, tuple)]
+        on_device = models > 1 and len(batches) == 1
+        replays = [entry for entry in log if isinstance(entry, str)]
+        assert replays == [*["shuffle", "add"][not on_device :] * len(batches), "finish"]
         index, valid = (np.concatenate(parts, 1) for parts in zip(*(batch[:2] for batch in batches), strict=True))
         assert (valid == within).all()
         for at in range(models):
             sent = index[at][valid[at]]
             assert sorted(sent) == expected[at][within[at]].tolist()
-            assert (np.diff(sent) < 0).any()
+            assert (np.diff(sent) < 0).any() != on_device
+
+
+def test_slots_are_put_into_every_order_alike_and_padding_stays_last():
+    graphs, counts = CapturedStep.__new__(CapturedStep), torch.zeros(2, 4, 4)
+    graphs.training = SimpleNamespace(rng=Rng(seed=1))
+    slots = _Slots((2, 5), torch.device("cpu"))
+    graphs.shape = SimpleNamespace(slots=slots)
+    for _ in range(600):
+        slots.index.copy_(torch.tensor([[1, 2, 3, 4, 0], [1, 2, 3, 4, 0]]))
+        slots.valid.copy_(torch.tensor([[1.0, 1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0, 0.0]]))
+        graphs._shuffle_slots()
+        assert slots.valid.tolist() == [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]
+        assert sorted(slots.index[1, :2].tolist()) == [1, 2]
+        counts += torch.nn.functional.one_hot(slots.index[:, :4] - 1, 4)
+    assert (counts[0] / 600 - 0.25).abs().max() < 0.09
+    assert (counts[1, :2, :2] / 600 - 0.5).abs().max() < 0.1
 
 
 @pytest.fixture
@@ -105,6 +122,42 @@ def test_the_body_of_a_full_batch_is_the_eager_step(models, microbatch):
         eager.one_step()
         for body in step.bodies:
             body()
+    torch.testing.assert_close(captured.state.theta, eager.state.theta, rtol=1e-5, atol=1e-6)
+
+
+class Sent:
+    """Memory of the host that is copied at once."""
+
+    def __init__(self, shape):
+        pass
+
+    def send(self, index, valid, to):
+        for memory, values in ((to.index, index), (to.valid, valid)):
+            memory.zero_()[:, : values.shape[1]] = torch.from_numpy(values)
+
+
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("microbatch", [None, 7])
+def test_steps_on_host_samples_are_eager_steps(models, microbatch, monkeypatch):
+    monkeypatch.setattr(_cuda_graph, "_Pinned", Sent)
+    monkeypatch.setattr(
+        CapturedStep,
+        "_capture",
+        lambda self, bodies: self.graphs.extend(SimpleNamespace(replay=body) for body in bodies),
+    )
+    descent = recipe(sampler=Poisson(rate=1.0), microbatch=microbatch)
+    eager, captured = (
+        training(
+            descent, [net(seed=at) for at in range(models)], *examples(), noise=[0.0] * models, rows=40, rng=Rng(2)
+        )
+        for _ in range(2)
+    )
+    step = CapturedStep(captured)
+    assert len(step.graphs) == 2 + (models > 1)
+    captured.exact_sum.start()
+    for _ in range(3):
+        eager.one_step()
+        step.one_step()
     torch.testing.assert_close(captured.state.theta, eager.state.theta, rtol=1e-5, atol=1e-6)
 
 
