@@ -21,7 +21,11 @@ METHOD = Annotated[
 SPACE = Annotated[str, o.option("For one_run: canaries among gradients and sums (gradient) or among rows (input).")]
 CANARIES = Annotated[int, o.option("For one_run: how many canaries, at most.")]
 RUNS = Annotated[int, o.option("For many_run: how many runs with the row, and without it.")]
-SHADOWS = Annotated[int, o.option("For membership attacks: how many shadow models.")]
+_SHADOWS = "For membership attacks: how many shadow models. Default: as many as the attack needs."
+SHADOWS = Annotated[int | None, o.option(_SHADOWS)]
+TRAINING = Annotated[
+    str, o.option("Whether shadow models are trained private or without_privacy.", "--shadow-training")
+]
 PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
 FOLDER = Annotated[Path | None, o.option("With rows: a folder to make, with the result in audit.json.")]
 
@@ -38,7 +42,8 @@ def audit(
     space: SPACE = "gradient",
     canaries: CANARIES = 1000,
     runs: RUNS = 300,
-    shadows: SHADOWS = 0,
+    shadows: SHADOWS = None,
+    shadow_training: TRAINING = "private",
     public: PUBLIC = None,
     device: o.DEVICE = "cpu",
     out: FOLDER = None,
@@ -59,6 +64,7 @@ def audit(
         canaries=canaries,
         runs=runs,
         shadows=shadows,
+        shadow_training=shadow_training,
         public=public,
         device=device,
         out=out,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from privaware.attacks._bounds import epsilon_lower
+from privaware.attacks._many_run import directed_scores
 from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
@@ -30,21 +31,10 @@ def canary_game(
     without = _runs(mechanism, data, noise, range(games))
     within = _runs(mechanism, neighbour, noise, range(games, 2 * games))
     both = np.nan_to_num(padded([*without, *within]))
-    without, within = both[:games], both[games:]
-    first = max(games // 4, 2)
-    direction = _direction(within[:first], without[:first])
-    return epsilon_lower(within[first:] @ direction, without[first:] @ direction, delta=delta, confidence=confidence)
+    scores = directed_scores(both[games:], both[:games])
+    return epsilon_lower(*scores, delta=delta, confidence=confidence)
 
 
 def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> Any:
     # every run has a seed of its own, so that a failing game can be repeated
     return [released_numbers(mechanism.run(data, noise, Rng(seed=seed))) for seed in seeds]
-
-
-def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
-    """The difference of the means, each number measured in its own spread."""
-    difference = within.mean(axis=0) - without.mean(axis=0)
-    spread = within.var(axis=0) + without.var(axis=0)
-    floor = 1e-12 * difference**2 + 1e-300
-    direction = difference / np.maximum(spread, floor)
-    return np.asarray(direction / max(float(np.abs(direction).max(initial=0.0)), 1e-300))

@@ -8,10 +8,10 @@ from typing import Any
 from privaware import attacks
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.attacks import AttackResult
-from privaware.attacks._gradient_canaries import LEAST, CanaryScores, gradient_canaries, room_for_canaries
+from privaware.attacks._gradient_canaries import LEAST, CanaryScores, gradient_canaries, no_rows, room_for_canaries
 from privaware.attacks._row_canaries import row_canaries
 from privaware.data import Data
-from privaware.errors import WrongInput
+from privaware.errors import PrivawareError, WrongInput
 from privaware.events import NOTHING, Event
 from privaware.mechanism import Mechanism, unit
 from privaware.noise import Rng
@@ -21,23 +21,34 @@ __all__ = ["AuditSettings", "MembershipGame", "OneRun"]
 
 SPACES = ("gradient", "input")
 CANARY_ATTACKS = ("one_run", "many_run")
+SHADOW_TRAININGS = ("private", "without_privacy")
+SHADOWS = {"black_box": 1, "white_box": 1, "lira": 16, "rmia": 4}
+"""Shadow models of the attacks that need some."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """How an audit attacks: `space` and `canaries` are for one_run, `runs` for many_run, `shadows` for the others."""
+    """How an audit attacks: `space` and `canaries` are for one_run, `runs` for many_run, `shadows` for the others.
+
+    Shadow models are as many as an attack needs unless their number is given, and trained with the same private
+    mechanism, or as some papers do, without privacy (`shadow_training`).
+    """
 
     attack: str = "one_run"
     space: str = "gradient"
     canaries: int = 1000
     runs: int = 300
-    shadows: int = 0
+    shadows: int | None = None
+    shadow_training: str = "private"
     device: str = field(default="cpu", repr=False)
 
     def __post_init__(self) -> None:
         expect_one_of("", SPACES, space=self.space)
         expect_count("", canaries=self.canaries, runs=self.runs)
-        expect_count("", 0, shadows=self.shadows)
+        expect_count("", 0, optional=True, shadows=self.shadows)
+        expect_one_of("", SHADOW_TRAININGS, shadow_training=self.shadow_training)
+        least = min(SHADOWS.get(self.attack, 0), 2)
+        expect(self.shadow_count >= least, "", f"at least {least} shadow models for {self.attack}", self.shadows)
         expect(self.canaries >= LEAST, "", f"at least {LEAST} canaries", self.canaries)
         expect(self.runs >= LEAST, "", f"at least {LEAST} runs", self.runs)
         if not self.of_canaries:
@@ -48,11 +59,16 @@ class AuditSettings:
         """Whether the audit bounds epsilon from below; membership attacks on rows do not."""
         return self.attack in CANARY_ATTACKS
 
+    @property
+    def shadow_count(self) -> int:
+        """How many shadow models are trained."""
+        return SHADOWS.get(self.attack, 0) if self.shadows is None else self.shadows
+
     def json(self) -> dict[str, Any]:
         """What was asked for, as far as it matters."""
         if self.attack == "one_run":
             return {"attack": self.attack, "space": self.space, "canaries": self.canaries}
-        more = {"runs": self.runs} if self.of_canaries else {"shadows": self.shadows}
+        more = {"runs": self.runs} if self.of_canaries else {"shadows": self.shadow_count}
         return {"attack": self.attack, **more}
 
 
@@ -94,12 +110,26 @@ class MembershipGame:
     mechanism: Mechanism[Any]
     settings: AuditSettings
 
+    def expect_possible(self, schema: Schema) -> None:
+        """Refuses, before anything is charged, shadow models without noise of a learner that needs some."""
+        if self.settings.shadow_training == "private" or not self.settings.shadow_count:
+            return
+        try:
+            self.mechanism.run(no_rows(schema), 0.0, Rng(seed=0))
+        except (ArithmeticError, PrivawareError):
+            raise WrongInput(
+                f"expected a learner that can be trained without noise, got {type(self.mechanism).__name__}; take "
+                "--shadow-training private, or a network"
+            ) from None
+
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING
 
     def run(self, data: Data, noise: float, rng: Rng) -> AttackResult:
         settings = self.settings
-        shadows = attacks.ShadowPlan(count=settings.shadows) if settings.shadows else None
+        shadows = None
+        if count := settings.shadow_count:
+            shadows = attacks.ShadowPlan(count=count, noise=None if settings.shadow_training == "private" else 0.0)
         posed = attacks.membership_game(
             self.mechanism, data, noise=noise, rng=rng, shadows=shadows, device=settings.device
         )

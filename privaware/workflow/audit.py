@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,6 +21,7 @@ from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.workflow._audit_result import Audit
 from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
@@ -35,71 +36,6 @@ FEW = 8
 """Crafted rows that a model is trained on again: for one run, and for each of many."""
 MOST_RUNS, LEAST_ROOM = 40, 4
 """How often one run is repeated on crafted rows to have as many canaries as were asked for, and the room it needs."""
-NUMBERS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit:
-    """Claim and evidence in one object.
-
-    `found` are the numbers of the attack: AUC, true positive rates, `epsilon_lower` with its `confidence`. `epsilon` is
-    what the audit itself was charged. With `owner_only` nothing was charged, and all numbers are in `internal`.
-    """
-
-    subject: str
-    settings: Mapping[str, Any]
-    found: Mapping[str, Any]
-    epsilon_claimed: float
-    delta: float
-    epsilon: float
-    charged: str
-    owner_only: bool = False
-    plan: list[str] = field(default_factory=list, repr=False)
-    certified: bool = False
-    seconds: float = 0.0
-    out: str | None = None
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the claim is refuted with 99.9% confidence."""
-        return bool(self.found.get("refuted"))
-
-    @property
-    def epsilon_lower(self) -> float | None:
-        lower: float | None = self.found.get("epsilon_lower")
-        return lower
-
-    @property
-    def sentence(self) -> str:
-        """What it means, in words."""
-        claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
-        if not self.found:
-            return f"{self.settings['attack']} was not run; it is to be compared with {claim}"
-        if self.epsilon_lower is None:
-            return f"AUC {self.found['auc']:.3f}; a membership attack bounds no epsilon: {claim} stays untested"
-        shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
-        if self.refuted:
-            return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence: {shown}"
-        return f"{shown}: {claim} is not refuted, which is no proof of it"
-
-    def json(self) -> dict[str, Any]:
-        """The fields of `privaware audit --json`."""
-        shown = dict.fromkeys(NUMBERS) | ({} if self.owner_only else dict(self.found))
-        return {
-            "subject": self.subject,
-            **self.settings,
-            **shown,
-            "epsilon_claimed": self.epsilon_claimed,
-            "delta": self.delta,
-            "epsilon": self.epsilon,
-            "charged": self.charged,
-            "owner_only": self.owner_only,
-            "internal": dict(self.found) if self.owner_only else {},
-            "plan": self.plan,
-            "certified": self.certified,
-            "seconds": self.seconds,
-            "out": self.out,
-        }
 
 
 @shows_run_options
@@ -114,7 +50,8 @@ def audit(
     space: str = "gradient",
     canaries: int = 1000,
     runs: int = 300,
-    shadows: int = 0,
+    shadows: int | None = None,
+    shadow_training: str = "private",
     public: Any = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
@@ -125,7 +62,15 @@ def audit(
     private ones. one_run on rows costs what the mechanism costs, and is charged; a membership attack among rows is for
     the owner only, and charged nothing, because nothing of it is written.
     """
-    asked = AuditSettings(attack=attack, space=space, canaries=canaries, runs=runs, shadows=shadows, device=device)
+    asked = AuditSettings(
+        attack=attack,
+        space=space,
+        canaries=canaries,
+        runs=runs,
+        shadows=shadows,
+        shadow_training=shadow_training,
+        device=device,
+    )
     options = RunOptions.of(run_options, public=public, device=device)
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
@@ -177,6 +122,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
             "never written; leave it out"
         )
     game = MembershipGame(mechanism=plan.mechanism, settings=asked)
+    game.expect_possible(plan.schema)
     free = replace(
         plan,
         mechanism=game,

@@ -87,6 +87,15 @@ def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
     assert "bounds no epsilon" in found.sentence
 
 
+@pytest.mark.parametrize("training", ["private", "without_privacy"])
+def test_shadow_models_are_as_many_as_the_attack_needs_and_said_how_trained(training: str) -> None:
+    settings = {"steps": 2, "batch": 50, "architecture": {"name": "linear"}}
+    options: dict[str, Any] = {"attack": "rmia", "learner": "dpsgd", "shadow_training": training, "settings": settings}
+    found = audit("wisconsin", seed=1, **options)
+    assert found.found["shadows"]["count"] == 4
+    assert found.found["shadows"]["training"] == training.replace("_", " ")
+
+
 def test_rows_as_canaries_bound_epsilon_by_guesses() -> None:
     options: dict[str, Any] = {**DIGITS, "space": "input", "canaries": 300, "seed": 1}
     found = audit("digits", **options)
@@ -166,6 +175,9 @@ def test_dry_audit_says_the_price_and_reads_nothing(people: Path) -> None:
         ({"learner": "majority"}, "too few for canaries in one run"),
         ({"learner": "pate", "public": "wisconsin"}, "splits them into parts"),
         ({"method": "cfs_greedy", "attack": "threshold"}, "releases no model"),
+        ({"attack": "lira", "shadows": 0}, "at least 2 shadow models for lira"),
+        ({"attack": "lira", "shadow_training": "public"}, "shadow_training"),
+        ({"attack": "rmia", "shadow_training": "without_privacy"}, "a learner that can be trained without noise"),
     ],
 )
 def test_wrong_calls_are_refused_before_a_charge(people: Path, options: dict[str, Any], words: str) -> None:
