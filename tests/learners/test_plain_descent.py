@@ -198,3 +198,19 @@ def test_long_gradients_are_shortened_for_each_network_by_itself(count: int) -> 
         lengths.append([np.linalg.norm(weights(new) - weights(old)) for old, new in zip(before, after, strict=True)])
     assert lengths[1] == pytest.approx([0.5] * count, rel=1e-4)
     assert max(lengths[0]) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simple_cnn.grey.170958", "resnet20.grey.268058", "inception.grey.1609114"])
+def test_networks_of_dpmlbench_are_trained_as_one_population(name: str) -> None:
+    modules = networks(2, models.named()[f"dpmlbench.{name}"].description)
+    for dropout in (part for module in modules for part in module.modules() if isinstance(part, torch.nn.Dropout)):
+        dropout.p = 0.0
+    x = np.random.default_rng(0).normal(size=(40, 1, 32, 32)).astype(np.float32)
+    y, descent = np.arange(40) % 10, PlainDescent(steps=2, batch=32)
+    together = descent.run_population(modules, x, y, Rng(seed=0), batches=fixed_batches(40, 2))
+    for number, module in enumerate(modules):
+        batches = [fixed_batches(40, 2)[number]]
+        alone = descent.run_population([module], x, y, Rng(seed=0), batches=batches)[0]
+        moved = weights(alone) - weights(module)
+        assert np.linalg.norm(weights(together[number]) - weights(alone)) < 0.01 * np.linalg.norm(moved)
