@@ -13,12 +13,15 @@ Sensitivity in the arithmetic really done. Residuals are never formed. Weighted 
 w e are summed, and V times the second sum is subtracted from the first, once a step in float64. So
 
 1. the length of a residual comes from |g|^2 - |e|^2, by Pythagoras. V is orthonormal and e computed in float64, so that
-   is wrong by less than 2^-20 |g|^2; |g|^2 itself and the gradient that is summed again may be wrong by the rounding of
-   a norm and by `POSITION_ROUNDING`. `SQUARE_SLACK` and `LENGTH_SLACK`, parts of |g|^2 and |g|, cover all of these.
+   is wrong by less than 2^-20 |g|^2. But |g| is a measured norm, and the gradient that e is of and the one that is
+   summed may each differ from g by `POSITION_ROUNDING` |g|, that is from each other by 2^-8 |g|, and |g|^2 by little
+   more than 2^-8 of it. `SQUARE_SLACK` and `LENGTH_SLACK`, parts of |g|^2 and of |g|, are twice that.
 2. what is summed, w g, may be longer than the residual, by at most `CANCELLING`: a residual counts as at least |g|
    over `CANCELLING`. Both sums round by up to that, so the groups of examples are smaller (`Arithmetic.cancelling`),
    and the difference that a slot may make is checked to be smaller by that too.
-3. the lattice of the sums is that of all columns together; V lengthens no rounding error.
+3. the lattice is that of all columns together, and V lengthens no rounding error: both sums together are off by at
+   most the root of two of one. `Arithmetic.rounding` counts the rounding of norms, which point 1 has counted, and that
+   is more.
 
 Memory: the basis takes 8 bytes a parameter and direction of its block, twice that while it is computed; of per-example
 gradients only slices are materialised, and all examples' coordinates.
@@ -49,7 +52,7 @@ __all__ = ["CANCELLING", "AnchorSubspace", "anchored", "basis_numbers"]
 CANCELLING = 8.0
 """What is summed for an example over the length of its clipped residual, at most."""
 
-SQUARE_SLACK, LENGTH_SLACK = 2.0**-8, 2.0**-8
+SQUARE_SLACK, LENGTH_SLACK = 2.0**-7, 2.0**-7
 """What is added to a residual's length, as parts of the squared length and of the length of the gradient."""
 
 AT_ONCE = {"cpu": 2**24, "cuda": 2**28}

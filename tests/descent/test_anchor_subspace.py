@@ -191,10 +191,11 @@ def test_residuals_are_never_longer_than_their_norm():
     for share in (1.0, 0.1, 1e-3, 1e-6, 0.0):
         mixed = (inside + share * (gradients - inside)).float()
         coordinates = (mixed.double() @ basis).float()
-        squares = mixed.square().sum(1) * (1 - 2.0**-10)  # a norm as wrong as `_rounding.py` admits
+        sizes = mixed.double().norm(dim=1)
+        squares = (sizes.square() * (1 - 2.0**-8)).float()  # a norm as wrong as `_rounding.py` admits
         lengths = _residual_lengths(squares.double(), coordinates.double().square().sum(1))
-        residuals = (mixed.double() * (1 + 2.0**-9) - coordinates.double() @ basis.T).norm(dim=1)
-        assert bool((residuals <= lengths).all())
+        residuals = (mixed.double() - coordinates.double() @ basis.T).norm(dim=1)
+        assert bool((residuals + 2.0**-8 * sizes <= lengths).all())  # what is summed again, as wrong as admitted
         assert bool((squares.double().sqrt() <= CANCELLING * lengths * (1 + 1e-9)).all())
 
 
