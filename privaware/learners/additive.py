@@ -1,13 +1,14 @@
-"""A private additive model: one score for each level of each column, which a person can read, plot and edit.
+"""A private additive model: one curve for each column, which a person can read, plot and edit.
 
-Every column is coded by public levels (`features.codes`); gradient descent with momentum finds the scores, and the mean
-of the last half of the steps is released. The prediction is the sum of a row's scores and a bias.
+Every column is coded by public levels (`features.codes`); a curve is a score for each level and, for numbers,
+a slope. Gradient descent with momentum finds them, and the mean of the last half of the steps is released.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
 Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for each step, together one Gaussian of the
 given noise. A row's gradient has length at most G (1 for two classes and regression, sqrt 2 for more classes) and is
-added to one level of each of c columns and to the bias: the sums move by G sqrt(c + 1). They are exact in any order.
+added to the bias, to one level of each of c columns and, times a number of at most 1, to m slopes: the sums move by
+G sqrt(1 + c + m). They are exact in any order.
 Use when: the model has to be read, or columns are skewed but do not interact.
 
 >>> from privaware.schema import Column, Schema
@@ -31,4 +32,3 @@ class Additive(Boosting):
 
     trees: int = 0
     steps: int = 100
-    share: float | None = 1.0
