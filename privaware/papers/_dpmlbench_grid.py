@@ -5,7 +5,9 @@
     python -m privaware.papers._dpmlbench_grid --merge OUT/cells.jsonl                  # into docs/results/dpmlbench
 
 Cells go to OUT/cells.jsonl. A population begins only if, by the seconds of finished cells of its network, it will end
-within the limit; others that fit are run instead. `--data`, `--networks`, `--algorithms` and `--items` choose cells.
+within the limit; others that fit are run instead. What failed before is left out unless `--retry`. `--data`,
+`--networks`, `--algorithms` and `--items` choose cells. After an error of CUDA that spoils the process it ends with
+code 3, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -70,11 +72,16 @@ def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Set
     return [(id, {**quick(cell), "epsilon": cell["epsilon"]}) for id, cell in ranked] if tiny else ranked
 
 
-def run_grid(wanted: Sequence[tuple[str, Settings]], store: Store, place: TrainingPlace) -> None:
-    """Every population that will end before the deadline; a failing one is stored with its reason."""
+def run_grid(
+    wanted: Sequence[tuple[str, Settings]], store: Store, place: TrainingPlace, *, retry: bool = False
+) -> bool:
+    """Every population that will end before the deadline; a failing one is stored with its reason.
+
+    Whether the process may go on: false after an error of CUDA that later populations would meet too.
+    """
     for group in _groups(wanted):
         known = store.read()
-        todo = [pair for pair in group if _missing(known.get(cell_key(*pair)))]
+        todo = [pair for pair in group if _missing(cell := known.get(cell_key(*pair))) and (retry or cell is None)]
         if not todo:
             continue
         first = todo[0][1]
@@ -84,7 +91,11 @@ def run_grid(wanted: Sequence[tuple[str, Settings]], store: Store, place: Traini
         if seconds > left:
             say(f"{name}: left out, about {seconds:.0f} s would not fit into {left:.0f} s")
             continue
-        run_cells(todo, store, place, most=len(todo), say=say)
+        state = run_cells(todo, store, place, most=len(todo), say=say)
+        if any("CUDA error" in reason or "AcceleratorError" in reason for reason in state.failures.values()):
+            say("an error of CUDA: later cells would fail too, so this process ends")
+            return False
+    return True
 
 
 def _missing(cell: Cell | None) -> bool:
@@ -133,6 +144,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--retry", action="store_true", help="try failed cells again")
     parser.add_argument("--commit", help="of the source, where there is no clone")
     for name, values in (("data", DATA), ("networks", NETWORKS), ("algorithms", tuple(ALGORITHMS)), ("items", FIRST)):
         parser.add_argument(f"--{name}", nargs="+", default=values)
@@ -151,11 +163,12 @@ def main() -> None:
         commit=options.commit,
     )
     store, wanted = Store(options.out / "cells.jsonl"), ordered_cells(choice, options.tiny)
-    run_grid(wanted, store, place)
+    sound = run_grid(wanted, store, place, retry=options.retry)
     cells = store.read()
     finished = [cells[key] for pair in wanted if (key := cell_key(*pair)) in cells]
     failed = sum("failed" in cell.result for cell in finished)
     print(json.dumps({"cells": len(wanted), "done": len(finished) - failed, "failed": failed}))
+    sys.exit(0 if sound else 3)
 
 
 if __name__ == "__main__":

@@ -146,6 +146,30 @@ def test_grid_resumes_and_begins_nothing_that_would_not_end(tmp_path: Path, trai
     assert _dpmlbench_grid._seconds_a_cell(store.read().values(), ordered_cells(choice)[0][1]) == pytest.approx(1.1)
 
 
+def test_failed_cells_are_left_out_unless_asked_for_and_cuda_errors_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = [
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "OutOfMemoryError: CUDA out of memory",
+    ]
+
+    def train(place: TrainingPlace, cells: Any) -> list[CellOutcome]:
+        return [CellOutcome(result={"failed": reasons[0]})] * len(cells)
+
+    monkeypatch.setattr(_bench_run, "train_cells", train)
+    wanted = ordered_cells(GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd", "tanh")))
+    store, place = Store(tmp_path / "cells.jsonl"), TrainingPlace(deadline=time.time() + 1e4)
+    assert not run_grid(wanted, store, place)
+    assert len(store.read()) == 15
+    reasons.pop(0)
+    assert run_grid(wanted, store, place)  # goes on with the next
+    assert {cell.result["failed"] for cell in store.of("dpmlbench/table3/cifar10/tanhact")} == {reasons[0]}
+    assert len(store.path.read_text().splitlines()) == 30
+    assert run_grid(wanted, store, place, retry=True)
+    assert len(store.path.read_text().splitlines()) == 60
+
+
 def test_merge_adds_what_is_missing_once(tmp_path: Path) -> None:
     [(item, first), (_, second), *_] = ordered_cells(GridChoice())
     source, target = Store(tmp_path / "new.jsonl"), Store(tmp_path / "docs" / "cells.jsonl")
