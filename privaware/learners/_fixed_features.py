@@ -43,25 +43,25 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
 MICROBATCH = {"cpu": 128, "cuda": 1024}
 
 
-def rows_after(chain: tuple[Any, ...], data: Data) -> np.ndarray:
+def rows_after(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
     """Flat float32 rows after several features, each a function of its own row alone.
 
     Products of networks round by the shape of a microbatch, so all have one shape, the last one filled up with empty
     rows; and by the slot of a row where a probe on synthetic rows says so: then rows go one at a time.
     """
-    size = _microbatch(chain, data.schema)
+    size = _microbatch(chain, data.schema, device)
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
     for at in range(0, len(rows), size):
         chunk = data.x[at : at + size]
         empty = np.zeros((size - len(chunk), *chunk.shape[1:]), chunk.dtype)
         if data.schema.form == "text":
             empty = np.full(empty.shape, "", dtype=object)
-        after = features.apply(chain, np.concatenate([chunk, empty]), data.schema)
+        after = features.apply(chain, np.concatenate([chunk, empty]), data.schema, device)
         rows[at : at + size] = after.reshape(size, rows.shape[1])[: len(chunk)]
     return rows
 
 
-def _microbatch(chain: tuple[Any, ...], schema: Schema) -> int:
+def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
     """Rows transformed at once: a public number, 1 where bits depend on the slot of a synthetic row."""
     import torch
 
@@ -73,10 +73,10 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema) -> int:
     else:
         shape = schema.shape if schema.form == "image" else (len(schema.used),)
         synthetic = rng.random((size, *shape), np.float32)
-    before = features.apply(chain, synthetic, schema)
+    before = features.apply(chain, synthetic, schema, device)
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # other rows beside them, too
-    after = features.apply(chain, moved, schema)
+    after = features.apply(chain, moved, schema, device)
     return size if np.array_equal(before[:-1], after[1:]) else 1
 
 

@@ -5,6 +5,7 @@ Training is post-processing of the released labels and of public rows, so it cos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -85,8 +86,10 @@ class Student(PlainNetwork):
             return torch.where((known[at] >= 0)[..., None], one_hot[at], guess)
 
         positions = _balanced(labels, with_others=self.unlabelled > 0)
-        labelled = int((labels >= 0).sum())
-        descent = self._descent(min(2 * labelled, len(positions)))
+        descent = self._descent(len(positions))
+        if self.steps is None:
+            epoch = min(2 * int((labels >= 0).sum()), len(positions)) / descent.batch
+            descent = replace(descent, steps=math.ceil(self.epochs * epoch))
         if descent.augment is None:
             descent = replace(descent, augment=shifted if pool.ndim == 4 else jittered)
         batches = shuffled_batches(positions, descent.batch, rng.initial)

@@ -112,7 +112,9 @@ class Pate(Student):
             return self._by_ridge(data, public.take(np.arange(self.query_count)), shard, teachers, noise, rng)
         chain = self._chain(schema)
         shape = shape_after(chain, schema)
-        rows, pool = (np.nan_to_num(rows_after(chain, each)).reshape(-1, *shape) for each in (data, public))
+        rows, pool = (
+            np.nan_to_num(rows_after(chain, each, self.device)).reshape(-1, *shape) for each in (data, public)
+        )
         network_votes = self._teachers(schema, teachers).votes
         exact_votes = network_votes(rows, data.y, shard, pool[: self.query_count], rng)
         labels = np.full(len(pool), NO_LABEL)
@@ -141,7 +143,7 @@ class Pate(Student):
         schema, classes = data.schema, len(data.schema.classes)
         chain = (feature_for(schema),) if self.features is None else self._chain(schema)
         rows, pool = (
-            rows_of(each, chain[0]) if self.features is None else np.nan_to_num(rows_after(chain, each))
+            rows_of(each, chain[0]) if self.features is None else np.nan_to_num(rows_after(chain, each, self.device))
             for each in (data, public)
         )
         exact_votes = np.zeros((len(pool), classes))

@@ -103,7 +103,7 @@ class PrivateKnn(Student):
         labels = np.full(len(public), NO_LABEL)
         for stage in range(self.stages):
             at = slice(stage * self.query_count, (stage + 1) * self.query_count)
-            pairs = [_embedded(chain, public, data, rng) for chain in chains]
+            pairs = [_embedded(chain, public, data, self.device, rng) for chain in chains]
             points, exact_rows = (np.concatenate(parts, axis=1) for parts in zip(*pairs, strict=True))
             rows = Neighbours(exact_rows, data.y, len(schema.classes), self.device)
             labels[at] = self._labels(schema, points[at], rows, noise, rng)
@@ -144,14 +144,13 @@ def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
         yield queries[at : at + size]
 
 
-def _embedded(chain: tuple[Any, ...], public: Data, data: Data, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
     """Public and private rows as whole numbers; few private ones are held with all their features at a time."""
-    pool = rows_after(chain, public)
+    pool = rows_after(chain, public, device)
     embedding = Embedding.of(pool, rng.initial)
     size = max(1, MEMORY // pool.shape[1])
-    starts = range(0, max(len(data), 1), size)
-    parts = [embedding(rows_after(chain, data.take(np.arange(at, min(at + size, len(data)))))) for at in starts]
-    return embedding(pool), np.concatenate(parts)
+    chunks = [np.arange(at, min(at + size, len(data))) for at in range(0, max(len(data), 1), size)]
+    return embedding(pool), np.concatenate([embedding(rows_after(chain, data.take(at), device)) for at in chunks])
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,6 +147,11 @@ def redrawn_losses(
     )
     if len(without) != len(within) or not all(map(_same_settings, without, within)):
         raise WrongInput("expected the same calls of the generator on both data sets; replay says where they differ")
+    for rates, releases in blocks(without):
+        if 1 < len(rates) == sum(np.size(without[at].public.get("noise", 0)) for at in releases):
+            raise WrongInput(
+                "expected one sample of rows for the releases on it, got one for each; use transcript_game"
+            )
     if games is None:
         size = count * sum(call.exact.size for call in without)
         games = min(MOST_GAMES, max(4, NUMBERS // max(1, size)))

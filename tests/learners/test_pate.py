@@ -39,10 +39,11 @@ def golden(prefix: str) -> list[Any]:
     return [pytest.param(row, id=row["id"]) for row in rows if row["id"].startswith(prefix)]
 
 
+@pytest.mark.parametrize("architecture", [None, SMALL], ids=["ridge", "network"])
 @pytest.mark.parametrize("vote", ["gnmax", "lnmax"])
-def test_p17_pate_charges_each_query_it_answers(vote: str) -> None:
+def test_p17_pate_charges_each_query_it_answers(vote: str, architecture: dict[str, Any] | None) -> None:
     data, pool = separable(), rows_for(TABLE, 60, seed=5)
-    learner = Pate(teachers=5, queries=40, public=pool, vote=vote)
+    learner = Pate(teachers=5, queries=40, public=pool, vote=vote, architecture=architecture, teacher_epochs=1, steps=2)
     rng = Recorder(seed=1)
     learner.run(data, 2.0, rng)
     [call] = [call for call in rng.calls if call.kind in ("gaussian", "laplace")]
@@ -114,12 +115,13 @@ def test_shards_are_no_slices_of_the_file() -> None:
 
 @pytest.mark.parametrize("architecture", [None, {"name": "linear"}], ids=["ridge", "network"])
 def test_teachers_see_public_rows_on_the_scale_of_their_own(architecture: dict[str, Any] | None) -> None:
-    """Teachers that vote on their own training rows are right; on another scale they would not be."""
-    schema = Schema(form="image", shape=(1, 6, 6), classes=("left", "right"), rows=200)
+    """Teachers that vote on their own training rows are right; on another scale all would seem light."""
+    schema = Schema(form="image", shape=(1, 6, 6), classes=("dark", "light"), rows=200)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
-    halves = np.where(np.arange(6) < 3, 1 - y[:, None], y[:, None])[:, None, None] * np.ones((1, 1, 6, 1))
-    x = (0.3 + 0.4 * halves + 0.05 * rng.standard_normal((200, 1, 6, 6))).clip(0, 1).astype(np.float32)
+    x = 0.2 + 0.4 * y[:, None, None, None] + 0.02 * rng.standard_normal((200, 1, 6, 6))
+    x[..., 0] = 0.9  # beside which rows of norm 1 differ too
+    x = x.clip(0, 1).astype(np.float32)
     data, recorder = Data(schema=schema, x=x, y=y), Recorder(seed=0)
     Pate(teachers=3, queries=200, architecture=architecture, public=data, steps=1).run(data, 1.0, recorder)
     [votes] = [call.exact for call in recorder.calls if call.kind == "gaussian"]

@@ -84,7 +84,7 @@ def test_price_is_that_of_sampled_gaussians() -> None:
 
 def test_later_stages_measure_distances_by_the_student_too(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(private_knn, "rows_after", lambda chain, data: seen.append(chain) or rows_after(chain, data))
+    monkeypatch.setattr(private_knn, "rows_after", lambda chain, *more: seen.append(chain) or rows_after(chain, *more))
     learner = PrivateKnn(queries=10, stages=2, public=ring(40, seed=2), **QUICK)
     recorded(learner, ring())
     by_student = [isinstance(chain[-1], LastHidden) for chain in seen]

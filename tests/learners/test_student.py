@@ -63,3 +63,14 @@ def test_student_without_any_label_is_a_model() -> None:
     data = clusters(50, 0)
     for weight in (0.0, 1.0):
         assert 0 <= taught(Pupil(steps=3, unlabelled=weight), data, np.full(50, -1), 0) <= 1
+
+
+def test_epochs_are_passes_over_labelled_rows() -> None:
+    data, steps = clusters(100, 0), []
+    labels = np.where(np.arange(100) < 20, data.y, -1)
+    for epochs in (3, 6):
+        progress: list[int] = []
+        pupil = Pupil(epochs=epochs, batch=10, progress=lambda step, total, left, to=progress: to.append(total))
+        taught(pupil, data, labels, 0)
+        steps.append(progress[-1])
+    assert steps == [12, 24]  # half of each batch of ten

@@ -18,6 +18,7 @@ from privaware.learners.dpsgd import DpSgd
 from privaware.learners.label_mst import LabelMst
 from privaware.learners.linear import Linear
 from privaware.learners.pate import Pate
+from privaware.learners.private_knn import PrivateKnn
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors.bounds import Bounds, candidates
@@ -79,6 +80,27 @@ def pate() -> Case:
         runs=runs(learner, ALONE),
         ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise, count=4),
         bugs={"half the noise": lambda games: play(noise / 2, games)},
+    )
+
+
+def private_knn() -> Case:
+    """Sixty rows of one class and a nearer one of the other, which takes the only vote: four queries, each on half."""
+    noise, count, rows = 1.0, 4, pair(ONE, [0.0] * 60, [0] * 60, [1.0], 1)
+    public = rows_for(ONE, 1)
+    public = replace(public, x=np.ones_like(public.x))
+    student: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 1, "public": public}
+    learner = PrivateKnn(queries=1, stages=1, neighbours=1, rate=0.5, **student)
+    play, all_rows = redrawn(learner, rows, count), redrawn(replace(learner, rate=1.0), rows, count)
+    return Case(
+        claim=count * learner.cost(ONE, noise),
+        noise=noise,
+        play=play,
+        runs=steps(learner, rows, count),
+        ideal=lambda rng, games: ideal_attackers.sampled_gaussian(rng, games, noise=noise, rate=0.5, count=count),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "sampling priced and not done": lambda games: all_rows(noise, games),
+        },
     )
 
 
@@ -244,6 +266,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "linear": linear,
     "dpsgd": dpsgd,
     "pate": pate,
+    "private_knn": private_knn,
     "alibi": alibi,
     "label_mst": label_mst,
     "pafs": pafs,

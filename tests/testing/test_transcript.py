@@ -86,6 +86,18 @@ def test_exact_values_that_depend_on_noise_cannot_be_noised_again() -> None:
         redrawn_losses(ObjectivePerturbation(), FEWER, ROWS, 1.0)
 
 
+def test_releases_with_a_sample_each_are_not_noised_again_as_if_on_one() -> None:
+    """Four counts of one row, each on a sample of its own, in one call."""
+
+    class Counts:
+        def run(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
+            exact = np.array([float(rng.poisson(len(data), 0.5).sum()) for _ in range(4)])
+            return rng.gaussian(exact, noise=np.full(4, noise), sensitivity=1.0)
+
+    with pytest.raises(WrongInput, match="one sample of rows"):
+        redrawn_losses(Counts(), ROWS.take(slice(0)), ROWS.take(slice(1)), 1.0)
+
+
 def test_redrawn_losses_are_as_many_as_memory_allows() -> None:
     inside, outside = redrawn_losses(planted_releases.Sums(), FEWER, ROWS, 1.0)
     assert len(inside) == len(outside) == 10_000
