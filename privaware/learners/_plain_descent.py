@@ -171,7 +171,7 @@ class _Networks:
             if name not in self.trained_names
         }
         self.shapes = [state[0][name].shape for name in self.trained_names]
-        self.theta = torch.stack(
+        self.theta: Any = torch.stack(
             [torch.cat([each[name].detach().flatten() for name in self.trained_names]) for each in state]
         ).requires_grad_()
         self.structure = copy.deepcopy(self.modules[0]).to("meta")
