@@ -99,6 +99,15 @@ def test_without_public_rows_nothing_is_trained() -> None:
         learner(public=table(rows=0))
 
 
+def test_a_population_is_trained_as_models_of_their_own() -> None:
+    public = table(rows=12, seed=3)
+    learners = [learner(lr=lr, norm=norm, public=public) for lr, norm in ((1.0, 0.1), (2.0, 0.1), (1.0, 0.5))]
+    trained = Gep.run_population(learners, table(), [1.0, 2.0, 1.0], Rng(seed=2))
+    outputs = [model.outputs(table().x) for model in trained]
+    assert all(np.isfinite(values).all() for values in outputs)
+    assert not any(np.allclose(outputs[at], outputs[at - 1]) for at in range(3))
+
+
 def test_only_the_anchors_are_read() -> None:
     public = table(rows=40, seed=5)
     changed = replace(public, x=np.concatenate([public.x[:12], -public.x[12:]]))
