@@ -20,7 +20,18 @@ from privaware.papers._bench_cells import TrainingPlace, dry_prices, populations
 from privaware.papers._runner import Bench
 from privaware.papers._training import network
 
-__all__ = ["ALGORITHMS", "DATA", "EPSILONS", "NETWORKS", "cell", "cells", "quick", "run_population", "runnable"]
+__all__ = [
+    "ALGORITHMS",
+    "DATA",
+    "EPSILONS",
+    "NETWORKS",
+    "SEEDS",
+    "cell",
+    "cells",
+    "quick",
+    "run_population",
+    "runnable",
+]
 
 EPSILONS = (1.0, 4.0, 1000.0, 0.2, 100.0)
 """The most informative first."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from privaware.papers import Item, Settings
 from privaware.papers._bench_cells import TrainingPlace, populations
 from privaware.papers._bench_run import run_cells
-from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, NETWORKS, quick
+from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, SEEDS, quick
 from privaware.papers._page import RESULTS
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers.dpmlbench import ITEMS
@@ -58,7 +58,10 @@ class GridChoice:
 
 
 def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Settings]]:
-    """Cells with their items: gradient algorithms first; then data, networks, algorithms and epsilons in order."""
+    """Cells with their items: gradient algorithms first; then data, networks, epsilons and algorithms in order.
+
+    All epsilons of a small network are one population.
+    """
     chosen = [(item, cell) for item in ITEMS if item.runnable for cell in item.runs if choice.has(item, cell)]
     order = list(ALGORITHMS)
 
@@ -66,7 +69,9 @@ def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Set
         cell = pair[1]
         small = NETWORKS.index(cell["network"]) if cell["network"] in NETWORKS else 0
         late = cell["algorithm"] not in GRADIENT
-        return (late, small > 1, DATA.index(cell["data"]), small, order.index(cell["algorithm"]))
+        by_epsilon = cell["network"] in NETWORKS and MOST[cell["network"]] < len(EPSILONS) * len(SEEDS)
+        epsilon = EPSILONS.index(cell["epsilon"]) if by_epsilon and cell["epsilon"] in EPSILONS else 0
+        return (late, small > 1, DATA.index(cell["data"]), small, epsilon, order.index(cell["algorithm"]))
 
     ranked = [(item.id, cell) for item, cell in sorted(chosen, key=rank)]
     return [(id, {**quick(cell), "epsilon": cell["epsilon"]}) for id, cell in ranked] if tiny else ranked

@@ -118,6 +118,8 @@ def test_most_informative_cells_come_first() -> None:
     assert places.index(("cifar10", "resnet20", "gep")) < places.index(("fashion_mnist", "simple_cnn", "dpsgd"))
     assert places.index(("svhn", "resnet20", "gep")) < places.index(("cifar10", "vgg", "dpsgd"))
     assert places.index(("svhn", "vgg", "dpsgd")) < places.index(("cifar10", "simple_cnn", "pate"))
+    large = [(c["epsilon"], c["algorithm"]) for c in cells if (c["data"], c["network"]) == ("cifar10", "resnet20")]
+    assert large.index((1.0, "gep")) < large.index((4.0, "dpsgd"))
     assert [(c["epsilon"], c["seed"]) for c in cells[:4]] == [(1.0, 0), (1.0, 1), (1.0, 2), (4.0, 0)]
 
 
