@@ -168,6 +168,16 @@ def test_both_parts_are_one_release_of_root_two_times_the_norm():
         assert exact.shape[1] == run.stack.projection.directions + (trainable if residual else 0)
 
 
+def test_sums_that_cancel_are_of_smaller_groups():
+    x, y = examples(400)
+    sizes = [
+        training(recipe(sampler=FullBatch(), projection=chosen), network(), x, y, noise=1.0).layout.group
+        for chosen in (settings(residual=None), settings())
+    ]
+    assert sizes[0] > 100
+    assert sizes[1] < 60
+
+
 def few_residuals(count):
     """Public examples that are the private ones: residuals are short."""
     return anchored(inputs=lambda: examples(count)[0], classes=3, directions=10**6, blocks=1)
