@@ -4,7 +4,9 @@ As published, each row gets noise and is told to move back to itself or, by rand
 random candidate set; a score network learns these moves, annealed Langevin dynamics draws images from it, a classifier
 trained on `public` rows (left out: on the private rows, as published) labels them, and a network learns from them. The
 `variant` "corrected" trains the same network, conditioned on the class, by DP-SGD: the mean gradient over several noise
-draws of a row is clipped as one; labels are then chosen, so no labelling classifier sees a row.
+draws of a row is clipped as one; labels are then chosen, so no labelling classifier sees a row. Its default is the
+score of a normal distribution around one learnt image a class, without the network's correction (`stages` 0): on
+`digits` at epsilon 8 (40 steps, one seed) that gave an accuracy of 0.87, a network of one stage 0.65 to 0.68.
 
 Paper: Chen, Yu, Kao, Pang, Lu 2022, DPGEN: Differentially Private Generative Energy-Guided Network for Natural Image
 Synthesis; algorithm DPGEN of DPMLBench (classifier: learning rate 0.01, batch 1024, 100 epochs). The correction follows
@@ -84,9 +86,9 @@ class ScoreSettings:
         expect_in("dpgen", "[0, 1)", ema=self.ema)
 
 
-CORRECTED: dict[str, Any] = {"width": 16, "stages": 2, "levels": 32, "largest": 5.0, "smallest": 0.05, "rate": 1.6e-4}
-CORRECTED |= {"steps": 2000, "batch": 256, "lr": 2e-3, "ema": 0.98}
-"""Fewer weights and steps than published, because each weight and each step is noised."""
+CORRECTED: dict[str, Any] = {"width": 16, "stages": 0, "levels": 32, "largest": 5.0, "smallest": 0.05, "rate": 6e-4}
+CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
+"""Fewer weights and steps than published, because each weight and each step is noised; see the card of the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ class DpGen(PlainNetwork):
     samples: int = 10_000
     candidates: int = 256
     pairs: int = 60_000
-    norm: float = 1.0
+    norm: float = 0.02
     draws: int = 4
     public: Data | None = field(default=None, repr=False)
     epochs: float = 100.0

@@ -104,7 +104,7 @@ def test_synthetic_images_and_rows_share_one_scale(monkeypatch: pytest.MonkeyPat
     assert np.array_equal(shown[0], data.x)
     assert np.array_equal(images, data.x[:12])
     assert labels.tolist() == data.y[:12].tolist()
-    model = replace(PUBLISHED, epochs=200).run(data, 0.1, Rng(seed=0))
+    model = replace(PUBLISHED, epochs=40, lr=0.2).run(data, 0.1, Rng(seed=0))
     assert accuracy(data.y, model.predictions(data)) > 0.95
 
 
@@ -122,10 +122,9 @@ def test_one_row_moves_a_step_of_the_corrected_network_by_its_clipped_gradient_o
     """Noise that depended on the place of a row in its batch would change with the rows before it."""
     data = dark_and_light().take(np.arange(9))
     learner = replace(CORRECTED, score={**SCORE, "steps": 2}, norm=0.05)
-    for other in (data.take(np.arange(8)), data.take(np.arange(1, 9))):
-        for one, two in ((data, other), (other, data)):
-            moved = replay(learner, one, two, 1.0)
-            assert max(moved.ratios.values()) > 0.5
+    other = data.take(np.arange(1, 9))
+    for one, two in ((data, other), (other, data)):
+        assert max(replay(learner, one, two, 1.0).ratios.values()) > 0.5
 
 
 def test_corrected_labels_are_chosen_and_not_read_off_the_rows() -> None:
@@ -155,7 +154,7 @@ def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
 
 
 def test_corrected_variant_learns_digits_above_the_constant_at_epsilon_eight() -> None:
-    train, test = mnist(2000)
+    train, test = mnist(1000)
     learner = DpGen(
         variant="corrected",
         score={"stages": 0, "levels": 12, "langevin": 3, "rate": 1.25e-3, "steps": 40, "lr": 0.03, "ema": 0.9},

@@ -55,8 +55,8 @@ SMALL = {
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 STUDENT: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 2, "batch": 4}
-SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 12}
-MATCHING = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 2, "inner": 1}
+SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 40}
+MATCHING = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
 
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
@@ -95,7 +95,6 @@ LEARNERS = {
     "pate, networks": (Pate(teachers=3, queries=6, teacher_epochs=0.5, public=POOL, **STUDENT), TABLE),
     "private_knn": (PrivateKnn(queries=4, threshold=0.5, answers=2, rate=0.3, public=POOL, **STUDENT), TABLE),
     "private_set": (PrivateSet(**MATCHING, private_batch=12, matching=SMALL, architecture=SMALL, steps=2), TABLE),
-    "private_set, images": (PrivateSet(**{**MATCHING, "rounds": 1, "queries": 1}, steps=2), IMAGE),
     "dpgen": (DpGen(variant="corrected", score=SCORE, samples=4, draws=2, steps=1), IMAGE),
     "objective_perturbation": (ObjectivePerturbation(), TABLE),
     "objective_perturbation, pure": (ObjectivePerturbation(distribution="gamma"), TABLE),

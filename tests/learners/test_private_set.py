@@ -127,6 +127,15 @@ def test_model_learns_synthetic_rows_and_predicts_raw_ones_on_one_scale() -> Non
     assert accuracy(data.y, model.predictions(data)) > 0.85
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 3), (3, 8, 9)])
+def test_default_network_exists_for_images_of_any_size(shape: tuple[int, int, int]) -> None:
+    schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=40)
+    learner = PrivateSet(per_class=1, networks=1, queries=1, epochs=1)
+    rows, _ = learner.condense(rows_for(schema, 12), 1.0, Rng(seed=0))
+    assert rows.shape == (2, *shape)
+    assert np.isfinite(rows).all()
+
+
 def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
     for wrong in ({"per_class": 0}, {"networks": 1.5}, {"norm": 0.0}, {"matching": "convnet"}, {"queries": True}):
         with pytest.raises(WrongInput, match="private_set: expected"):
@@ -138,7 +147,7 @@ def test_settings_that_cannot_be_used_are_refused_before_a_charge() -> None:
 CONVOLUTION = {"name": "simple_cnn", "filters": [16], "hidden": [], "groups": 16, "pooling": "average"}
 TINY = PrivateSet(
     per_class=1,
-    networks=8,
+    networks=6,
     example_lr=5.0,
     matching=CONVOLUTION,
     architecture=CONVOLUTION,

@@ -30,8 +30,8 @@ def test_a_row_answers_with_itself_as_often_as_randomised_response_says(epsilon:
     assert own_answers(ROWS, epsilon) == pytest.approx(keep, abs=4 * np.sqrt(keep * (1 - keep) / 20_000))
 
 
-def test_large_epsilons_are_neither_clamped_nor_overflow() -> None:
-    """Public code takes 101 for whatever exceeds 100."""
+def test_large_epsilons_do_not_overflow() -> None:
+    """Public code takes 101 for whatever exceeds 100, because e^epsilon is no float then."""
     assert own_answers(ROWS, 1000.0) == own_answers(ROWS, 1e6) == 1.0
 
 
