@@ -41,15 +41,17 @@ def clipped_mean(module: nn.Module, norm: float, rows: int) -> list[torch.Tensor
     return [total / rows for total in sums]
 
 
-def test_each_query_is_the_clipped_mean_at_its_own_network_over_a_public_number() -> None:
+@pytest.mark.parametrize("device", ["cpu", *["cuda"] * torch.cuda.is_available()])
+def test_each_query_is_the_clipped_mean_at_its_own_network_over_a_public_number(device: str) -> None:
     declared = 40  # of which 30 are there: the divisor is the declared number
-    with gradient_queries(recipe(3), network(0), INPUTS, TARGETS, noise=0.0, rows=declared, rng=Rng(seed=0)) as query:
+    facts: dict[str, Any] = {"noise": 0.0, "rows": declared, "rng": Rng(seed=0), "device": device}
+    with gradient_queries(recipe(3), network(0), INPUTS, TARGETS, **facts) as query:
         for seed in (3, 4, 3):
             module = network(seed)
             expected = clipped_mean(module, NORM, declared)
             gradients = query(module)
             for one, (name, _) in zip(expected, module.named_parameters(), strict=True):
-                torch.testing.assert_close(gradients[name], one, rtol=1e-4, atol=1e-6)
+                torch.testing.assert_close(gradients[name].cpu(), one, rtol=1e-4, atol=1e-6)
 
 
 def test_one_query_more_than_was_priced_is_refused() -> None:

@@ -56,7 +56,7 @@ IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
 STUDENT: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 2, "batch": 4}
 SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 40}
-MATCHING = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
+MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
 
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
