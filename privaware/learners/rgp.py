@@ -12,8 +12,8 @@ Privacy: (epsilon, delta) for one row added or removed. A row's gradients by all
 clipped as one vector, so a step is one Gaussian release and costs what a step of `dpsgd` costs. The factors come from
 earlier releases and random numbers: post-processing.
 Use when: a network is so wide that the noise on all of its weights drowns the gradient. It takes no more memory than
-`dpsgd`: at its peak on a CPU 0.7 GiB for a step of ResNet20 with 128 rows, 7.3 GiB for VGG (129 million parameters) with
-8 rows.
+`dpsgd`: at its peak on a CPU 0.7 GiB for a step of ResNet20 with 128 rows, and 7.3 GiB for VGG (129 million parameters)
+with 8 rows.
 
 >>> from privaware.testing import rows_for
 >>> from privaware.schema import Column, Schema
