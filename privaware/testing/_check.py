@@ -179,9 +179,16 @@ class _Check:
             if sampled:
                 outside = replay(self.mechanism, one, two, noise, seed=seed, inside=False).changed_calls
             self.paid(within, noise, outside)
-            for part in range(0 if sampled else _disjoint_parts(self.mechanism.cost(self.schema, noise), within)):
+            for part in range(0 if sampled or len(few) > SIZES[-1] else self.disjoint_parts(within, noise)):
                 self.paid(replay(self.mechanism, one, two, noise, seed=seed, part=part), noise, outside)
             yield sum(ratio**2 for ratio in within.ratios.values())
+
+    def disjoint_parts(self, run: Replay, noise: float) -> int:
+        """Into how many parts rows were split, where the price is that of one part: the row is put into each."""
+        stated = self.mechanism.cost(self.schema, noise)
+        if _contains(stated, Selected) or not _contains(stated, Disjoint):
+            return 0
+        return max((len(call.public["shares"]) for call in run.calls if call.kind == "shards"), default=0)
 
     def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
         """The recorded calls cost no more than the mechanism says."""
@@ -260,12 +267,6 @@ def _contains(event: Event, kind: type[Event]) -> bool:
     return isinstance(event, kind) or any(
         _contains(part, kind) for part in (*parts, *([inner] if isinstance(inner, Event) else []))
     )
-
-
-def _disjoint_parts(stated: Event, run: Replay) -> int:
-    """Into how many parts rows were split, where the price is that of one part."""
-    shares = [call.public["shares"] for call in run.calls if call.kind == "shards"]
-    return max(map(len, shares), default=0) if _contains(stated, Disjoint) else 0
 
 
 def _event_counts(event: Event) -> Counter[str]:
