@@ -29,13 +29,18 @@ def many_runs(
     runs: int,
     rng: Rng,
     say: Callable[[str], None] | None = None,
+    vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of runs with the `canary` and of as many without it; `runs` is how many there are on a side."""
+    """Scores of runs with the `canary` and of as many without it; `runs` is how many there are on a side.
+
+    `vector` makes numbers of a release, if `release_vector` does not know it.
+    """
+    numbers = vector or release_vector
     neighbour = joined(data, canary)
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for done in range(runs):
         for side, rows in zip(sides, (neighbour, data), strict=True):
-            side.append(release_vector(mechanism.run(rows, noise, rng.spawn()), data.schema))
+            side.append(numbers(mechanism.run(rows, noise, rng.spawn()), data.schema))
         if say is not None and (done + 1) % max(1, runs // 10) == 0:
             say(f"{done + 1} of {runs} runs on a side")
     return directed_scores(np.array(sides[0]), np.array(sides[1]))

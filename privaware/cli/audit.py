@@ -18,6 +18,7 @@ LEARNER = Annotated[str, o.option("With rows: one of `privaware list learners`, 
 METHOD = Annotated[
     str | None, o.option("With rows: audit one of `privaware list selectors`, or bounds, not a learner.")
 ]
+SEARCH = Annotated[str | None, o.option("With rows and many_run: audit a search of this space, not a learner.")]
 SPACE = Annotated[str, o.option("For one_run: canaries among gradients and sums (gradient) or among rows (input).")]
 CANARIES = Annotated[int, o.option("For one_run: how many canaries, at most.")]
 RUNS = Annotated[int, o.option("For many_run: how many runs with the row, and without it.")]
@@ -37,6 +38,7 @@ def audit(
     attack: ATTACK = "one_run",
     learner: LEARNER = "auto",
     method: METHOD = None,
+    search: SEARCH = None,
     epsilon: o.EPSILON = 1.0,
     set_: o.SET = None,
     space: SPACE = "gradient",
@@ -58,6 +60,7 @@ def audit(
         attack=attack,
         learner=learner,
         method=method,
+        search=search,
         epsilon=epsilon,
         settings=o.named_values("--set", set_),
         space=space,

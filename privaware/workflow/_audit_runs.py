@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from privaware import attacks
 from privaware._validate import expect, expect_count, expect_one_of
@@ -13,13 +18,20 @@ from privaware.attacks._row_canaries import row_canaries
 from privaware.data import Data
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import NOTHING, Event
+from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, unit
+from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.strategies._search import Search, SearchResult
+from privaware.strategies.rs import Rs
+from privaware.workflow._settings import configured
 
-__all__ = ["AuditSettings", "MembershipGame", "OneRun"]
+__all__ = ["AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
 
 SPACES = ("gradient", "input")
+TRIALS = 3
+"""Expected trials of the search that is audited."""
 CANARY_ATTACKS = ("one_run", "many_run")
 SHADOW_TRAININGS = ("private", "without_privacy")
 SHADOWS = {"black_box": 1, "white_box": 1, "lira": 16, "rmia": 4}
@@ -98,6 +110,23 @@ class OneRun:
     def run(self, data: Data, noise: float, rng: Rng) -> CanaryScores:
         insert = gradient_canaries if self.settings.space == "gradient" else row_canaries
         return insert(self.mechanism, data, noise, rng, canaries=self.settings.canaries)
+
+
+def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
+    """A random search of a few trials, as `privaware search` makes it: what one more row does to its choice."""
+    loaded = Space.load(space)
+    make = find_learner(loaded.learner)
+
+    def build(candidate: Mapping[str, Any]) -> Any:
+        return configured(loaded.learner, make, {**(settings or {}), **candidate})
+
+    return Search(space=loaded, strategy=Rs(trials=TRIALS), build=build, held_out=0.5)
+
+
+def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
+    """Which candidate a search chose, and its noisy score."""
+    texts = (json.dumps(result.point[name], sort_keys=True) for name in sorted(result.point))
+    return np.array([result.score or 0.0, *(zlib.crc32(text.encode()) / 2**32 for text in texts)])
 
 
 @dataclass(frozen=True, kw_only=True)

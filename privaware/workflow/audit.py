@@ -21,12 +21,13 @@ from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.strategies._search import Search
 from privaware.workflow._audit_result import Audit
-from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
+from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun, search_vector, small_search
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._output import sha256
-from privaware.workflow._plan import Plan, schema_plan, selection_plan, training_plan
+from privaware.workflow._plan import Plan, schema_plan, search_plan, selection_plan, training_plan
 
 __all__ = ["Audit", "audit"]
 
@@ -45,6 +46,7 @@ def audit(
     attack: str = "one_run",
     learner: str = "auto",
     method: str | None = None,
+    search: Any = None,
     epsilon: float = 1.0,
     settings: Mapping[str, Any] | None = None,
     space: str = "gradient",
@@ -56,7 +58,7 @@ def audit(
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Audit:
-    """Attacks a released model, or a learner (or with `method` a selector) on `data`, and compares with the claim.
+    """Attacks a released model, or a learner (`method`: a selector, `search`: a space) on `data`, beside its claim.
 
     `data` is a model folder, or rows as for `fit`. A model and many_run are audited on crafted rows, without touching
     private ones. one_run on rows costs what the mechanism costs, and is charged; a membership attack among rows is for
@@ -76,7 +78,19 @@ def audit(
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
         given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "settings": settings}
-        if method == "bounds":
+        if search is not None:
+            if attack != "many_run" or method is not None:
+                raise WrongInput("expected --search with --attack many_run and without --method, got another call")
+            plan = search_plan(
+                run.schema,
+                search=small_search(search, settings),
+                epsilon=epsilon,
+                model_epsilon=None,
+                delta=options.delta,
+                strategy="rs",
+                settings=dict(settings or {}),
+            )
+        elif method == "bounds":
             plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta)
         elif method is not None:
             plan = selection_plan(run.schema, method=method, **given)
@@ -226,7 +240,10 @@ def _evidence(
             canaries = canaries.and_those(audited.run(rows, plan.noise, rng))
         return evidence_of_canaries(canaries, claim, plan.delta, gradients=asked.space == "gradient")
     rows, canary = crafted_pair(schema, FEW, rng)
-    scores = many_runs(plan.mechanism, rows, canary, plan.noise, runs=asked.runs, rng=rng, say=options.say)
+    vector = search_vector if isinstance(plan.mechanism, Search) else None
+    scores = many_runs(
+        plan.mechanism, rows, canary, plan.noise, runs=asked.runs, rng=rng, say=options.say, vector=vector
+    )
     return evidence_of_runs(*scores, claim, plan.delta)
 
 

@@ -42,10 +42,10 @@ def evidence(
 
 
 def test_bound_of_a_full_batch_learner_is_near_its_claim() -> None:
-    found = [evidence(LEARNER, seed) for seed in range(12)]
+    found = [evidence(LEARNER, seed) for seed in range(6)]
     lower = [each.epsilon_lower for each in found]
     assert np.mean(lower) > 3.0
-    assert sum(bound > EPSILON for bound in lower) <= 2
+    assert sum(bound > EPSILON for bound in lower) <= 1
     assert not any(each.refuted for each in found)
     assert {each.method for each in found} == {"gaussian"}
 
