@@ -93,28 +93,23 @@ class Selection:
 
 
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
-    """The slots a model needs in nearly all steps, from the declared number of rows."""
-    mean, deviation = _sample_size(sampler, rows)
+    """The slots that hold the samples of all models with this chance, from the declared number of rows."""
+    mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))
     return max(1, min(rows, math.ceil(mean + quantile * deviation)))
 
 
-def narrower_sizes(layout: Layout, sampler: Sampler, rows: int) -> tuple[int, ...]:
-    """Sizes of groups that hardly pad most samples: fine steps around the mean, and one at two deviations.
+def narrower_sizes(layout: Layout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
+    """Sizes of groups that hardly pad most samples: fine steps for two thirds of them, and one for nearly all.
 
     >>> from privaware.descent._sampling import Poisson
-    >>> narrower_sizes(Layout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000)
+    >>> narrower_sizes(Layout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
     (124, 128, 132, 136, 144)
     """
-    mean, deviation = _sample_size(sampler, rows)
     step = MULTIPLE // 2
-    low, high, far = (math.ceil((mean + at * deviation) / layout.groups / step) * step for at in (-1, 1, 2))
+    slots = (expected_slots(sampler, rows, models, chance) for chance in (1 / 6, 5 / 6, FIT_CHANCE))
+    low, high, far = (math.ceil(count / layout.groups / step) * step for count in slots)
     return tuple(size for size in (*range(low, high + 1, step), far) if 4 * MULTIPLE <= size < layout.group)
-
-
-def _sample_size(sampler: Sampler, rows: int) -> tuple[float, float]:
-    """The mean size of a sample and its standard deviation."""
-    return sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
 
 
 def microbatches(samples: Sequence[np.ndarray], layout: Layout, stack: Stack) -> Iterator[Selection]:

@@ -152,7 +152,7 @@ class Training:
         for chance in (WIDE_CHANCE, FIT_CHANCE):
             slots = expected_slots(sampler, self.rows, self.models, chance)
             layout = Layout.of(slots, microbatch=microbatch, most=most)
-            sizes = narrower_sizes(layout, sampler, self.rows)
+            sizes = narrower_sizes(layout, sampler, self.rows, self.models)
             fits = layout.groups == groups and layout.width >= slots
             if sizes and fits and (not self.noisy or self._alike_in_all(layout, sizes, arithmetic)):
                 return replace(layout, narrower=sizes)

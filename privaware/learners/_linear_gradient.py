@@ -67,7 +67,7 @@ class LinearGradient:
         count, size = len(self.rows) if batch is None else len(batch), self._slab
         for at in range(0, max(count, 1), size):
             chosen = slice(at, at + size) if batch is None else batch[at : at + size]
-            rows = self.rows[chosen] if batch is None else self.rows.index_select(0, chosen)
+            rows = self.rows[chosen] if isinstance(chosen, slice) else self.rows.index_select(0, chosen)
             residuals = self._residual_steps(self._product(coarse, rows) + bias, chosen)
             self._add_products(sums, residuals, rows, chosen)
             constants.add(residuals.sum(1, keepdim=True).double())

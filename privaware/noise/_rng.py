@@ -279,11 +279,11 @@ class Rng:
         import torch
 
         if exact.device.type == "cpu":
-            stream, scales = self._streams.cpu["noise"], _row_scales(scale, exact)
+            normal, scales = self._streams.cpu["noise"], _row_scales(scale, exact)
             if scales is not None and exact.is_contiguous() and exact.dtype in (torch.float32, torch.float64):
                 rows = exact.numpy().reshape(len(scales), -1)
-                return torch.from_numpy(add_noise(rows, scales, lattice(scales), stream)).view(exact.shape)
-            draw = torch.from_numpy(np.asarray(stream.standard_normal(tuple(exact.shape))))
+                return torch.from_numpy(add_noise(rows, scales, lattice(scales), normal)).view(exact.shape)
+            draw = torch.from_numpy(np.asarray(normal.standard_normal(tuple(exact.shape))))
         else:
             stream = self._streams.on("noise", exact.device)
             if stream.fits(exact, scale):
