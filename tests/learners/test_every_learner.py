@@ -63,7 +63,7 @@ GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120
 )
 GAMES |= {"boosted": 80, "additive": 80}
 GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10}
-GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 5, "private_knn": 5}
+GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "private_knn": 8}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
 LEARNERS = {
@@ -93,7 +93,7 @@ LEARNERS = {
     "pate, Laplace": (Pate(teachers=4, queries=12, public=POOL, vote="lnmax"), TABLE),
     "pate, confident": (Pate(teachers=4, queries=12, answers=5, public=POOL, vote="confident_gnmax"), TABLE),
     "pate, networks": (Pate(teachers=3, queries=6, teacher_epochs=0.5, public=POOL, **STUDENT), TABLE),
-    "private_knn": (PrivateKnn(queries=4, threshold=0.5, answers=2, rate=0.3, public=POOL, **STUDENT), TABLE),
+    "private_knn": (PrivateKnn(queries=4, stages=1, threshold=0.5, answers=2, rate=0.3, public=POOL, **STUDENT), TABLE),
     "private_set": (PrivateSet(**MATCHING, private_batch=12, matching=SMALL, architecture=SMALL, steps=2), TABLE),
     "dpgen": (DpGen(variant="corrected", score=SCORE, samples=4, draws=2, steps=1), IMAGE),
     "objective_perturbation": (ObjectivePerturbation(), TABLE),
