@@ -47,8 +47,10 @@ def run(
     from privaware.papers._bench_grid import read_grid
     from privaware.papers._bench_run import ITEM, run_cells
     from privaware.papers._results import Store
+    from privaware.workflow._options import expect_device
 
     expect_count("bench run", workers=workers, population=population)
+    expect_device(device)
     cells = read_grid(grid, None if seed is None else [seed])
     deadline = float("inf") if time_limit is None else time.time() + time_limit
     place = TrainingPlace(device=device, deadline=deadline, progress=True)

@@ -189,6 +189,8 @@ def _expect_trainable(cells: Sequence[Settings]) -> None:
             schema, public = bench_schema(cell["rows"], make)
             if schema.task not in make.tasks:
                 raise WrongInput(f"expected data for {' or '.join(make.tasks)}, got {schema.task}")
+            if cell["delta"] * schema.rows >= 1:
+                raise WrongInput(f"expected delta below 1 / {schema.rows} rows, got {cell['delta']:g}")
             learner_of(cell, public=public).cost(schema, 1.0)
         except PrivawareError as problem:
             raise WrongInput(f"{' on '.join(part for part in place if part != NO_NETWORK)}: {problem}") from None

@@ -90,6 +90,16 @@ FITS = {"gep": ("simple_cnn", "resnet20"), "hand_dp": ("simple_cnn", "resnet20")
 """Networks that a method allows, where not all: memory for GEP, the size of the maps for Hand-DP."""
 
 
+QUICK: dict[str, dict[str, Any]] = {
+    "gep": {"directions": 20, "anchors": 50, "refresh": 100},
+    "private_knn": {"queries": 50, "neighbours": 20, "stages": 1},
+    "pate": {"teachers": 4, "queries": 50, "teacher_epochs": 1.0},
+    "private_set": {"networks": 1, "rounds": 1, "queries": 2, "per_class": 1},
+    "dpgen": {"samples": 100, "draws": 1, "score": {"steps": 2, "levels": 2, "width": 8, "langevin": 1}},
+}
+"""What makes a quick version of these quick."""
+
+
 def runnable(algorithm: str) -> bool:
     """Whether the package has the algorithm."""
     return algorithm in registry.names("learners")
@@ -154,7 +164,7 @@ def cells(
 def quick(full: Settings) -> Settings:
     """A small version of a cell: a few hundred rows and steps."""
     small = {**full["rows"], "train": 600, "test": 300}
-    settings = {**full["settings"], "epochs": 1.0}
+    settings = {**full["settings"], "epochs": 1.0, **QUICK.get(full["algorithm"], {})}
     return {**full, "rows": small, "settings": settings, "epsilon": full["epsilon"] and 1000.0}
 
 

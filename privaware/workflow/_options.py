@@ -13,7 +13,7 @@ from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 
-__all__ = ["RunArguments", "RunOptions", "Say", "shows_run_options"]
+__all__ = ["RunArguments", "RunOptions", "Say", "shows_run_options", "expect_device"]
 
 Say = Callable[[str], None]
 TASKS = ("classification", "regression")
@@ -75,7 +75,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
-        _expect_device(self.device)
+        expect_device(self.device)
         if self.sign is not None and self.out is None:
             raise WrongInput("expected --out with --sign: a signature is written beside the result")
 
@@ -122,7 +122,8 @@ def shows_run_options(verb: Verb) -> Verb:
     return verb
 
 
-def _expect_device(device: str) -> None:
+def expect_device(device: str) -> None:
+    """Refuses a device that this machine does not have."""
     if device == "cpu":
         return
     import torch

@@ -61,6 +61,7 @@ def test_published_network_is_found_by_its_name() -> None:
         ({"epsilons": []}, "expected epsilons, here or for the grid"),
         ({"seeds": 0}, "seeds as a number of them or a list"),
         ({"delta": 1.0}, "delta in (0, 1)"),
+        ({"delta": 0.1}, "expected delta below 1 / 60 rows, got 0.1"),
         ({"learners": {}}, "at least one learner"),
         ({"learners": {"liner": {}}}, "did you mean linear"),
         ({"learners": {"linear": {"step": 3}}}, "linear has no setting 'step'"),
