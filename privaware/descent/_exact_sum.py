@@ -30,7 +30,7 @@ START = 1.5 * 2.0**52
 """Lattice steps whose neighbourhood rounds to the lattice."""
 
 
-BLOCK = 2**16
+BLOCK = 2**17
 """Numbers in work at once, so that they stay in a processor's cache."""
 
 
