@@ -2,7 +2,8 @@
 
 Numbers have their declared bins or, without them, public cells: half of equal width and half that become narrower
 towards zero (or the bound nearest to it), which has a cell of its own: amounts are often skewed, and often zero.
-Missing and unseen values have the last level.
+Missing and unseen values have the last level. With `numbers`, the numbers themselves follow, scaled to [-1, 1] (missing
+ones 0).
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a tree or an additive model follows.
@@ -33,6 +34,7 @@ class Codes:
     """`cells` is about the number of cells of a number without declared bins."""
 
     cells: int = 32
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         expect_between("codes", 4, 4096, cells=self.cells)
@@ -41,18 +43,23 @@ class Codes:
         used = schema.used
         if x.ndim != 2 or x.shape[1] != len(used):
             raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
-        codes = np.empty(x.shape, np.float32)
+        codes = np.empty((len(x), self.width(schema)), np.float32)
         for at, column in enumerate(used):
             codes[:, at] = self._codes(x[:, at], column)
+        for number, at in enumerate(self._numbers(schema)):
+            codes[:, len(used) + number] = _scaled(x[:, at], used[at])
         return codes
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""
-        return len(schema.used)
+        return len(schema.used) + len(self._numbers(schema))
 
     def levels(self, schema: Schema) -> tuple[int, ...]:
         """How many levels each column has."""
         return tuple(self._levels(column) for column in schema.used)
+
+    def _numbers(self, schema: Schema) -> list[int]:
+        return [at for at, column in enumerate(schema.used) if column.kind == "number"] if self.numbers else []
 
     def _levels(self, column: Column) -> int:
         if column.kind == "category":
@@ -72,6 +79,13 @@ class Codes:
         codes = known if column.kind == "category" else np.searchsorted(self._edges(column), known, "right")
         codes = np.where(missing & (column.missing == "category"), last, codes)
         return np.asarray(np.clip(codes, 0, last))
+
+
+def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
+    low, high = column.low or 0.0, column.high or 0.0
+    middle, half = (low + high) / 2, (high - low) / 2
+    inside = np.clip(np.where(np.isfinite(values), values, middle), low, high)
+    return np.asarray((inside - middle) / half)
 
 
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:

@@ -33,7 +33,6 @@ MOMENTUM = 0.9
 class Boosting(Learner):
     """`share` is the part of the budget that the `steps` of the additive start take (0: no start).
 
-    Left out, it is half for regression, and nothing for classes: there trees alone were better where noise is large.
     `cells` is about the number of levels of a number without declared bins.
     `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over half the target's range.
     `progress` changes nothing that is released.
@@ -45,7 +44,7 @@ class Boosting(Learner):
     depth: int = 3
     lr: float = 0.1
     steps: int = 60
-    share: float | None = None
+    share: float = 0.5
     cells: int = 32
     reach: float = 0.5
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
@@ -56,8 +55,7 @@ class Boosting(Learner):
         expect_between(self._name, 1e-4, 1, lr=self.lr)
         expect_between(self._name, 4, 4096, cells=self.cells)
         expect_between(self._name, 1e-3, 2, reach=self.reach)
-        if self.share is not None:
-            expect_in(self._name, "[0, 1]", share=self.share)
+        expect_in(self._name, "[0, 1]", share=self.share)
         if not self.trees and not self.steps:
             raise WrongInput(f"{self._name}: expected at least one step or one tree, got none of either")
 
@@ -65,20 +63,20 @@ class Boosting(Learner):
         if schema.form != "table" or not schema.used:
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
-        counts = zip((self.steps, self.trees), self._noises(schema, noise), strict=True)
+        counts = zip((self.steps, self.trees), self._noises(noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        schema, feature = data.schema, Codes(cells=self.cells)
+        schema, (of_steps, of_trees) = data.schema, self._noises(noise)
+        feature = Codes(cells=self.cells, numbers=math.isfinite(of_steps))
         levels = feature.levels(schema)
-        gradients = Gradients(data, feature(data.x, schema).astype(np.int64), levels, self.reach)
-        of_steps, of_trees = self._noises(schema, noise)
+        gradients = Gradients(data, feature(data.x, schema), levels, self.reach)
         began, total = time.monotonic(), self.steps + self.trees
-        bias, scores = np.zeros(gradients.outputs), np.zeros((sum(levels), gradients.outputs))
+        weights = np.zeros((gradients.width, gradients.outputs))
         if math.isfinite(of_steps):
-            bias, scores = self._descend(gradients, of_steps, rng)
-        gradients.add_scores(bias, scores)
+            weights = self._descend(gradients, of_steps, rng)
+        gradients.add_scores(weights)
         trees = self.trees if math.isfinite(of_trees) else 0
         columns, right = random_splits(schema, levels, (trees, self.depth), rng.initial)
         leaves = np.zeros((trees, 2**self.depth, gradients.outputs))
@@ -89,12 +87,14 @@ class Boosting(Learner):
             if self.progress is not None:
                 at = self.steps + tree + 1
                 self.progress(at, total, (time.monotonic() - began) / at * (total - at))
-        tensors = {"bias": bias, "scores": scores, "leaves": leaves}
+        last = 1 + sum(levels)
+        tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
         tensors = gradients.as_outputs(tensors) | {"columns": columns, "right": right}
         architecture = {
             "name": "trees",
             "levels": list(levels),
-            "outputs": tensors["bias"].shape[0],
+            "outputs": len(tensors["bias"]),
+            "numbers": len(tensors["slopes"]),
             "trees": trees,
             "depth": self.depth,
         }
@@ -104,21 +104,20 @@ class Boosting(Learner):
     def _name(self) -> str:
         return type(self).__module__.rsplit(".", 1)[-1]
 
-    def _noises(self, schema: Schema, noise: float) -> tuple[float, float]:
+    def _noises(self, noise: float) -> tuple[float, float]:
         """Noise multipliers of a step and of a tree, infinite for none: all together are one release of `noise`."""
-        share = self.share if self.share is not None else 0.0 if schema.classes else 0.5
-        if not self.trees or not self.steps:
-            share = float(self.steps > 0)
+        share = self.share if self.trees and self.steps else float(self.steps > 0)
         of_steps = noise * math.sqrt(self.steps / share) if share else math.inf
         return of_steps, noise * math.sqrt(self.trees / (1 - share)) if share < 1 else math.inf
 
-    def _descend(self, gradients: Gradients, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """The bias and the scores of all levels: the mean over the last half of the steps."""
-        rows, columns = gradients.schema.rows, gradients.codes.shape[1]
-        sensitivity = gradients.length * math.sqrt(columns + 1)
-        moved = noise * sensitivity * math.sqrt(self.steps * (columns + 1)) / (1 - MOMENTUM)
-        rate = min(gradients.most_noise / moved, gradients.stable / (gradients.curvature * rows * (columns + 1)))
-        weights = np.zeros((1 + sum(gradients.levels), gradients.outputs))
+    def _descend(self, gradients: Gradients, noise: float, rng: Rng) -> np.ndarray:
+        """The weights of an additive model: their mean over the last half of the steps."""
+        length = gradients.row_length
+        sensitivity = gradients.length * length
+        moved = noise * sensitivity * math.sqrt(self.steps) * length / (1 - MOMENTUM)
+        stable = gradients.stable / (gradients.curvature * gradients.schema.rows * length**2)
+        rate = min(gradients.most_noise / moved, stable)
+        weights = np.zeros((gradients.width, gradients.outputs))
         velocity, average = np.zeros_like(weights), np.zeros_like(weights)
         for step in range(self.steps):
             exact_sums = gradients.level_sums(weights)
@@ -127,7 +126,7 @@ class Boosting(Learner):
             weights = weights + rate * gradients.unit * velocity
             if 2 * step >= self.steps:
                 average += weights / (self.steps - math.ceil(self.steps / 2))
-        return average[0], average[1:]
+        return average
 
     def _leaves(self, gradients: Gradients, leaf: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
         """Noisy sums of gradients over noisy sums of second derivatives plus the noise, times the step."""

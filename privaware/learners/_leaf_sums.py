@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from privaware.data import Data
-from privaware.exact_sums import Lattice
+from privaware.exact_sums import MARGIN, Lattice, outer_sum
 from privaware.learners._row_functions import LOG2E, softmax_numerators, tanh
 from privaware.model import scaled
 from privaware.schema import Schema
@@ -21,12 +21,12 @@ __all__ = ["SECOND_WEIGHT", "Gradients", "random_splits"]
 SECOND_WEIGHT = 0.25
 """The weight of a second derivative beside a gradient: a power of two."""
 
-LATTICE = Lattice(bound=1.0, bits=20)
+LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
 STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
 """Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
 
-MOST_NOISE, MOST_NOISE_OF_NUMBERS = 1.5, 0.1
+MOST_NOISE, MOST_NOISE_OF_NUMBERS = 0.7, 0.1
 """The deviation that noise may give a logit, and a number whose range is [-1, 1], before later steps correct it."""
 
 
@@ -38,8 +38,13 @@ class Gradients:
     output, `stable` the largest step over the inverse of the largest curvature that all rows together can have.
     """
 
-    def __init__(self, data: Data, codes: np.ndarray, levels: tuple[int, ...], reach: float) -> None:
-        self.schema, self.codes, self.levels = data.schema, codes, levels
+    def __init__(self, data: Data, rows: np.ndarray, levels: tuple[int, ...], reach: float) -> None:
+        """`rows` are level codes, then numbers from -1 to 1."""
+        self.schema, self.levels = data.schema, levels
+        self.codes, self.numbers = (
+            rows[:, : len(levels)].astype(np.int64),
+            LATTICE.round(rows[:, len(levels) :].astype(float)),
+        )
         classes = len(data.schema.classes)
         self.outputs = classes if classes > 2 else 1
         self.length = math.sqrt(2.0) if classes > 2 else 1.0
@@ -47,12 +52,22 @@ class Gradients:
         self.most_noise = MOST_NOISE if classes else MOST_NOISE_OF_NUMBERS / reach
         self.unit, self.curvature = (1.0, 0.25 if classes == 2 else 0.5) if classes else (reach, 1.0)
         self.target = data.y if classes else scaled(np.nan_to_num(data.y.astype(float)), data.schema)
-        self.values = np.zeros((self.outputs, len(codes)))
+        self.values = np.zeros((self.outputs, len(rows)))
         self.starts = 1 + np.cumsum((0, *levels[:-1])).astype(np.int64)
 
-    def add_scores(self, bias: np.ndarray, scores: np.ndarray) -> None:
+    @property
+    def width(self) -> int:
+        """Weights of an additive model for one output: the bias, scores of all levels, slopes of the numbers."""
+        return 1 + sum(self.levels) + self.numbers.shape[1]
+
+    @property
+    def row_length(self) -> float:
+        """What bounds the length of a row's terms in `level_sums`, over that of its gradient."""
+        return math.sqrt(1 + len(self.levels) + self.numbers.shape[1])
+
+    def add_scores(self, weights: np.ndarray) -> None:
         """Adds an additive model to the outputs."""
-        self.values = self.values + self._additive(np.concatenate([bias[None], scores]))
+        self.values = self.values + self._additive(weights)
 
     def add_leaves(self, leaves: np.ndarray, leaf: np.ndarray) -> None:
         """Adds a tree to the outputs."""
@@ -66,12 +81,14 @@ class Gradients:
         return leaf
 
     def level_sums(self, weights: np.ndarray) -> np.ndarray:
-        """The exact sums of gradients at an additive model: of all rows, then of each level of each column."""
+        """The exact sums of gradients at an additive model: of all rows, of each level, and times each number."""
         gradients, _ = self._derivatives(self._additive(weights))
         sums = np.zeros_like(weights)
         sums[0] = gradients.sum(axis=1)
         for at, (start, size) in enumerate(zip(self.starts, self.levels, strict=True)):
             sums[start : start + size] = self._by_code(self.codes[:, at], gradients, size)
+        if self.numbers.shape[1]:
+            sums[-self.numbers.shape[1] :] = outer_sum(self.numbers, gradients.T, LATTICE, LATTICE)
         return sums
 
     def leaf_sums(self, leaf: np.ndarray, size: int) -> np.ndarray:
@@ -89,6 +106,8 @@ class Gradients:
         values = np.repeat(weights[0][:, None], len(self.codes), axis=1)
         for at, start in enumerate(self.starts):
             values += weights[start + self.codes[:, at]].T
+        for number, slopes in zip(self.numbers.T, weights[1 + sum(self.levels) :], strict=True):
+            values += slopes[:, None] * number
         return values
 
     def _derivatives(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,18 +1,19 @@
 """Private gradient boosting: scores of levels first, then trees whose splits are random.
 
 Every column is coded by public levels (`features.codes`). The first `steps` are gradient descent with momentum on one
-score a level, an additive model; then each of the `trees` splits at random columns and levels, which costs nothing,
-and releases noisy sums of gradients and of second derivatives in its leaves. Leaves are regularised by the noise, and
-the step is no larger than public facts (rows, noise, trees) allow.
+score a level and one slope a number, an additive model; then each of the `trees` splits at random columns and levels,
+which costs nothing, and releases noisy sums of gradients and of second derivatives in its leaves. Leaves are
+regularised by the noise, and the step is no larger than public facts (rows, noise, trees) allow.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
 Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for each step and each tree, together one
 Gaussian of the given noise. A row's gradient has length at most G (1 for two classes and regression, sqrt 2 for more
-classes). It is added to one level of each of c columns and to the bias, which moves a step's sums by G sqrt(c + 1);
-and to one leaf, with its second derivative times a quarter, which moves a tree's by sqrt(G^2 + 1/16). Gradients are
-functions of a row alone, bit for bit, on a public lattice, so their sums are exact in any order.
+classes). It is added to the bias, to one level of each of c columns and, times a number of at most 1, to m slopes,
+which moves a step's sums by G sqrt(1 + c + m); and to one leaf, with its second derivative times a quarter, which moves
+a tree's by sqrt(G^2 + 1/16). Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums
+are exact in any order.
 Use when: columns of a table are skewed or interact, and rows are thousands or more.
 
 >>> from privaware.schema import Column, Schema

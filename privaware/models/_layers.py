@@ -213,19 +213,21 @@ class Constant(nn.Module):
 
 
 class Trees(nn.Module):
-    """A bias, a score for the level of each column, and the leaf of each tree; inputs are level codes.
+    """A bias, a score for the level of each column, slopes of numbers, and the leaf of each tree.
 
+    Inputs are level codes, then numbers.
     `right` says of each split and each level of its column whether a row goes right; the first split of a tree is the
     highest bit of the leaf's number. Trees are looked up some at a time: memory stays small.
     """
 
     SOME = 64
 
-    def __init__(self, levels: tuple[int, ...], outputs: int, trees: int, depth: int) -> None:
+    def __init__(self, levels: tuple[int, ...], numbers: int, outputs: int, shape: tuple[int, int]) -> None:
         super().__init__()
-        self.levels = levels
+        self.levels, (trees, depth) = levels, shape
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.scores = nn.Parameter(torch.zeros(sum(levels), outputs))
+        self.slopes = nn.Parameter(torch.zeros(numbers, outputs))
         self.leaves = nn.Parameter(torch.zeros(trees, 2**depth, outputs))
         self.register_buffer("columns", torch.zeros(trees, depth, dtype=torch.int64))
         self.register_buffer("right", torch.zeros(trees, depth, max(levels, default=1), dtype=torch.bool))
@@ -234,8 +236,9 @@ class Trees(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         sizes = torch.tensor(self.levels, device=x.device)
-        codes = torch.minimum(x.long().clamp_min(0), sizes - 1)
+        codes = torch.minimum(x[:, : len(sizes)].long().clamp_min(0), sizes - 1)
         outputs = self.bias + self.scores[codes + sizes.cumsum(0) - sizes].sum(1)
+        outputs = outputs + x[:, len(sizes) :].to(outputs.dtype) @ self.slopes
         for start in range(0, len(self.leaves), self.SOME):
             columns, right = self.columns[start : start + self.SOME], self.right[start : start + self.SOME]
             trees, depth = columns.shape

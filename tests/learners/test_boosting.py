@@ -31,8 +31,8 @@ NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=200)
 
 
 def gradients(data: Data, reach: float = 0.5) -> Gradients:
-    feature = Codes()
-    return Gradients(data, feature(data.x, data.schema).astype(np.int64), feature.levels(data.schema), reach)
+    feature = Codes(numbers=True)
+    return Gradients(data, feature(data.x, data.schema), feature.levels(data.schema), reach)
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
@@ -40,13 +40,13 @@ def test_sums_are_exact_in_any_order_and_one_row_keeps_its_bound(schema: Schema)
     data, rng = rows_for(schema, 200, seed=5), np.random.default_rng(1)
     order = rng.permutation(200)
     sums = gradients(data)
-    weights = rng.normal(size=(1 + sum(sums.levels), sums.outputs))
+    weights = rng.normal(size=(sums.width, sums.outputs))
     columns, right = random_splits(schema, sums.levels, (1, 3), rng)
     moved, fewer = gradients(data.take(order)), gradients(data.take(np.arange(200) != 17))
-    bounds = {"levels": sums.length * math.sqrt(len(COLUMNS) + 1), "leaves": math.hypot(sums.length, SECOND_WEIGHT)}
+    bounds = {"levels": sums.length * math.sqrt(6), "leaves": math.hypot(sums.length, SECOND_WEIGHT)}
     released = []
     for each in (sums, moved, fewer):
-        each.add_scores(weights[0], weights[1:])
+        each.add_scores(weights)
         leaf_sums = each.leaf_sums(each.leaf(columns[0], right[0]), 8)
         released.append({"levels": each.level_sums(weights), "leaves": leaf_sums})
     for name, bound in bounds.items():
@@ -66,9 +66,10 @@ def test_sensitivity_of_a_leaf_is_nearly_reached(far: float) -> None:
 def test_model_predicts_what_training_computed(schema: Schema) -> None:
     data = rows_for(schema, 200, seed=5)
     model = Boosted(trees=70, steps=5, share=0.5).run(data, noise=0.1, rng=Rng(seed=1))
-    tensors, codes = model.tensors, Codes()(data.x, schema).astype(int)
+    tensors, inputs = model.tensors, Codes(numbers=True)(data.x, schema)
+    codes = inputs.astype(int)
     starts = np.cumsum([0, *Codes().levels(schema)[:-1]])
-    expected = np.tile(tensors["bias"].astype(float), (200, 1))
+    expected = tensors["bias"].astype(float) + inputs[:, 3:] @ tensors["slopes"]
     for row in range(200):
         for at, start in enumerate(starts):
             expected[row] += tensors["scores"][start + codes[row, at]]

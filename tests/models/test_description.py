@@ -31,7 +31,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "resnet": {"inputs": [1, 8, 8], "outputs": 3, "depth": 8, "filters": [4, 4, 8]},
     "simple_cnn": {"inputs": [1, 8, 8], "outputs": 3, "filters": [4], "hidden": [5]},
     "tramer_boneh": {"inputs": [1, 8, 8], "outputs": 3, "layers": [[2, 3, 1, 1], ["pool", 2, 2]]},
-    "trees": {"levels": [2, 3], "outputs": 3, "trees": 2, "depth": 2},
+    "trees": {"levels": [2, 3], "numbers": 1, "outputs": 3, "trees": 2, "depth": 2},
     "vgg": {"inputs": [1, 8, 8], "outputs": 3, "filters": [[2], [3, 3]], "hidden": [4]},
     "wrn": {"inputs": [1, 8, 8], "outputs": 3, "depth": 10, "width": 1},
 }
