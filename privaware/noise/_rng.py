@@ -29,6 +29,7 @@ import numpy as np
 from privaware.errors import WrongInput
 from privaware.noise._blocks import add_noise
 from privaware.noise._opendp import noisy_max, noisy_number
+from privaware.noise._response import randomised_response, small_uniforms
 from privaware.noise._streams import Streams
 
 __all__ = ["LATTICE", "SMEAR", "Perturbed", "Rng", "lattice"]
@@ -112,12 +113,20 @@ class Rng:
             return int(np.argmax(exact + self._streams.cpu["noise"].exponential(scale, len(exact))))
         return int(noisy_max(scale)(np.ascontiguousarray(exact, dtype=float)))
 
-    def respond(self, exact: np.ndarray, *, epsilon: float, classes: int) -> np.ndarray:
-        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another."""
+    def respond(
+        self, exact: np.ndarray, *, epsilon: float, classes: int, candidates: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Each class code kept with probability e^epsilon / (e^epsilon + classes - 1), else another.
+
+        With `candidates` (rows, classes), public for each row, responses are among a row's k candidates: its code is
+        kept with probability e^epsilon / (e^epsilon + k - 1) if it is one of them, else all k are as likely.
+        """
         stream = self._streams.cpu["noise"]
-        keep = 1 / (1 + (classes - 1) * math.exp(-epsilon))
+        if candidates is not None:
+            return randomised_response(exact, candidates, epsilon, stream)
+        odds = (classes - 1) * math.exp(-epsilon)
         other = (exact + stream.integers(1, classes, size=exact.shape)) % classes
-        return np.where(stream.random(exact.shape) < keep, exact, other)
+        return np.where(small_uniforms(exact.shape, stream) < odds / (1 + odds), other, exact)
 
     def perturb(
         self,
