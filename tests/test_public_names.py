@@ -11,11 +11,19 @@ import pytest
 
 import privaware
 
-PROMISED = {"audit", "fit", "select", "search", "crossover", "train", "predict", "verify", "load", "Ledger", "Schema"} | {
-    "PrivateClassifier",
-    "PrivateRegressor",
-    "PrivateSelector",
-}
+PROMISED = {
+    "audit",
+    "fit",
+    "select",
+    "search",
+    "crossover",
+    "train",
+    "predict",
+    "verify",
+    "load",
+    "Ledger",
+    "Schema",
+} | {"PrivateClassifier", "PrivateRegressor", "PrivateSelector"}
 
 
 def test_promised_names_import_and_are_listed() -> None:
