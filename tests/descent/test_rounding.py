@@ -88,8 +88,15 @@ def test_p39_one_of_ten_million_rows_moves_the_sum_within_its_sensitivity(monkey
 @pytest.mark.parametrize("rows", [similar_rows, unlike_sizes])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"microbatch": 50}, {"clip": per_layer(0.5)}, {"clip": quantile(norm=0.5, count_noise=9.0)}],
-    ids=["flat", "microbatches", "per_layer", "quantile"],
+    [
+        {},
+        {"microbatch": 50},
+        {"clip": per_layer(0.5)},
+        {"clip": quantile(norm=0.5, count_noise=9.0)},
+        {"precision": "tf32"},
+        {"precision": "bf16"},
+    ],
+    ids=["flat", "microbatches", "per_layer", "quantile", "tf32", "bf16"],
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_p39_a_thousand_rows_that_lose_bits_keep_the_sensitivity(rows, sampler, settings, count, monkeypatch):
