@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from privaware import report
+from privaware import accounting, report
 from privaware._files import atomic_write
 from privaware._version import __version__
 from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
@@ -27,7 +27,7 @@ from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._output import sha256
-from privaware.workflow._plan import Plan, schema_plan, search_plan, selection_plan, training_plan
+from privaware.workflow._plan import Plan, grouped, rows_moved, schema_plan, search_plan, selection_plan, training_plan
 
 __all__ = ["Audit", "audit"]
 
@@ -137,9 +137,15 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
         )
     game = MembershipGame(mechanism=plan.mechanism, settings=asked)
     game.expect_possible(plan.schema)
+    noise = _noise_of_a_quarter(plan)
     free = replace(
         plan,
         mechanism=game,
+        noise=noise,
+        reasons=(
+            *plan.reasons,
+            f"the attacked model trains on a quarter of the rows, noise multiplier {noise:.4g}",
+        ),
         parts=((f"{asked.attack} among the rows, for their owner only", NOTHING),),
         settings={**plan.settings, "audit": asked.json()},
     )
@@ -153,6 +159,15 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
     result = replace(result, owner_only=private)
     run.publish_result(FILE, {**result.json(), "plan": free.sentences})
     return result
+
+
+def _noise_of_a_quarter(plan: Plan) -> float:
+    """The noise multiplier at which the model of a game, trained on a quarter of the rows, has the epsilon claimed."""
+    quarter = replace(plan.schema, rows=max(plan.schema.rows // 4, 1))
+    size = rows_moved(plan.mechanism, plan.schema)
+    return accounting.calibrate(
+        lambda noise: grouped(plan.mechanism.cost(quarter, noise), size), plan.epsilon, plan.delta
+    )
 
 
 def _result(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import Ledger, audit, fit, report, verify
+from privaware import Ledger, accounting, attacks, audit, fit, report, verify
 from privaware.errors import WrongInput
 from privaware.learners.linear import Linear
 from privaware.workflow.audit import Audit
@@ -78,6 +78,20 @@ def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, t
     assert 0 <= shown["internal"]["auc"] <= 1
     assert "do not publish" in found.charged
     assert not (tmp_path / "a").exists()
+
+
+def test_model_of_a_membership_game_has_the_epsilon_that_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the rows with the noise of all rows would have more: its batches are larger samples."""
+    posed, game = [], attacks.membership_game
+
+    def recorded(learner: Any, data: Any, **settings: Any) -> Any:
+        posed.append((learner, replace(data.schema, rows=len(data) // 4), settings["noise"]))
+        return game(learner, data, **settings)
+
+    monkeypatch.setattr(attacks, "membership_game", recorded)
+    result = audit("wisconsin", attack="threshold", learner="dpsgd", settings={"steps": 10}, epsilon=2.0, seed=1)
+    learner, schema, noise = posed[0]
+    assert accounting.epsilon(learner.cost(schema, noise), 1e-5) == pytest.approx(result.epsilon_claimed, rel=0.01)
 
 
 def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
