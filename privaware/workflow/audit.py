@@ -142,10 +142,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
         plan,
         mechanism=game,
         noise=noise,
-        reasons=(
-            *plan.reasons,
-            f"the attacked model trains on a quarter of the rows, noise multiplier {noise:.4g}",
-        ),
+        reasons=(*plan.reasons, f"the attacked model trains on a quarter of the rows, noise multiplier {noise:.4g}"),
         parts=((f"{asked.attack} among the rows, for their owner only", NOTHING),),
         settings={**plan.settings, "audit": asked.json()},
     )
