@@ -4,7 +4,7 @@ Each step also releases how many rows of the batch lie within the norm; the norm
 `target`. Sum and count are one Gaussian release of the price of one step.
 
 Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871; algorithm AdpClip
-of DPMLBench (target 0.7, clip_lr 0.1, count_noise of a twentieth of the batch).
+of DPMLBench (target 0.7, clip_lr 0.1, norms from 0.05 to 10, count_noise of a twentieth of the batch).
 Privacy: (epsilon, delta) for one row added or removed. A row adds +1/2 or -1/2 to the count, which is divided by the
 public batch size, never by the true one; the noise of both parts is such that together they cost one step.
 Use when: no good clipping norm is known; it saves a search for one.
@@ -31,7 +31,7 @@ __all__ = ["QuantileClip"]
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileClip(MomentumNetwork):
-    """The norm begins at `norm`; `clip_lr` is the size of its steps.
+    """The norm begins at `norm` and stays from `least` to `most`; `clip_lr` is the size of its steps.
 
     `count_noise` is the deviation of the count's noise (left out: ten times the noise multiplier, a four-hundredth of
     the price).
@@ -43,11 +43,15 @@ class QuantileClip(MomentumNetwork):
     target: float = 0.5
     clip_lr: float = 0.2
     count_noise: float | None = None
+    least: float = 1e-6
+    most: float = 1e6
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_in("quantile_clip", "(0, 1)", target=self.target)
         expect_between("quantile_clip", 1e-6, 10, clip_lr=self.clip_lr)
+        expect_between("quantile_clip", 1e-9, 1e9, least=self.least)
+        expect_between("quantile_clip", self.least, 1e9, most=self.most)
         if self.count_noise is not None:
             expect_between("quantile_clip", 1e-6, 1e9, count_noise=self.count_noise)
 
@@ -55,4 +59,5 @@ class QuantileClip(MomentumNetwork):
         from privaware import descent
 
         count_noise = self.count_noise or 10 * noise
-        return descent.quantile(norm=self.norm, count_noise=count_noise, target=self.target, lr=self.clip_lr)
+        steps = {"target": self.target, "lr": self.clip_lr, "low": self.least, "high": self.most}
+        return descent.quantile(norm=self.norm, count_noise=count_noise, **steps)

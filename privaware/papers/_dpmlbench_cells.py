@@ -71,7 +71,7 @@ OWN: dict[str, dict[str, Any]] = {
     "tanh": DESCENT,
     "focal": {**DESCENT, "loss": {"name": "focal", "gamma": 5.0}},
     "noise_decay": DESCENT,
-    "quantile_clip": {**DESCENT, "target": 0.7, "clip_lr": 0.1, "count_noise": 12.8},
+    "quantile_clip": {**DESCENT, "target": 0.7, "clip_lr": 0.1, "count_noise": 12.8, "least": 0.05, "most": 10.0},
     "hand_dp": DESCENT,
     "rgp": {**DESCENT, "norm": 1.0, "lr": 0.1, "decay": 1e-4},
     "gep": {**DESCENT, "norm": 5.0, "lr": 0.1, "decay": 2e-4, "precision": "float32"},

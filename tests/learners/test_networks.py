@@ -64,6 +64,16 @@ def test_chance_of_an_overflow_is_part_of_the_price() -> None:
         DpSgd(overflow=1.0)
 
 
+def test_clipping_norm_that_follows_a_quantile_stays_between_its_bounds() -> None:
+    """Gradients of a network that grows would carry it away, and the noise with it."""
+    clip = QuantileClip(norm=4.0, clip_lr=9.0, least=0.05, most=10.0)._clip(1.0)
+    norm = torch.tensor([4.0])
+    assert clip.updated(norm, torch.tensor([0.0])).item() == 10.0
+    assert clip.updated(norm, torch.tensor([1.0])).item() == pytest.approx(0.05)
+    with pytest.raises(WrongInput, match="most"):
+        QuantileClip(least=2.0, most=1.0)
+
+
 def test_networks_whose_clipping_follows_the_noise_are_grouped_by_it() -> None:
     clip = QuantileClip(steps=2)
     assert _recipes([DpSgd(steps=2, lr=lr) for lr in (1.0, 2.0)], [1.0, 2.0]) == [[0, 1]]
