@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from privaware.descent import Callbacks, FullBatch, adam, cosine, members, momentum, sgd, tail
-from privaware.descent._descent import _seeded
+from privaware.descent._descent import seeded
 from privaware.noise import Rng
 from tests.descent.small_training import ROWS, examples, flat_of, net, recipe, train
 
@@ -69,6 +69,6 @@ def test_training_makes_its_gpu_the_current_device(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "device", current)
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
-    with _seeded(Rng(0), "cuda:1"):
+    with seeded(Rng(0), "cuda:1"):
         assert reports == [torch.device("cuda:1")]
     assert reports[-1] == "back"
