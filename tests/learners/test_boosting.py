@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privaware import accounting, datasets
+from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
@@ -88,16 +88,19 @@ def test_all_releases_together_are_one_gaussian_of_the_noise() -> None:
 
 
 def test_interactions_are_learnt_where_an_additive_model_cannot() -> None:
-    """Smokers with a high index cost most: R2 was 0.74 for additive models and 0.81 for trees."""
-    parts = datasets.load("medical_cost")
+    """The target is a column plus the product of two others."""
+    columns = tuple(Column(name=name, low=-1, high=1) for name in "abc")
+    schema = Schema(columns=columns, low=-2, high=2, rows=2000)
+    x = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
+    y = x[:, 0] + np.sign(x[:, 1]) * np.sign(x[:, 2])
+    data, test = Data(schema=schema, x=x[:2000], y=y[:2000]), Data(schema=schema, x=x[2000:], y=y[2000:])
     scores = {}
     for learner in (Boosted(), Additive()):
-        noise = accounting.calibrate(lambda noise, learner=learner: learner.cost(parts.train.schema, noise), 8.0, 1e-5)
-        model = learner.run(parts.train, noise, Rng(seed=1))
-        errors = model.predictions(parts.test) - parts.test.y
-        scores[type(learner)] = 1 - np.mean(errors**2) / np.var(parts.test.y)
-    assert scores[Additive] > 0.65
-    assert scores[Boosted] > scores[Additive] + 0.03
+        noise = accounting.calibrate(lambda noise, learner=learner: learner.cost(schema, noise), 8.0, 1e-5)
+        errors = learner.run(data, noise, Rng(seed=1)).predictions(test) - test.y
+        scores[type(learner)] = 1 - np.mean(errors**2) / np.var(test.y)
+    assert scores[Additive] > 0.15
+    assert scores[Boosted] > scores[Additive] + 0.3
 
 
 def test_settings_that_learn_nothing_are_refused() -> None:
