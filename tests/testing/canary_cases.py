@@ -205,7 +205,7 @@ def bounds_of_numbers() -> Case:
     """Three rows at the lowest candidate and one at -3.
 
     A row moves the scores above it by share - 1 and the others by share, so that half of the claim is all that can be
-    lost; the planted bug must be larger than half the noise to be proved.
+    lost; the planted bug must be larger than half the noise to be proved, by telling that the row is absent.
     """
     schema = Schema(columns=(Column(name="a"),), classes=("no", "yes"), rows=10)
     rows, noise = pair(schema, [-1e12] * 3, [1] * 3, [-3.0], 1), 0.5
@@ -223,8 +223,13 @@ def bounds_of_numbers() -> Case:
         play=play,
         runs=runs(Bounds(), rows),
         ideal=lambda rng, games: ideal_attackers.choice(rng, games, chances=chances),
-        bugs={"a tenth of the noise": lambda games: two(noise / 10, games)},
+        bugs={"a tenth of the noise": lambda games: _absence(two(noise / 10, games))},
     )
+
+
+def _absence(scores: Scores) -> Scores:
+    """The scores of an attacker who tells that the row is absent."""
+    return -scores[1], -scores[0]
 
 
 def _distance(values: np.ndarray, grid: np.ndarray, share: float) -> np.ndarray:
