@@ -88,6 +88,17 @@ def runs(mechanism: Any, rows: tuple[Data, Data]) -> Play:
     )
 
 
+def repeated(mechanism: Any, rows: tuple[Data, Data], count: int) -> Play:
+    """So many runs for each game."""
+    play = runs(mechanism, rows)
+
+    def scores(noise: float, games: int) -> Scores:
+        with_row, without = play(noise, games * count)
+        return with_row.reshape(games, count).sum(axis=1), without.reshape(games, count).sum(axis=1)
+
+    return scores
+
+
 def steps(learner: Any, rows: tuple[Data, Data], count: int) -> Play:
     """One long run on either data set; `count` steps of it are a game."""
 

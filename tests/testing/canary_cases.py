@@ -29,7 +29,20 @@ from privaware.selectors.top import Top
 from privaware.testing import privacy_losses, rows_for
 from privaware.testing._likelihood import choice_probabilities
 from tests.testing import ideal_attackers
-from tests.testing.canary_case import ALONE, NUMBER, ONE, TWO, Case, CountsRowsTwice, Scores, pair, redrawn, runs, steps
+from tests.testing.canary_case import (
+    ALONE,
+    NUMBER,
+    ONE,
+    TWO,
+    Case,
+    CountsRowsTwice,
+    Scores,
+    pair,
+    redrawn,
+    repeated,
+    runs,
+    steps,
+)
 from tests.testing.canary_search import search
 
 
@@ -95,7 +108,7 @@ def private_knn() -> Case:
         claim=count * learner.cost(ONE, noise),
         noise=noise,
         play=play,
-        runs=steps(learner, rows, count),
+        runs=repeated(learner, rows, count),
         ideal=lambda rng, games: ideal_attackers.sampled_gaussian(rng, games, noise=noise, rate=0.5, count=count),
         bugs={
             "half the noise": lambda games: play(noise / 2, games),

@@ -30,7 +30,7 @@ def test_game_proves_more_than_the_claim_for_a_planted_bug(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("pafs", "search")])  # these always run
 def test_real_runs_prove_as_much_as_redrawn_values(name: str) -> None:
     case = CASES[name]()
-    games = min(case.games, 2000)
+    games = 400 if name == "private_knn" else min(case.games, 2000)  # four students a game
     assert case.runs is not None
     proved = case.proven(case.runs(case.noise, games))
     assert 0.8 * case.ideal_proof(games) <= proved <= case.claimed
