@@ -95,11 +95,6 @@ class Neighbours:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def queries_at_once(self) -> int:
-        """So many that a block of distances stays small."""
-        return max(1, MEMORY // max(len(self.rows), 1))
-
     def votes(self, queries: np.ndarray, samples: np.ndarray, count: int) -> np.ndarray:
         """The labels (queries, classes) of the `count` nearest rows of each query's sample (queries, rows).
 
