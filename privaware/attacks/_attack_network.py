@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -17,13 +18,34 @@ from privaware.errors import WrongInput
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["GradientNetwork", "PosteriorNetwork", "scores_by_network"]
+__all__ = ["GradientNetwork", "PosteriorNetwork", "Reuse", "scores_by_network"]
 
 Inputs = Callable[[Model, Data], tuple[Tensor, ...]]
 """What an attack reads off a model for rows, as tensors on the device of the game."""
 
 KERNELS = 10
 DROPOUT = 0.2
+WARM_UP = 3
+"""Steps before one is recorded, as CUDA asks."""
+
+
+@dataclass
+class Reuse:
+    """The last network of an attack: games with the same shadow models and attacker's rows take it as it is.
+
+    It was trained on shadow models alone, so every target of one attacker can be scored by it.
+    """
+
+    shadows: tuple[Any, ...] = ()
+    settings: tuple[Any, ...] = ()
+    network: Any = field(default=None, repr=False)
+
+    def fits(self, game: Game, settings: tuple[Any, ...]) -> bool:
+        same = len(self.shadows) == len(game.shadows) and all(
+            one.model is other.model and np.array_equal(one.auxiliary_inside, other.auxiliary_inside)
+            for one, other in zip(self.shadows, game.shadows)
+        )
+        return self.network is not None and same and self.settings == settings and not game.online
 
 
 class PosteriorNetwork(nn.Module):
@@ -75,16 +97,39 @@ def _head(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def scores_by_network(
-    game: Game, rng: Rng, build: Callable[[], nn.Module], inputs: Inputs, *, lr: float, batch: int, epochs: int
+    game: Game,
+    rng: Rng,
+    build: Callable[[], nn.Module],
+    inputs: Inputs,
+    *,
+    settings: tuple[float, int, int],
+    reuse: Reuse | None = None,
 ) -> np.ndarray:
     """Trains a network to tell members of shadow models from others; its scores of the candidate rows.
 
-    The network's output is one number a row: the log odds of being a member.
+    The network's output is one number a row: the log odds of being a member. `settings` are its learning rate, batch
+    and epochs. `reuse` holds the last network, and gets the one that is trained here.
     """
+    lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
     expect_positive("attack network", lr=lr)
     if not game.model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    if reuse is not None and reuse.fits(game, settings):
+        network = reuse.network
+    else:
+        network = _trained(game, rng, build, inputs, settings)
+        if reuse is not None:
+            reuse.shadows, reuse.settings, reuse.network = game.shadows, settings, network
+    with torch.no_grad():
+        candidates = inputs(game.model, game.rows)
+        chunks = (tuple(part[at : at + 4096] for part in candidates) for at in range(0, len(game.rows), 4096))
+        return np.concatenate([network(*chunk).double().cpu().numpy() for chunk in chunks])
+
+
+def _trained(
+    game: Game, rng: Rng, build: Callable[[], nn.Module], inputs: Inputs, settings: tuple[float, int, int]
+) -> nn.Module:
     examples = [_examples(inputs(model, rows), inside, rng) for model, rows, inside in _shadow_rows(game)]
     parts = [torch.cat(part) for part in zip(*examples, strict=True)]
     generator = torch.Generator().manual_seed(int(rng.initial.integers(2**63)))
@@ -92,12 +137,8 @@ def scores_by_network(
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(rng.initial.integers(2**63)))
         network = build().to(game.device)
-        _fit(network, parts, generator, lr, batch, epochs)
-        network.eval()
-        with torch.no_grad():
-            candidates = inputs(game.model, game.rows)
-            chunks = (tuple(part[at : at + 4096] for part in candidates) for at in range(0, len(game.rows), 4096))
-            return np.concatenate([network(*chunk).double().cpu().numpy() for chunk in chunks])
+        _fit(network, parts, generator, *settings)
+    return network.eval()
 
 
 def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
@@ -139,14 +180,45 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
 
 def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, batch: int, epochs: int) -> None:
     """Adam on the cross-entropy, in batches shuffled anew for every epoch."""
-    *values, truth = parts
-    optimizer = torch.optim.Adam(network.parameters(), lr=lr, fused=True)  # one launch for all parameters
-    network.train()
+    steps = _Steps(network.train(), parts, lr, batch)
     for _ in range(epochs):
-        order = torch.randperm(len(truth), generator=generator).to(truth.device)
-        for at in order.split(batch):
-            logits = network(*(part[at] for part in values))
-            loss = nn.functional.binary_cross_entropy_with_logits(logits, truth[at])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        order = torch.randperm(len(parts[-1]), generator=generator).to(parts[-1].device)
+        for rows in order.split(batch):
+            steps.take(rows)
+
+
+class _Steps:
+    """Adam's steps; on a GPU one is recorded and replayed, because launching it takes longer than computing it."""
+
+    def __init__(self, network: nn.Module, parts: Sequence[Tensor], lr: float, batch: int) -> None:
+        *self.values, self.truth = parts
+        self.network, self.batch, self.taken = network, batch, 0
+        on_gpu = self.truth.is_cuda
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=lr, fused=True, capturable=on_gpu)
+        self.graph = torch.cuda.CUDAGraph() if on_gpu else None
+        self.rows = torch.zeros(batch, dtype=torch.int64, device=self.truth.device)
+        """The rows of a recorded step."""
+
+    def take(self, rows: Tensor) -> None:
+        if self.graph is None or len(rows) < self.batch or self.taken < WARM_UP:
+            self._step(rows)
+        else:
+            self.rows.copy_(rows)
+            if self.taken == WARM_UP:
+                self._record(self.graph)
+            self.graph.replay()
+        self.taken += len(rows) == self.batch
+
+    def _step(self, rows: Tensor) -> None:
+        logits = self.network(*(part[rows] for part in self.values))
+        loss = nn.functional.binary_cross_entropy_with_logits(logits, self.truth[rows])
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def _record(self, graph: Any) -> None:
+        """What is recorded is not computed now."""
+        self.optimizer.zero_grad()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            self._step(self.rows)

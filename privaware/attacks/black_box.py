@@ -16,7 +16,7 @@ Use when: the attacker can query the model, and one shadow model is what one can
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,11 +26,16 @@ from privaware.data import Data
 from privaware.model import Model
 from privaware.noise import Rng
 
+if TYPE_CHECKING:
+    from privaware.attacks._attack_network import Reuse
+
 __all__ = ["black_box"]
 
 
-def black_box(game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50) -> np.ndarray:
-    """`lr`, `batch` and `epochs` of the attack's network."""
+def black_box(
+    game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50, reuse: Reuse | None = None
+) -> np.ndarray:
+    """`lr`, `batch` and `epochs` of the attack's network; `reuse` keeps it for the next target of the same attacker."""
     import torch
 
     from privaware.attacks._attack_network import PosteriorNetwork, scores_by_network
@@ -40,7 +45,9 @@ def black_box(game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: i
         return tuple(torch.from_numpy(part).float().to(game.device) for part in parts)
 
     classes = len(game.model.schema.classes)
-    return scores_by_network(game, rng, partial(PosteriorNetwork, classes), inputs, lr=lr, batch=batch, epochs=epochs)
+    return scores_by_network(
+        game, rng, partial(PosteriorNetwork, classes), inputs, settings=(lr, batch, epochs), reuse=reuse
+    )
 
 
 def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:

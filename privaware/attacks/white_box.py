@@ -16,7 +16,7 @@ Use when: the attacker holds the parameters of a released network.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,11 +26,16 @@ from privaware.data import Data
 from privaware.model import Model
 from privaware.noise import Rng
 
+if TYPE_CHECKING:
+    from privaware.attacks._attack_network import Reuse
+
 __all__ = ["white_box"]
 
 
-def white_box(game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50) -> np.ndarray:
-    """`lr`, `batch` and `epochs` of the attack's network."""
+def white_box(
+    game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: int = 50, reuse: Reuse | None = None
+) -> np.ndarray:
+    """`lr`, `batch` and `epochs` of the attack's network; `reuse` keeps it for the next target of the same attacker."""
     import torch
 
     from privaware.attacks._attack_network import GradientNetwork, scores_by_network
@@ -41,7 +46,7 @@ def white_box(game: Game, rng: Rng, lr: float = 1e-5, batch: int = 64, epochs: i
     classes = len(game.model.schema.classes)
     width = last_layer(game.model, game.rows.take(np.arange(1)), game.device)[1].shape[1]
     return scores_by_network(
-        game, rng, partial(GradientNetwork, classes, width), inputs, lr=lr, batch=batch, epochs=epochs
+        game, rng, partial(GradientNetwork, classes, width), inputs, settings=(lr, batch, epochs), reuse=reuse
     )
 
 

@@ -2,18 +2,22 @@
 
 Members are training rows, non-members test rows, as many of each. Attacks that need shadow models get `shadows` of the
 cell's network, trained without noise or clipping on rows of the attacker (protocol dpmlbench only, which sets half of
-all rows aside for that); learners without a network of their own are their own shadows.
+all rows aside for that), with the settings `shadow` of the cell, or the learner's own; learners without a network of
+their own are their own shadows. Cells of one network and data set have the same attacker: shadow models and attack
+networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from privaware.attacks import Challenge, ShadowPlan, challenge, find_attack, play, train_shadows
+from privaware.attacks import Attack, Challenge, Game, ShadowPlan, challenge, find_attack, play, train_shadows
 from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
@@ -28,53 +32,91 @@ SHARED = ("architecture", "features", "steps", "epochs", "batch", "lr", "momentu
 """Settings that a shadow network takes from the learner of the cell."""
 
 
+REUSING = ("black_box", "white_box")
+"""Attacks whose networks are trained on shadow models alone."""
+
+
+@dataclass
+class Attacker:
+    """Shadow models and the networks that attacks trained on them, for all models of one network and data set."""
+
+    key: str
+    game: Game
+    networks: dict[str, Any] = field(default_factory=dict)
+
+
+_last: list[Attacker] = []
+"""The attacker of the last population: the next one often has the same."""
+
+
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
     """The AUC of every attack of the cell on each model; all models are of one population and share the shadows."""
-    if not cell.get("attacks"):
+    if not cell.get("attacks") or not models:
         return {at: {} for at in models}
     count = min(len(rows.train), len(rows.test))
     members, others = rows.train.take(np.arange(count)), rows.test.take(np.arange(count))
     posed = {at: challenge(model, members, others, rng, device) for at, model in models.items()}
+    attacker = None
     if cell.get("shadows"):
-        posed = _with_shadows(posed, rows, int(cell["shadows"]), learner, rng)
-    return {
-        at: {f"auc {name}": play(one, find_attack(name), rng, name=name).tailored_auc for name in cell["attacks"]}
-        for at, one in posed.items()
-    }
+        attacker = _attacker(next(iter(posed.values())).game, rows, cell, learner)
+        posed = {at: _facing(one, attacker) for at, one in posed.items()}
+    results: dict[int, Result] = {at: {} for at in models}
+    for wanted in cell["attacks"]:
+        label, attack = _attack(wanted, attacker)
+        for at, one in posed.items():
+            results[at][f"auc {label}"] = play(one, attack, rng, name=label).tailored_auc
+    return results
 
 
-def _with_shadows(
-    posed: Mapping[int, Challenge], rows: BenchRows, count: int, learner: Learner, rng: Rng
-) -> dict[int, Challenge]:
+def _attack(wanted: str | Mapping[str, Any], attacker: Attacker | None) -> tuple[str, Attack]:
+    """The attack and its name, with what differs from its defaults."""
+    settings = {} if isinstance(wanted, str) else {key: value for key, value in wanted.items() if key != "name"}
+    name = wanted if isinstance(wanted, str) else str(wanted["name"])
+    label = " ".join([name, *(f"{key}={value}" for key, value in settings.items())])
+    if attacker is not None and name in REUSING:
+        from privaware.attacks._attack_network import Reuse
+
+        settings["reuse"] = attacker.networks.setdefault(label, Reuse())
+    return label, find_attack(name, **settings)
+
+
+def _facing(one: Challenge, attacker: Attacker) -> Challenge:
+    game = attacker.game
+    changes = {"auxiliary": game.auxiliary, "shadows": game.shadows, "shadow_training": game.shadow_training}
+    return replace(one, game=replace(one.game, **changes))
+
+
+def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
+    """The last one, if its network, rows and settings are the same; its chances follow from those alone."""
     if rows.shadow_train is None or rows.shadow_test is None:
         raise WrongInput('expected protocol = "dpmlbench" for shadow models, which need rows of the attacker')
+    shadow = _shadow_learner(learner, cell.get("shadow"))
+    count = int(cell["shadows"])
+    sizes = len(rows.shadow_train), len(rows.shadow_test)
+    described = repr(replace(shadow, progress=None)) if hasattr(shadow, "progress") else repr(shadow)
+    key = json.dumps([described, count, cell.get("rows"), sizes, game.device], sort_keys=True)
+    if _last and _last[0].key == key and cell.get("rows"):
+        return _last[0]
     auxiliary = replace(
         rows.shadow_train,
         x=np.concatenate([rows.shadow_train.x, rows.shadow_test.x]),
         y=np.concatenate([rows.shadow_train.y, rows.shadow_test.y]),
     )
     inside = np.tile(np.arange(len(auxiliary)) < len(rows.shadow_train), (count, 1))
-    first = next(iter(posed.values())).game
-    plan = ShadowPlan(count=count, learner=_shadow_learner(learner), noise=0.0)
-    trained = train_shadows(first, auxiliary, learner, noise=0.0, rng=rng, plan=plan, inside=inside)
-    return {
-        at: replace(
-            one,
-            game=replace(
-                one.game, auxiliary=auxiliary, shadows=trained.shadows, shadow_training=trained.shadow_training
-            ),
-        )
-        for at, one in posed.items()
-    }
+    rng = Rng(seed=int(hashlib.sha256(key.encode()).hexdigest()[:12], 16))
+    plan = ShadowPlan(count=count, learner=shadow, noise=0.0)
+    trained = train_shadows(game, auxiliary, learner, noise=0.0, rng=rng, plan=plan, inside=inside)
+    _last[:] = [Attacker(key=key, game=trained)]
+    return _last[0]
 
 
-def _shadow_learner(learner: Any) -> Learner:
-    """The cell's network, trained by plain gradient descent."""
+def _shadow_learner(learner: Any, own: Settings | None = None) -> Learner:
+    """The cell's network, trained by plain gradient descent; `own` settings are those of the cell for that."""
     make = find_learner("dpsgd")
     names = {field.name for field in fields(make)} & {field.name for field in fields(learner)}  # type: ignore[arg-type]
     if "architecture" not in names:
         return learner  # type: ignore[no-any-return]
     settings = {name: getattr(learner, name) for name in SHARED if name in names and getattr(learner, name) is not None}
-    return make(norm=NO_CLIPPING, **settings)  # type: ignore[call-arg]
+    return make(**{"norm": NO_CLIPPING, **settings, **(own or {})})  # type: ignore[call-arg]

@@ -128,7 +128,8 @@ def cell(algorithm: str, data: str, net: str, epsilon: float | None, seed: int, 
     settings["features"] = SCATTERING if algorithm == "hand_dp" else standardise
     entries: dict[str, Any] = {name: changes.pop(name) for name in ENTRIES if name in changes}
     if "attacks" in changes:
-        entries |= {"attacks": changes.pop("attacks"), "shadows": 1}
+        plain = {**DESCENT, "norm": 1e9, "average": 0.0, "epochs": float(EPOCHS[data]), "features": standardise}
+        entries |= {"attacks": changes.pop("attacks"), "shadows": 1, "shadow": plain}
     return {
         "learner": algorithm,
         "algorithm": algorithm,
@@ -165,7 +166,8 @@ def quick(full: Settings) -> Settings:
     """A small version of a cell: a few hundred rows and steps."""
     small = {**full["rows"], "train": 600, "test": 300}
     settings = {**full["settings"], "epochs": 1.0, **QUICK.get(full["algorithm"], {})}
-    return {**full, "rows": small, "settings": settings, "epsilon": full["epsilon"] and 1000.0}
+    shadow = {"shadow": {**full["shadow"], "epochs": 1.0}} if "shadow" in full else {}
+    return {**full, **shadow, "rows": small, "settings": settings, "epsilon": full["epsilon"] and 1000.0}
 
 
 def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]:

@@ -36,6 +36,9 @@ MOST = {"simple_cnn": 15, "resnet20": 3, "inception": 3, "vgg": 1}
 """Cells of one population: enough for the GPU to be busy, few enough to end within a limit."""
 GRADIENT = ("dpsgd", "tanh", "quantile_clip", "noise_decay", "focal", "hand_dp", "rgp", "gep")
 FIRST = ("table3", "table9")
+TWINS = {"table4": "table3", "table10": "table9"}
+"""Tables of attacks, and those of error rates: a cell of the first is one of the second too."""
+ATTACK_ENTRIES = ("shadows", "shadow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ def run_grid(
             say(f"{name}: left out, about {seconds:.0f} s would not fit into {left:.0f} s")
             continue
         state = run_cells(todo, store, place, most=len(todo), say=say)
+        add_twins(store)
         if any("CUDA error" in reason or "AcceleratorError" in reason for reason in state.failures.values()):
             say("an error of CUDA: later cells would fail too, so this process ends")
             return False
@@ -134,6 +138,24 @@ def merge(source: Path, target: Path = RESULTS / "dpmlbench" / "cells.jsonl") ->
     for key, cell in Store(source).read().items():
         if "failed" not in cell.result and _missing(known.get(key)):
             store.add(cell)
+            added += 1
+    return added + add_twins(store)
+
+
+def add_twins(store: Store) -> int:
+    """Error rates of models that were trained to be attacked, as cells of the tables of error rates; how many."""
+    known = store.read()
+    added = 0
+    for cell in list(known.values()):
+        paper, table, rest = cell.item.split("/", 2) if cell.item.count("/") > 1 else ("", "", "")
+        if table not in TWINS or "failed" in cell.result:
+            continue
+        settings = {key: value for key, value in cell.settings.items() if key not in ATTACK_ENTRIES}
+        result = {key: value for key, value in cell.result.items() if not key.startswith("auc ")}
+        item = f"{paper}/{TWINS[table]}/{rest}"
+        twin = Cell(item=item, settings={**settings, "attacks": []}, result=result, run=cell.run)
+        if _missing(known.get(twin.key)):
+            store.add(twin)
             added += 1
     return added
 

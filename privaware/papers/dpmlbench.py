@@ -28,8 +28,11 @@ PUBLISHED = tables("dpmlbench")
 PRINTED = (0.2, 1.0, 4.0, 100.0, 1000.0)
 """The epsilons of the tables, in their order."""
 NO_INCEPTION = ("simple_cnn", "resnet20", "vgg")
-ATTACKS: dict[str, Any] = {"attacks": ["black_box", "white_box"]}
-SGD = {"learner": "sgd", "norm": 1e9}
+ATTACKS: dict[str, Any] = {
+    "attacks": ["black_box", "white_box", {"name": "black_box", "batch": 8}, {"name": "white_box", "batch": 8}]
+}
+"""With the batch that the paper prints, and the one that its code has."""
+SGD = {"learner": "sgd", "norm": 1e9, "average": 0.0}
 """The paper's baseline: the same settings without clipping and noise."""
 MISSING = "the algorithm is not in the package yet"
 
