@@ -50,6 +50,7 @@ class Then:
 
     `share` is the first one's noise multiplier over the second's, so that one value scales both. The second's
     cost is a function of the schema that `outline` returns before the first has run, never of what it released.
+    `what` says in a few words what the first one does.
     """
 
     first: Mechanism[Any]
@@ -57,6 +58,7 @@ class Then:
     join: Callable[[Data, Any], Data]
     outline: Callable[[Schema], Schema] = lambda schema: schema
     share: float = 1.0
+    what: str = "first release"
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return self.first.cost(schema, noise * self.share) + self.second.cost(self.outline(schema), noise)

@@ -9,7 +9,8 @@ import pytest
 
 from privaware.datasets import schema
 from privaware.guarantee import assumptions, guarantee_sentence
-from privaware.workflow._plan import Plan, training_plan
+from privaware.workflow._plan import Plan
+from privaware.workflow._training_plan import training_plan
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ def option(text: str, *names: str) -> object:
 
 _DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."
 _ACCEPT = "Take bounds and categories as drafted from the rows: the result is not certified until you review them."
+_DELTA = "The chance that the guarantee fails. Default: 1e-5, from 100,000 rows on a tenth of 1 / rows."
 _UNIT = "Whom to protect: a column that names the person of each row, or `label`."
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
@@ -41,6 +42,7 @@ TASK = Annotated[str | None, option("classification or regression, where the tar
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
 SIGN = Annotated[Path | None, option("An ed25519 private key in a PEM file, to sign the result with.")]
+DESCRIBE = Annotated[Path | None, option("A TOML file with owner, contact, intended_use, limitations: the owner's words.")]
 SEED = Annotated[int | None, option("Makes the run reproducible and the result NOT for release.")]
 _JSON = "One JSON object on standard output, nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
@@ -75,7 +77,7 @@ SHOW_VALUES = Annotated[
 
 RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "target": (TARGET, None),
-    "delta": (DELTA, 1e-5),
+    "delta": (Annotated[float | None, option(_DELTA)], None),
     "schema": (SCHEMA, None),
     "accept_schema": (ACCEPT, False),
     "private_schema": (PRIVATE, False),

@@ -9,14 +9,15 @@ from typing import Any
 from privaware import accounting
 from privaware.data import Data
 from privaware.events import Event, Gaussian
-from privaware.mechanism import Mechanism, Then
+from privaware.mechanism import Mechanism
 from privaware.schema import Schema
-from privaware.selectors.bounds import Bounds
+from privaware.workflow._choice import Stage
 from privaware.workflow._comparison import Comparison, Side
 from privaware.workflow._contenders import Contender
 from privaware.workflow._options import RunOptions
-from privaware.workflow._plan import BOUNDS_SHARE, Plan, grouped, rows_moved, training_plan
+from privaware.workflow._plan import BOUNDS_SHARE, Plan, bounds_within, grouped, rows_moved
 from privaware.workflow._source import Source
+from privaware.workflow._training_plan import training_plan
 
 __all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_plan"]
 
@@ -41,7 +42,8 @@ def comparison_plan(
     source: Source, sides: Mapping[str, Contender], epsilons: Sequence[float], repeats: int, options: RunOptions
 ) -> ComparisonPlan:
     """The cost from public facts: each training calibrated to its own epsilon, then all of them composed."""
-    bounds = Bounds()
+    delta = options.delta_for(source.schema)
+    bounds = bounds_within(delta)
     schema = source.schema if source.schema.bounded else bounds.outline(source.schema)
     comparison = Comparison(sides=(), repeats=repeats, held_out=0.0 if source.builtin else HELD_OUT)
     train_schema = comparison.train_schema(schema)
@@ -50,21 +52,23 @@ def comparison_plan(
     )
     size = rows_moved(comparison, schema)
     if comparison.held_out:
-        noise = calibrate_score_noise(grouped(comparison.trainings(schema), size), options.delta)
+        noise = calibrate_score_noise(grouped(comparison.trainings(schema), size), delta)
         comparison = replace(comparison, score_noise=noise * size)
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
         share = BOUNDS_SHARE * min(noise for side in comparison.sides for noise in side.noises)
         parts.append(("release bounds", grouped(bounds.cost(source.schema, share), size)))
-        mechanism = Then(first=bounds, second=comparison, join=Data.coded_by, outline=bounds.outline, share=share)
+        mechanism = Stage(
+            what="release bounds", mechanism=bounds, join=Data.coded_by, outline=bounds.outline, share=share
+        ).then(comparison)
     parts.append((f"train {2 * repeats * len(epsilons)} models", grouped(comparison.cost(schema, 1.0), size)))
     return ComparisonPlan(
         learner="crossover",
         mechanism=mechanism,
         schema=source.schema,
         noise=1.0,
-        delta=options.delta,
+        delta=delta,
         parts=tuple(parts),
         settings={name: contender.json() for name, contender in sides.items()}
         | {"epsilons": list(epsilons), "repeats": repeats},
@@ -77,7 +81,7 @@ def _side(contender: Contender, schema: Schema, epsilons: Sequence[float], optio
         training_plan(
             contender.restricted(schema),
             epsilon=epsilon,
-            delta=options.delta,
+            delta=options.delta_for(schema),
             learner=contender.learner,
             settings=contender.settings,
             runtime={"device": options.device},

@@ -16,6 +16,8 @@ from privaware.schema import Schema
 __all__ = ["RunArguments", "RunOptions", "Say", "shows_run_options", "expect_device"]
 
 Say = Callable[[str], None]
+DELTA = 1e-5
+"""The usual chance that a guarantee fails."""
 TASKS = ("classification", "regression")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -25,7 +27,7 @@ class RunArguments(TypedDict, total=False):
 
     target: str | None
     task: str | None
-    delta: float
+    delta: float | None
     schema: Schema | str | Path | None
     accept_schema: bool
     private_schema: bool
@@ -54,7 +56,7 @@ class RunOptions:
 
     target: str | None = None
     task: str | None = None
-    delta: float = 1e-5
+    delta: float | None = None
     schema: Schema | str | Path | None = None
     accept_schema: bool = False
     private_schema: bool = False
@@ -93,6 +95,16 @@ class RunOptions:
                 f"there is no argument {unknown[0]!r}; beside its own arguments a verb takes {', '.join(known)}"
             )
         return cls(**arguments, **more)
+
+    def delta_for(self, schema: Schema) -> float:
+        """The delta asked for, or 1e-5; a tenth of 1 / rows where that would allow publishing a row.
+
+        >>> RunOptions().delta_for(Schema(rows=2_000_000)), RunOptions(delta=1e-6).delta_for(Schema(rows=500))
+        (5e-08, 1e-06)
+        """
+        if self.delta is not None:
+            return self.delta
+        return DELTA if DELTA * schema.rows < 1 else 1 / (10 * schema.rows)
 
     @property
     def folder(self) -> Path | None:

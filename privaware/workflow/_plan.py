@@ -3,9 +3,9 @@
 A plan is made, shown, calibrated and charged before a row is read.
 
 >>> from privaware.datasets import schema
->>> plan = training_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5)
+>>> plan = selection_plan(schema("wisconsin"), epsilon=1.0, delta=1e-5, method="cfs_greedy")
 >>> plan.learner, plan.epsilon <= 1.0
-('linear', True)
+('cfs_greedy', True)
 """
 
 from __future__ import annotations
@@ -29,24 +29,27 @@ from privaware.selectors import find_selector, selectors
 from privaware.selectors.bounds import Bounds
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
-from privaware.workflow._settings import configured, setting_names
+from privaware.workflow._choice import Stage
+from privaware.workflow._settings import configured
 
 __all__ = [
+    "BOUNDS_SHARE",
     "Plan",
+    "bounds_within",
+    "expect_budget",
     "expect_finite_price",
+    "expect_unit",
+    "grouped",
     "model_event",
+    "priced",
+    "rows_moved",
     "schema_plan",
     "search_plan",
     "selection_plan",
-    "training_plan",
 ]
 
-OPERATIONS = 2e9
-"""Multiplications a second that a time limit assumes of one processor."""
 BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
-ENOUGH = 50
-"""Below this many rows x epsilon, measured on public benchmark data, a constant is the better bet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,45 +105,11 @@ class Plan:
         return f"noise multiplier {self.noise:.4g}: total epsilon {self.epsilon:.4g} at delta {self.delta:g}"
 
 
-def training_plan(
-    schema: Schema,
-    *,
-    epsilon: float,
-    delta: float,
-    learner: str = "auto",
-    settings: Mapping[str, Any] | None = None,
-    public: Data | None = None,
-    time_limit: float | None = None,
-    runtime: Mapping[str, Any] | None = None,
-) -> Plan:
-    """The best learner we know from public facts, calibrated to (epsilon, delta).
-
-    `runtime` values (a device, a listener to progress) go to a learner that has fields of these names; they change
-    neither what is released nor its cost, so they are no part of the plan's settings.
-    """
-    _expect_budget(schema, epsilon, delta)
-    name, reasons = _choose(schema, epsilon, learner)
-    make = find_learner(name)
-    _expect_task(name, make, schema)
-    _expect_unit(name, make, schema)
-    if not make.uses_columns:
-        schema = schema.keep(())
-    chosen = {**_within_time(make, schema, time_limit), **(settings or {})}
-    extra = {key: value for key, value in (runtime or {}).items() if key in setting_names(make)}
-    if make.needs_public:
-        if public is None:
-            raise WrongInput(f"{name} needs public rows to work with, got none; give them with --public FILE")
-        extra["public"] = public
-    plan = _priced(name, configured(name, make, chosen | extra), schema, f"train {name}", epsilon=epsilon, delta=delta)
-    shown = {key: value for key, value in chosen.items() if key != "public"}
-    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons))
-
-
 def selection_plan(
     schema: Schema, *, epsilon: float, delta: float, method: str, settings: Mapping[str, Any] | None = None
 ) -> Plan:
     """Choosing columns by one method, calibrated to (epsilon, delta)."""
-    _expect_budget(schema, epsilon, delta)
+    expect_budget(schema, epsilon, delta)
     make = find_selector(method)
     if make.releases != "columns":
         raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(selectors())}")
@@ -148,16 +117,16 @@ def selection_plan(
         raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
     chosen = dict(settings or {})
     mechanism = configured(method, make, chosen)
-    plan = _priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
+    plan = priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
     return replace(plan, settings=chosen, reasons=(f"{method}, as asked", *plan.reasons))
 
 
 def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     """Buying the bounds and categories of a schema alone, calibrated to (epsilon, delta)."""
-    _expect_budget(schema, epsilon, delta)
+    expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds to buy, got {schema.form} data that needs none")
-    bounds, what = Bounds(), "release bounds"
+    bounds, what = bounds_within(delta), "release bounds"
     noise = accounting.calibrate(lambda noise: _total(_parts(what, bounds, schema, noise)), epsilon, delta)
     return Plan(
         learner="bounds",
@@ -188,13 +157,13 @@ def search_plan(
         )
     target = model_epsilon if epsilon is None else epsilon
     assert target is not None
-    _expect_budget(schema, target, delta)
-    _expect_unit(search.space.learner, find_learner(search.space.learner), schema)
+    expect_budget(schema, target, delta)
+    expect_unit(search.space.learner, find_learner(search.space.learner), schema)
     expect_valid_space(search, schema if schema.bounded else Bounds().outline(schema))
     noise = None
     if epsilon is None:
         noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
-    plan = _priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
+    plan = priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
     reasons = (f"{strategy}, as asked: about {search.trials(schema):.4g} trials", *plan.reasons)
     return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
 
@@ -213,7 +182,7 @@ def model_event(search: Search, schema: Schema, noise: float) -> Event:
     return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
 
 
-def _priced(
+def priced(
     name: str,
     mechanism: Mechanism[Any],
     schema: Schema,
@@ -226,8 +195,10 @@ def _priced(
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
     reasons: tuple[str, ...] = ()
     if not schema.bounded:
-        bounds = Bounds()
-        mechanism = Then(first=bounds, second=mechanism, join=Data.coded_by, outline=bounds.outline, share=BOUNDS_SHARE)
+        bounds = bounds_within(delta)
+        mechanism = Stage(
+            what="release bounds", mechanism=bounds, join=Data.coded_by, outline=bounds.outline, share=BOUNDS_SHARE
+        ).then(mechanism)
         kinds = any(column.kind == "undecided" for column in schema.used)
         reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
     if noise is None:
@@ -244,19 +215,13 @@ def _priced(
     )
 
 
-def _choose(schema: Schema, epsilon: float, learner: str) -> tuple[str, list[str]]:
-    if learner != "auto":
-        return learner, [f"{learner}, as asked"]
-    constant = "majority" if schema.classes else "mean"
-    if schema.form == "table" and not schema.used:
-        return constant, [f"{constant}: there is no column beside the target to learn from"]
-    signal = schema.rows * epsilon / max(len(schema.classes), 1)
-    if schema.rows * epsilon < ENOUGH:
-        return constant, [f"{constant}: {schema.rows} rows at epsilon {epsilon:g} are too few for more than a constant"]
-    return "linear", [f"linear: {signal:.3g} rows x epsilon a class, and no architecture to search yet"]
+def bounds_within(delta: float) -> Bounds:
+    """Private bounds that take at most a hundredth of delta."""
+    return Bounds(delta=min(Bounds().delta, delta / 100))
 
 
-def _expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
+def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
+    """Refuses a budget that promises nothing."""
     expect_positive("", epsilon=epsilon)
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
@@ -266,15 +231,7 @@ def _expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
         )
 
 
-def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
-    if schema.task not in make.tasks:
-        raise WrongInput(
-            f"{name} does {' and '.join(make.tasks)}, the target {schema.target!r} asks for {schema.task}; "
-            "choose another learner"
-        )
-
-
-def _expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
+def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
     """A cost for labels says nothing about rows, be it one or all rows of a person."""
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
@@ -283,27 +240,14 @@ def _expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
         )
 
 
-def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """A sampling rate below 1 where every row in every step would outlast the time limit."""
-    if time_limit is not None and not time_limit > 0:
-        raise WrongInput(f"expected a time limit above 0 seconds, got {time_limit!r}")
-    if time_limit is None or "rate" not in setting_names(make):
-        return {}
-    width = (
-        math.prod(schema.shape) if schema.form == "image" else 4096 if schema.form == "text" else 20 * len(schema.used)
-    )
-    work = 6 * schema.rows * width * max(len(schema.classes), 1) * make().steps
-    rate = time_limit * OPERATIONS / max(work, 1)
-    return {} if rate >= 1 else {"rate": max(rate, min(1.0, 64 / schema.rows))}
-
-
 def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
-    if isinstance(mechanism, Then):
-        parts = [("release bounds", mechanism.first.cost(schema, noise * mechanism.share))]
-        parts += [(what, mechanism.second.cost(mechanism.outline(schema), noise))]
-    else:
-        parts = [(what, mechanism.cost(schema, noise))]
+    """Each release of a chain with its event, in order."""
     size = rows_moved(mechanism, schema)
+    parts: list[tuple[str, Event]] = []
+    while isinstance(mechanism, Then):
+        parts.append((mechanism.what, mechanism.first.cost(schema, noise * mechanism.share)))
+        schema, mechanism = mechanism.outline(schema), mechanism.second
+    parts.append((what, mechanism.cost(schema, noise)))
     return tuple((doing, grouped(event, size)) for doing, event in parts)
 
 

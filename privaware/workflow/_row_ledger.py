@@ -25,12 +25,12 @@ def open_ledger(source: Source, options: RunOptions, *, new_limit: float, resour
     """
     schema = source.schema
     if isinstance(options.ledger, Ledger):
-        _expect_same_promise(options.ledger, source, options.delta)
+        _expect_same_promise(options.ledger, source, options.delta_for(source.schema))
         return options.ledger
     return Ledger.open_or_create(
         _ledger_path(source, options, resources),
         limit=options.limit,
-        delta=options.delta,
+        delta=options.delta_for(source.schema),
         new_limit=new_limit,
         unit=schema.unit,
         relation=schema.relation,

@@ -27,7 +27,8 @@ from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._output import sha256
-from privaware.workflow._plan import Plan, grouped, rows_moved, schema_plan, search_plan, selection_plan, training_plan
+from privaware.workflow._plan import Plan, grouped, rows_moved, schema_plan, search_plan, selection_plan
+from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
 
@@ -77,7 +78,7 @@ def audit(
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
-        given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "settings": settings}
+        given: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema), "settings": settings}
         if search is not None:
             if attack != "many_run" or method is not None:
                 raise WrongInput("expected --search with --attack many_run and without --method, got another call")
@@ -86,12 +87,12 @@ def audit(
                 search=small_search(search, settings),
                 epsilon=epsilon,
                 model_epsilon=None,
-                delta=options.delta,
+                delta=options.delta_for(run.schema),
                 strategy="rs",
                 settings=dict(settings or {}),
             )
         elif method == "bounds":
-            plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta)
+            plan = schema_plan(run.schema.bare(), epsilon=epsilon, delta=options.delta_for(run.schema))
         elif method is not None:
             plan = selection_plan(run.schema, method=method, **given)
         else:

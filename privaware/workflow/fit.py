@@ -11,8 +11,8 @@ from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._plan import training_plan
 from privaware.workflow._progress import step_progress
+from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Fit", "fit"]
 
@@ -82,7 +82,7 @@ def fit(
         plan = training_plan(
             run.schema,
             epsilon=epsilon,
-            delta=options.delta,
+            delta=options.delta_for(run.schema),
             learner=learner,
             settings=settings,
             public=run.source.public,

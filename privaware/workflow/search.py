@@ -33,10 +33,11 @@ from privaware.strategies._space_check import expect_valid_space
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow._plan import Plan, model_event, search_plan, training_plan
+from privaware.workflow._plan import Plan, model_event, search_plan
 from privaware.workflow._progress import search_progress
 from privaware.workflow._settings import configured, setting_names
 from privaware.workflow._source import Source
+from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Searched", "search"]
 
@@ -141,7 +142,7 @@ def search(
             search=mechanism,
             epsilon=epsilon,
             model_epsilon=model_epsilon,
-            delta=run.options.delta,
+            delta=run.options.delta_for(run.schema),
             strategy=strategy,
             # options apart: a strategy and a learner may both have, say, an lr
             settings=shown | chosen | ({"options": dict(options)} if options else {}),
@@ -188,7 +189,7 @@ def _candidate_plan(
     plan = training_plan(
         run.schema,
         epsilon=epsilon,
-        delta=run.options.delta,
+        delta=run.options.delta_for(run.schema),
         learner=search.space.learner,
         settings={**settings, **search.space.settings(point)},
         runtime={"device": search.device},

@@ -80,7 +80,8 @@ def select(
     """
     options = RunOptions.of(run_options)
     with charged_run("select", data, options) as run:
-        plan = selection_plan(run.schema, epsilon=epsilon, delta=options.delta, method=method, settings=settings)
+        delta = options.delta_for(run.schema)
+        plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
         if not run.charge(plan):
             return Selection.of(run, None)
         selection = Selection.of(run, run.execute())

@@ -27,7 +27,7 @@ from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, Recorder, check_mechanism, extremes, replay, rows_for
 from privaware.testing._price import spent
 from privaware.testing._rows import joined
-from privaware.workflow._plan import training_plan
+from privaware.workflow._training_plan import training_plan
 
 TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)), classes=("n", "y"), rows=400

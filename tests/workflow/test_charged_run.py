@@ -24,8 +24,8 @@ from privaware.schema import Column
 from privaware.workflow import _output
 from privaware.workflow._charged_run import charged_run
 from privaware.workflow._options import RunOptions
-from privaware.workflow._plan import training_plan
 from privaware.workflow._source import Source
+from privaware.workflow._training_plan import training_plan
 
 ROOT = Path(privaware.__file__).parent
 

@@ -16,7 +16,8 @@ from privaware.models.spaces import Space
 from privaware.schema import Column, Schema
 from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
-from privaware.workflow._plan import search_plan, training_plan
+from privaware.workflow._plan import search_plan
+from privaware.workflow._training_plan import training_plan
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
 
@@ -63,7 +64,7 @@ def test_auto_chooses_a_constant_for_few_rows() -> None:
 
 def test_time_limit_lowers_the_sampling_rate() -> None:
     wide = replace(TABLE, rows=1_000_000, columns=tuple(Column(name=f"c{i}", low=0, high=1) for i in range(50)))
-    result = training_plan(wide, epsilon=1.0, delta=1e-7, time_limit=5.0)
+    result = training_plan(wide, epsilon=1.0, delta=1e-7, learner="linear", time_limit=5.0)
     assert "Poisson samples" in result.sampler
     assert "rate" in result.settings
 
