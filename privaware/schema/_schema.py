@@ -1,100 +1,28 @@
-"""Public facts about a data set, and their TOML file.
-
-A schema holds everything that is public before a row is read: columns with bounds or categories, classes, the declared
-number of rows, the privacy unit (`unit`) and the neighbouring relation (`relation`). Nothing here reads a row.
-
->>> age = Column(name="age", low=17, high=90, bins=(30, 45, 60))
->>> schema = Schema(columns=(age,), target="income", classes=("<=50K", ">50K"), rows=1000)
->>> schema.task, Schema.parse(schema.toml()) == schema
-('classification', True)
-
-Bounds and categories that are not declared have a privacy cost:
-
->>> schema.bounded, schema.bare().bounded
-(True, False)
-"""
+"""What is public about a data set, and its TOML file."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import tomllib
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from privaware._validate import expect, expect_one_of, shown
 from privaware.errors import WrongInput
+from privaware.schema._checks import are_apart, is_count, is_text, lists_as_tuples
+from privaware.schema._column import NOT_USED, Column, as_date
+from privaware.schema._parts import coded_columns
 
-__all__ = ["Column", "Schema"]
+__all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
 
-KINDS = ("number", "category", "text", "ignore", "undecided")
 FORMS = ("table", "image", "text")
 RELATIONS = ("add_remove", "replace_one")
-LISTS = ("categories", "bins", "classes", "shape", "assumed", "columns")
 GIVEN_KINDS = "the names and kinds of the columns"
 GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not paid for"
 """What is assumed of the columns where bounds, and perhaps kinds, are released under privacy."""
-LARGEST = 1e150
-"""Bounds stay below it, so that squares and differences are finite."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One declared column.
-
-    `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a category of its own), or
-    a number to fill in. `unseen` says the same of a category that is not declared: "refuse" or "other". `bins` are
-    public inner edges; numbers are clipped to [low, high]. A number without bounds and a category without categories
-    are known by name and kind only; an undecided column is known by its name only: whether it holds numbers or
-    categories is paid for.
-    """
-
-    name: str
-    kind: str = "number"
-    low: float | None = None
-    high: float | None = None
-    categories: tuple[str, ...] = ()
-    bins: tuple[float, ...] = ()
-    missing: str | float = "refuse"
-    unseen: str = "refuse"
-
-    def __post_init__(self) -> None:
-        _as_tuples(self, f"column {shown(self.name)}")
-        self._expect(_text(self.name) and self.name != "", "a non-empty name", self.name)
-        expect_one_of(f"column {shown(self.name)}", KINDS, kind=self.kind)
-        self._expect(self.unseen in ("refuse", "other"), 'unseen as "refuse" or "other"', self.unseen)
-        filled = self.kind != "category" and _finite(self.missing)
-        self._expect(
-            filled or self.missing in ("refuse", "category"),
-            'missing as "refuse" or "category", or for numbers a value to fill in',
-            self.missing,
-        )
-        self._check_numbers()
-        named = all(_text(word) for word in self.categories)
-        self._expect(
-            named and len(set(self.categories)) == len(self.categories), "distinct categories, as text", self.categories
-        )
-
-    def _check_numbers(self) -> None:
-        ordered = all(_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
-        self._expect(ordered, "bins as increasing finite numbers", self.bins)
-        if self.low is None and self.high is None:
-            return  # not declared: released under privacy
-        bounds = (self.low, self.high)
-        self._expect(_apart(self.low, self.high), "finite bounds low < high", bounds)
-        if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
-            inside = self.low <= self.missing <= self.high
-            self._expect(inside, "missing as a number within the bounds", self.missing)
-
-    def _expect(self, good: bool, expected: str, value: Any) -> None:
-        expect(good, f"column {shown(self.name)}", expected, value)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether everything a learner needs is declared."""
-        if self.kind == "category":
-            return bool(self.categories)
-        return self.kind in ("text", "ignore") or (self.kind == "number" and self.low is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,19 +44,19 @@ class Schema:
     assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _as_tuples(self, "schema")
+        lists_as_tuples(self, "schema", ("classes", "shape", "assumed", "columns"))
         expect_one_of("schema", FORMS, form=self.form)
         expect_one_of("schema", RELATIONS, relation=self.relation)
-        _expect(_counts(self.rows), "rows as a whole number from 1 to 1e15", self.rows)
-        _expect(_counts(self.cap), "cap as a whole number from 1 to 1e15", self.cap)
-        _expect(_text(self.unit) and self.unit != "", "unit as text", self.unit)
-        _expect(_text(self.target), "target as text", self.target)
+        _expect(is_count(self.rows), "rows as a whole number from 1 to 1e15", self.rows)
+        _expect(is_count(self.cap), "cap as a whole number from 1 to 1e15", self.cap)
+        _expect(is_text(self.unit) and self.unit != "", "unit as text", self.unit)
+        _expect(is_text(self.target), "target as text", self.target)
         _expect(isinstance(self.reviewed, bool), "reviewed as true or false", self.reviewed)
-        _expect(all(_text(word) for word in self.assumed), "assumed as texts", self.assumed)
+        _expect(all(is_text(word) for word in self.assumed), "assumed as texts", self.assumed)
         self._check_columns()
         self._check_target()
         if self.form == "image":
-            good = len(self.shape) == 3 and all(_counts(size) for size in self.shape)
+            good = len(self.shape) == 3 and all(is_count(size) for size in self.shape)
             _expect(good, "an image shape [channels, height, width]", list(self.shape))
 
     def _check_columns(self) -> None:
@@ -137,33 +65,50 @@ class Schema:
         names = [column.name for column in self.columns]
         _expect(len(set(names)) == len(names), "distinct column names", names)
         _expect(self.target not in names, "the target apart from the columns", self.target)
+        coded = [column.name for column in self.used]
+        _expect(len(set(coded)) == len(coded), "distinct names of the parts of columns", names)
 
     def _check_target(self) -> None:
-        named = all(_text(word) for word in self.classes)
+        named = all(is_text(word) for word in self.classes)
         distinct = named and len(set(self.classes)) == len(self.classes) != 1
         _expect(distinct, "at least two distinct classes, as text", self.classes)
         if (self.low, self.high) != (None, None):
             bounds = (self.low, self.high)
-            _expect(_apart(self.low, self.high), "finite target bounds low < high", bounds)
+            _expect(are_apart(self.low, self.high), "finite target bounds low < high", bounds)
 
     @property
     def task(self) -> str:
         return "classification" if self.classes else "regression"
 
-    @property
+    @cached_property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that are used, as they are declared: a file has one column for each of them."""
+        return tuple(column for column in self.columns if column.kind not in NOT_USED)
+
+    @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The columns a learner sees."""
-        return tuple(column for column in self.columns if column.kind != "ignore")
+        """The columns a learner sees: numbers and categories, of which a declared column may become several."""
+        if self.form != "table":
+            return self.declared
+        return tuple(coded for column in self.declared for coded in coded_columns(column))
 
     @property
     def bounded(self) -> bool:
         """Whether every bound is declared, so that none has to be released under privacy."""
         known = bool(self.classes) or self.low is not None
-        return known and all(column.bounded for column in self.used)
+        return known and all(column.bounded for column in self.declared)
 
     def keep(self, names: tuple[str, ...]) -> Schema:
-        """The same schema with fewer columns."""
-        return replace(self, columns=tuple(column for column in self.columns if column.name in names))
+        """The same schema with fewer columns, named as declared or as coded: then only such parts stay."""
+        chosen, columns = set(names), []
+        for column in self.columns:
+            parts = {f"{column.name} ({part})": part for part in column.known_parts} if self.form == "table" else {}
+            kept = tuple(part for name, part in parts.items() if name in chosen)
+            if kept and column.name not in chosen:
+                columns.append(replace(column, parts=() if kept == column.known_parts else kept))
+            elif column.name in chosen:
+                columns.append(column)
+        return replace(self, columns=tuple(columns))
 
     def bare(self) -> Schema:
         """Only names, kinds, classes and the number of rows: bounds and categories are released under privacy.
@@ -171,8 +116,10 @@ class Schema:
         Whether a column has missing values is not public either, so each gets a category for them.
         """
         columns = tuple(
-            Column(name=column.name, kind=column.kind, missing="category", unseen="other")
-            if column.kind in ("number", "category", "undecided")
+            replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
+            if column.kind in ("number", "boolean", "date", "time")
+            else replace(column, categories=(), missing="category", unseen="other")
+            if column.kind in ("category", "undecided")
             else column
             for column in self.columns
         )
@@ -192,6 +139,8 @@ class Schema:
             lines += ["", f"[columns.{_toml(column.name)}]"]
             for item in fields(column):
                 value = getattr(column, item.name)
+                if column.kind == "date" and item.name in ("low", "high", "missing") and isinstance(value, float):
+                    value = as_date(value) or value
                 if item.name != "name" and value != item.default:
                     lines.append(f"{item.name} = {_toml(value)}")
         return "\n".join(lines) + "\n"
@@ -258,38 +207,8 @@ def _construct(cls: type[Any], entries: Any, who: str) -> Any:
         raise WrongInput(f"{who}: {problem!s:.200}") from None
 
 
-def _as_tuples(declared: Column | Schema, who: str) -> None:
-    """Lists become tuples, so that equal facts are equal schemas."""
-    for name in LISTS:
-        value = getattr(declared, name, ())
-        expect(isinstance(value, (list, tuple)), who, f"{name} as a list", value)
-        if isinstance(value, list):
-            object.__setattr__(declared, name, tuple(value))
-
-
 def _expect(good: bool, expected: str, value: Any) -> None:
     expect(good, "schema", expected, value)
-
-
-def _finite(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and -LARGEST <= value <= LARGEST
-
-
-def _apart(low: Any, high: Any) -> bool:
-    return _finite(low) and _finite(high) and float(high) - float(low) >= 1 / LARGEST
-
-
-def _counts(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**15
-
-
-def _text(value: Any) -> bool:
-    """Whether it is text that a UTF-8 file can hold."""
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:
-        return False
 
 
 def _toml(value: Any) -> str:
@@ -299,5 +218,7 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     integer = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
     return repr(int(value)) if integer else repr(float(value))

@@ -1,0 +1,150 @@
+"""One declared column."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from privaware._validate import expect, expect_one_of, shown
+from privaware.schema._checks import LARGEST, are_apart, is_count, is_finite, is_text, lists_as_tuples
+
+__all__ = ["DATE_PARTS", "KINDS", "LARGEST", "NOT_USED", "Column", "as_date", "folded"]
+
+KINDS = ("number", "category", "boolean", "date", "time", "text", "identifier", "ignore", "undecided")
+NOT_USED = ("identifier", "ignore")
+"""Kinds that no learner sees: an identifier tells rows or persons apart, anything else is left out."""
+DATE_PARTS = ("days", "month", "weekday", "hour")
+"""What a date becomes: days since 1970 within its bounds, and the others in their public ranges."""
+MOST_SLOTS = 4096
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One declared column.
+
+    `missing` says what an empty or infinite value becomes: "refuse" (an error), "category" (a category of its own), or
+    a number to fill in. `unseen` says the same of a value that is not declared or not of the column's kind: "refuse",
+    or "other", by which an unknown category counts as other, and what is no number or date as missing. `bins` are
+    public inner edges; numbers are clipped to [low, high], and so are dates, whose bounds are dates. With `fold`
+    categories are compared without case and repeated blanks. `categories` of a boolean are its spellings of false and
+    true, where they are not the usual ones; `day_first` says that 3/4/2020 is in April; `parts` are those of a date (or
+    the slots of a text) that are used, by default all; `slots` is into how many words of a text are hashed.
+
+    A number or date without bounds and a category without categories are known by name and kind only; an undecided
+    column is known by its name only: its kind is paid for.
+    """
+
+    name: str
+    kind: str = "number"
+    low: float | None = None
+    high: float | None = None
+    categories: tuple[str, ...] = ()
+    bins: tuple[float, ...] = ()
+    missing: str | float = "refuse"
+    unseen: str = "refuse"
+    fold: bool = False
+    day_first: bool = False
+    parts: tuple[str, ...] = ()
+    slots: int = 64
+
+    def __post_init__(self) -> None:
+        lists_as_tuples(self, f"column {shown(self.name)}", ("categories", "bins", "parts"))
+        self._expect(is_text(self.name) and self.name != "", "a non-empty name", self.name)
+        expect_one_of(f"column {shown(self.name)}", KINDS, kind=self.kind)
+        self._expect(self.unseen in ("refuse", "other"), 'unseen as "refuse" or "other"', self.unseen)
+        if self.kind == "date":
+            self._days_from_dates()
+        filled = self.kind not in ("category", "boolean") and is_finite(self.missing)
+        self._expect(
+            filled or self.missing in ("refuse", "category"),
+            'missing as "refuse" or "category", or for numbers a value to fill in',
+            self.missing,
+        )
+        self._check_numbers()
+        self._check_categories()
+        for name in ("fold", "day_first"):
+            self._expect(isinstance(getattr(self, name), bool), f"{name} as true or false", getattr(self, name))
+        self._expect(is_count(self.slots, MOST_SLOTS), f"slots as a whole number from 1 to {MOST_SLOTS}", self.slots)
+        known = [part for part in self.known_parts if part in self.parts]
+        self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)
+
+    def _days_from_dates(self) -> None:
+        """Bounds written as dates become days since 1970."""
+        for name in ("low", "high", "missing"):
+            value = getattr(self, name)
+            if isinstance(value, datetime.date) or (isinstance(value, str) and value not in ("refuse", "category")):
+                object.__setattr__(self, name, self._days(value, name))
+
+    def _days(self, value: Any, name: str) -> float:
+        try:
+            moment = datetime.datetime.fromisoformat(str(value)).replace(tzinfo=None)
+        except ValueError:
+            self._expect(False, f"{name} as a date such as 2020-12-31", value)
+            raise
+        return _days_since_epoch(moment)
+
+    def _check_numbers(self) -> None:
+        ordered = all(is_finite(b) for b in self.bins) and list(self.bins) == sorted(set(self.bins))
+        self._expect(ordered, "bins as increasing finite numbers", self.bins)
+        if self.low is None and self.high is None:
+            return  # not declared: released under privacy
+        bounds = (self.low, self.high)
+        self._expect(are_apart(self.low, self.high), "finite bounds low < high", bounds)
+        if not isinstance(self.missing, str) and self.low is not None and self.high is not None:
+            inside = self.low <= self.missing <= self.high
+            self._expect(inside, "missing as a number within the bounds", self.missing)
+
+    def _check_categories(self) -> None:
+        named = all(is_text(word) for word in self.categories)
+        self._expect(
+            named and len(set(self.categories)) == len(self.categories), "distinct categories, as text", self.categories
+        )
+        if self.fold:
+            apart = len({folded(word) for word in self.categories}) == len(self.categories)
+            self._expect(apart, "categories that differ in more than case and blanks, with fold", self.categories)
+        if self.kind == "boolean":
+            pair = len(self.categories) in (0, 2)
+            self._expect(pair, "the spellings of false and true, or no categories", self.categories)
+
+    def _expect(self, good: bool, expected: str, value: Any) -> None:
+        expect(good, f"column {shown(self.name)}", expected, value)
+
+    @property
+    def known_parts(self) -> tuple[str, ...]:
+        """What a column of this kind can become."""
+        if self.kind == "date":
+            return DATE_PARTS
+        return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether everything a learner needs is declared."""
+        if self.kind == "category":
+            return bool(self.categories)
+        return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"
+
+
+def folded(word: str) -> str:
+    """A word without its case and repeated blanks.
+
+    >>> folded(" New   YORK") == folded("new york")
+    True
+    """
+    return " ".join(word.casefold().split())
+
+
+def as_date(days: float) -> datetime.date | None:
+    """The date, or date and time, that is exactly so many days after 1970, if there is one."""
+    try:
+        moment = EPOCH + datetime.timedelta(days=days)
+    except OverflowError:
+        return None
+    if _days_since_epoch(moment) != days:
+        return None
+    return moment.date() if moment.time() == datetime.time() else moment
+
+
+def _days_since_epoch(moment: datetime.datetime) -> float:
+    return (moment - EPOCH) / datetime.timedelta(days=1)

@@ -1,0 +1,54 @@
+"""What a declared column becomes: numbers and categories, which are all that a learner sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from privaware.schema._column import Column
+
+__all__ = ["CodedColumn", "coded_columns"]
+
+LEVELS = {
+    "month": tuple(str(month) for month in range(1, 13)),
+    "weekday": tuple(str(day) for day in range(1, 8)),
+    "hour": tuple(str(hour) for hour in range(24)),
+}
+"""Public ranges of the parts of a date; weekday 1 is Monday."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodedColumn(Column):
+    """A number or category that is `part` of the declared column `source`.
+
+    The slots of one text have a squared norm of at most 1 together.
+    """
+
+    source: str = ""
+    part: str = ""
+
+    @property
+    def of_text(self) -> bool:
+        return self.part.startswith("slot ")
+
+
+def coded_columns(column: Column) -> tuple[Column, ...]:
+    """The numbers and categories of one declared column; one that is not decided yet stays as it is."""
+    if column.kind == "boolean":
+        return (replace(column, kind="category", categories=column.categories or ("false", "true")),)
+    if column.kind == "time":
+        return (replace(column, kind="number", low=0.0, high=24.0),)
+    if column.kind in ("date", "text"):
+        return tuple(_part(column, part) for part in column.parts or column.known_parts)
+    return (column,)
+
+
+def _part(column: Column, part: str) -> CodedColumn:
+    declared = {item.name: getattr(column, item.name) for item in fields(Column) if item.name not in ("parts", "slots")}
+    named = {"name": f"{column.name} ({part})", "source": column.name, "part": part}
+    if part == "days":
+        return CodedColumn(**declared | named | {"kind": "number"})
+    if column.kind == "text":
+        return CodedColumn(**named, low=-1.0, high=1.0)
+    missing = "category" if column.missing == "category" else "refuse"
+    facts = {"kind": "category", "categories": LEVELS[part], "missing": missing, "unseen": column.unseen}
+    return CodedColumn(**named, **facts)
