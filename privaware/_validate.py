@@ -10,6 +10,7 @@ privaware.errors.WrongInput: dpsgd: expected rate in (0, 1], got 1.5
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -27,8 +28,34 @@ __all__ = [
     "expect_nonnegative",
     "expect_one_of",
     "expect_positive",
+    "nearest",
     "shown",
+    "suggestion",
 ]
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """The one of `known` names that a person who wrote `word` most likely meant, if any is near.
+
+    >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
+    ('linear', 'bounds', None)
+    """
+    names = {name.casefold(): name for name in sorted(known, reverse=True)}
+    written = str(word).casefold()
+    starts = [name for name in names if written and name.startswith(written)]
+    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=0.5)
+    return names[close[0]] if close else None
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the one nearest, or all there are.
+
+    >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"])
+    ('did you mean linear?', 'choose one of linear, pate')
+    """
+    names = list(known)
+    near = nearest(word, names)
+    return f"did you mean {near}?" if near else f"choose one of {', '.join(names)}"
 
 
 def shown(value: Any) -> str:

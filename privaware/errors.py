@@ -19,9 +19,19 @@ class WrongInput(PrivawareError, ValueError):
 
 
 class BudgetExceeded(PrivawareError):
-    """The ledger would pass its limit: nothing was recorded and no row was read."""
+    """The ledger would pass its limit: nothing was recorded and no row was read.
+
+    `needed` is the limit that would be enough, for the `ledger` at this path; `fits` the largest epsilon of such a run
+    that the ledger still has room for, where it is known.
+    """
 
     code = 3
+
+    def __init__(
+        self, message: str, *, ledger: str | None = None, needed: float | None = None, fits: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.ledger, self.needed, self.fits = ledger, needed, fits
 
 
 class CheckFailed(PrivawareError):

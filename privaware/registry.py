@@ -6,7 +6,6 @@ add theirs as entry points of the group `privaware.learners` (and so on), each n
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import is_dataclass
@@ -15,9 +14,10 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from privaware._validate import shown, suggestion
 from privaware.errors import WrongInput
 
-__all__ = ["card", "expect_protocol", "find", "members", "names", "settings"]
+__all__ = ["card", "expect_name", "expect_protocol", "find", "members", "names", "settings"]
 
 
 @lru_cache
@@ -32,15 +32,20 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> Any:
-    """The algorithm called `name`; an unknown name is answered with the close ones."""
+    """The algorithm called `name`; an unknown name is answered with the one nearest."""
+    expect_name(kind, name)
     if name in _entry_points(kind):
         return _entry_points(kind)[name].load()
-    if name not in names(kind):
-        known = names(kind)
-        close = difflib.get_close_matches(str(name), known) or known
-        raise WrongInput(f"{kind} has nothing called {name!r}; did you mean {' or '.join(close)}?")
     module = import_module(f"privaware.{kind}.{name}")
     return getattr(module, module.__all__[0])
+
+
+def expect_name(kind: str, name: str) -> None:
+    """Refuses a name that the folder does not hold, without importing any of its files."""
+    known = names(kind)
+    if name in known:
+        return
+    raise WrongInput(f"{kind} has nothing called {shown(name)}; {suggestion(name, known)}")
 
 
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:

@@ -11,15 +11,16 @@ from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
+from privaware.cli._completion import complete_data, complete_names
 from privaware.errors import WrongInput
 from privaware.registry import settings
 
 Verb = TypeVar("Verb", bound=Callable[..., int | None])
 
 
-def option(text: str, *names: str) -> object:
-    """An option with this text in --help."""
-    return typer.Option(*names, help=text)
+def option(text: str, *names: str, completes: str | None = None) -> object:
+    """An option with this text in --help, which a shell completes with names of this kind."""
+    return typer.Option(*names, help=text, autocompletion=complete_names(completes, "auto") if completes else None)
 
 
 _DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."
@@ -27,7 +28,7 @@ _ACCEPT = "Take bounds and categories as drafted from the rows: the result is no
 _DELTA = "The chance that the guarantee fails. Default: 1e-5, from 100,000 rows on a tenth of 1 / rows."
 _UNIT = "Whom to protect: a column that names the person of each row, or `label`."
 
-DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False)]
+DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False, autocompletion=complete_data)]
 MODEL = Annotated[Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)]
 TARGET = Annotated[str | None, option("The column to predict. Built-in data bring their own.")]
 EPSILON = Annotated[float, option("The privacy budget of this run. Smaller is more private.")]

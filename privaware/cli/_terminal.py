@@ -6,14 +6,71 @@ import json as json_
 import sys
 from typing import Any
 
+__all__ = ["Terminal", "say", "show"]
 
-def say(sentence: str) -> None:
-    """Progress, one line a sentence."""
-    print(sentence, file=sys.stderr, flush=True)
+
+class Terminal:
+    """Progress on standard error: a line a sentence, and a bar for long work where a person watches.
+
+    There is no bar where standard error is not a terminal, or where `quiet` is set.
+    """
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, sentence: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether `progress` draws anything."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def progress(self, what: str, at: int, of: int | None) -> None:
+        """Draws that `at` of `of` steps are behind us, with rate and time left; without `of`, that work goes on."""
+        if not self.shows_progress:
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.start()
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=of)
+        self._bar.update(self._tasks[what], completed=at, total=of)
+
+    def close(self) -> None:
+        """Leaves the bar as it stands; what is said next comes below it."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar, self._tasks = None, {}
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Steps a second."""
+
+        def render(self, task: Any) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:,.1f}/s")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), redirect_stdout=False, redirect_stderr=False)
+
+
+say = Terminal()
+"""The terminal of this process."""
 
 
 def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
     """The result: as JSON, or the same in lines a person reads."""
+    say.close()
     text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)

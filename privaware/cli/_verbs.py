@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from privaware._version import __version__
 from privaware.cli import (
     account,
     audit,
@@ -22,15 +25,45 @@ from privaware.cli import (
 )
 from privaware.cli import list as list_
 
+WHAT = "The best model you can release under a privacy budget, and what the whole way to it revealed."
+FIRST_COMMANDS = {
+    "privaware fit DATA --target COLUMN --epsilon 1": "train a model, with its report (try: privaware fit wisconsin)",
+    "privaware fit DATA --target COLUMN --dry-run": "the plan and its price; nothing is spent",
+    "privaware predict MODEL DATA": "predict new rows",
+    "privaware verify MODEL": "recompute its guarantee",
+    "privaware ledger DATA.ledger": "what was spent, and what is left",
+    "privaware --help": "every verb; privaware VERB -h for its options",
+}
+
 app = typer.Typer(
     name="privaware",
-    help="The best model you can release under a privacy budget, and what the whole way to it revealed.",
     epilog="Start with: privaware fit wisconsin --epsilon 1",
-    no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"privaware {__version__}")
+        raise typer.Exit
+
+
+VERSION = Annotated[
+    bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+]
+
+
+@app.callback(invoke_without_command=True, help=WHAT)
+def privaware(context: typer.Context, version: VERSION = False) -> None:
+    """Without a verb: the first commands that a person needs."""
+    if context.invoked_subcommand is None:
+        width = max(map(len, FIRST_COMMANDS))
+        lines = [f"  {command:<{width}}  {what}" for command, what in FIRST_COMMANDS.items()]
+        print("\n".join([f"privaware {__version__}. {WHAT}", "", *lines]))
+
+
 for verb in (fit, select, search, crossover, predict, verify, audit, report, schema, ledger, list_, reproduce):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from privaware.cli import _options as o
+from privaware.cli._completion import complete_names
 from privaware.cli._terminal import show
 
 app = typer.Typer(help="Built-in benchmark data.", no_args_is_help=True, rich_markup_mode=None)
 _BUILTIN = "A built-in data set."
-NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False)]
+NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False, autocompletion=complete_names("datasets"))]
 
 
 @app.command("list", epilog="Example: privaware data list")

@@ -12,7 +12,7 @@ from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
-LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.")]
+LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.", completes="learners")]
 TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training may take.")]
 
 

@@ -17,6 +17,7 @@ app = typer.Typer()
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger file.")],
     set_limit: Annotated[float | None, typer.Option(help="A new total epsilon, recorded in the chain.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A chart of the spending: .svg, .png, .pdf or .html.")] = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
@@ -26,5 +27,9 @@ def ledger(
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)
-    facts = opened.json()
-    show(facts, printed_lines(facts), json)
+    facts, lines = opened.json(), []
+    if plot is not None:
+        from privaware.workflow._spending import plot_spending
+
+        lines = [f"chart: {plot_spending(opened, plot)}"]
+    show(facts, [*printed_lines(facts), *lines], json)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._validate import shown, suggestion
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 from privaware.errors import WrongInput
@@ -28,12 +29,16 @@ COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliar
 """What is listed of a learner beside its card, and in which words."""
 
 
+def _complete_kind(incomplete: str) -> list[str]:
+    return [kind for kind in (*FOLDERS, "spaces") if kind.startswith(incomplete)]
+
+
+_KIND = "learners, datasets, models and so on."
+KIND = Annotated[str | None, typer.Argument(help=_KIND, autocompletion=_complete_kind)]
+
+
 @app.command("list", epilog="Example: privaware list learners")
-def list_(
-    kind: Annotated[str | None, typer.Argument(help="learners, datasets, models and so on.")] = None,
-    seed: o.SEED = None,
-    json: o.JSON = False,
-) -> None:
+def list_(kind: KIND = None, seed: o.SEED = None, json: o.JSON = False) -> None:
     """What there is to choose from."""
     listed = catalogue(kind)
     lines = []
@@ -54,7 +59,7 @@ def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """
     kinds = [*FOLDERS, "spaces"]
     if kind is not None and kind not in kinds:
-        raise WrongInput(f"expected one of {', '.join(kinds)}, got {kind!r}")
+        raise WrongInput(f"there is no list of {shown(kind)}; {suggestion(kind, kinds)}")
     return {each: _listed(each) for each in kinds if kind in (None, each)}
 
 

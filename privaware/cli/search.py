@@ -12,7 +12,7 @@ from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 SPACE = Annotated[str, o.option("One of `privaware list spaces`, or a TOML file of your own.")]
-STRATEGY = Annotated[str, o.option("One of `privaware list strategies`.")]
+STRATEGY = Annotated[str, o.option("One of `privaware list strategies`.", completes="strategies")]
 TOTAL = Annotated[float | None, o.option("The budget of the search and its model together.", "--epsilon")]
 MODEL_EPSILON = Annotated[float | None, o.option("The budget of one model; the total follows from the strategy.")]
 TRIALS = Annotated[int | None, o.option("How many candidates (on average, where it is a secret).")]

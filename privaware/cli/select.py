@@ -11,7 +11,7 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
-METHOD = Annotated[str, o.option("One of `privaware list selectors`.")]
+METHOD = Annotated[str, o.option("One of `privaware list selectors`.", completes="selectors")]
 COLUMNS = Annotated[int | None, o.option("How many columns to keep, at most.")]
 POPULATION = Annotated[int | None, o.option("For genetic searches: sets in a generation.")]
 GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many generations.")]

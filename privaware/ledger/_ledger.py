@@ -13,7 +13,7 @@ from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
 from privaware.ledger._print import printable
-from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, spends, total
+from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, rounded_up, spends, total
 
 __all__ = ["Ledger"]
 
@@ -217,6 +217,12 @@ class Ledger:
         entries = self.entries()
         return max(0.0, limit_of(entries) - self._epsilon(entries))
 
+    def history(self) -> list[tuple[Entry, float]]:
+        """Each charge with the epsilon of everything up to it, composed."""
+        entries = self.entries()
+        charges = [entry for entry in entries if entry.event is not None]
+        return [(entry, self._epsilon(entries[: entry.number + 1])) for entry in charges]
+
     def entries(self) -> tuple[Entry, ...]:
         """Every entry in order; the first one created the ledger."""
         with chain.connected(self.path) as db:
@@ -290,9 +296,11 @@ class Ledger:
         if would <= limit * (1 + SLACK):
             return None
         raise BudgetExceeded(
-            f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g}"
-            f" (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent): use more noise, or"
-            f" raise the limit of {chain.shown_path(self.path)} with --set-limit"
+            f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
+            f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
+            " ask for less, or raise the limit",
+            ledger=str(self.path),
+            needed=rounded_up(would),
         )
 
     def _expect_facts(self, requested: Mapping[str, Any]) -> None:

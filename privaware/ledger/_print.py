@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,9 @@ from privaware.ledger._entry import Entry, Facts, plain
 from privaware.ledger._spent import epsilon_of, limit_of
 
 __all__ = ["printable", "printed_lines"]
+
+CLOSE = 1e-3
+"""Relative difference between two epsilons that is not worth a sentence."""
 
 
 def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float) -> dict[str, Any]:
@@ -44,4 +48,29 @@ def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
     for entry in ledger["events"]:
         head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}  {entry['what']}"
         lines.append(f"{head}  epsilon {entry['epsilon']:.4g}: {describe(from_json(entry['event']))}")
+    return [*lines, *_explained(ledger)]
+
+
+def _explained(ledger: Mapping[str, Any]) -> list[str]:
+    """Why the charges do not add up to what is spent, and what is left."""
+    spent, limit = ledger["epsilon_spent"], ledger["limit"]
+    added = sum(entry["epsilon"] for entry in ledger["events"])
+    lines = []
+    if len(ledger["events"]) > 1 and added > spent * (1 + CLOSE):
+        lines.append(
+            f"why not {added:.4g}, the sum of the charges: epsilon is the worst case of one release, and the noise of "
+            f"separate releases is unlikely to be worst in all of them at once; composed exactly they cost {spent:.4g}"
+        )
+    if not ledger["events"]:
+        lines.append(f"nothing was charged yet: all of epsilon {limit:g} is left")
+    elif spent < limit * (1 - CLOSE):
+        lines.append(
+            f"left: epsilon {limit - spent:.4g} by subtraction; because charges compose, a run may fit with more "
+            "(`privaware fit ... --dry-run` shows its price)"
+        )
+    else:
+        lines.append(
+            f"nothing is left; `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the limit, on "
+            "the record, for all who ever see these rows' results"
+        )
     return lines

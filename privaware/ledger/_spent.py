@@ -11,7 +11,7 @@ from privaware.errors import PrivawareError
 from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
 from privaware.ledger._entry import Entry
 
-__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "spends", "total"]
+__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "rounded_up", "spends", "total"]
 
 SLACK = 1e-9  # relative; calibration stops this close to the limit
 CHOICES = 64  # of parts, compared one by one: each is an accounting of its own
@@ -57,6 +57,18 @@ def _composed(counts: Mapping[Event, int], as_worst_part: Set[Event]) -> Event:
         for event, count in counts.items()
     )
     return events[0] if len(events) == 1 else Composed(events=events)
+
+
+def rounded_up(epsilon: float) -> float:
+    """An epsilon with few digits that is not smaller, as a person would type a limit.
+
+    >>> rounded_up(1.14887), rounded_up(0.5)
+    (1.15, 0.5)
+    """
+    if not 0 < epsilon < math.inf:
+        return epsilon
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return float(f"{math.ceil(epsilon * (1 - SLACK) / step) * step:.3g}")
 
 
 def epsilon_of(event: Event, delta: float) -> float:

@@ -19,10 +19,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting, metrics, report
+from privaware import accounting, metrics, registry, report
+from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent, plain_settings
 from privaware.data import Data
+from privaware.errors import BudgetExceeded
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism
@@ -32,13 +34,15 @@ from privaware.schema import Schema
 from privaware.workflow import _output
 from privaware.workflow._options import DELTA, RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
-from privaware.workflow._row_ledger import open_ledger, register_rows
+from privaware.workflow._row_ledger import expect_unspent, is_new, ledger_place, open_ledger, register_rows, what_fits
 from privaware.workflow._signature import Signer
 from privaware.workflow._source import Source, resolve, scoring
 from privaware.workflow.predict import load
 
 __all__ = ["ChargedRun", "charged_run"]
 
+TRAINS = ("fit", "search", "crossover")
+"""Verbs that always cost something."""
 RESUMES = "the charge stays, and the same command resumes once there is room"
 
 
@@ -46,6 +50,10 @@ RESUMES = "the charge stays, and the same command resumes once there is room"
 def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "auto") -> Iterator[ChargedRun]:
     """A run of `verb` on `data`; its folder is locked and its ledger open from the charge to the end of the block."""
     rng = Rng(options.seed)
+    if learner != "auto":
+        registry.expect_name("learners", learner)
+    if verb in TRAINS:
+        expect_unspent(data, options)
     with ExitStack() as resources:
         yield ChargedRun(verb, resolve(data, options, learner), options, rng, resources)
 
@@ -114,7 +122,7 @@ class ChargedRun:
         folder = self.options.folder
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
-        self.ledger = open_ledger(self.source, self.options, new_limit=plan.limit, resources=self._resources)
+        self._open_ledger()
         key = self._key()
         finished = _finished_runs(self.ledger, key)
         if folder is not None and self._prepared(folder, (f"{key}-{finished - 1}", f"{key}-{finished}")):
@@ -198,11 +206,36 @@ class ChargedRun:
         for sentence in self.plan.sentences:
             self.say(sentence)
 
-    def _charge(self, what: str) -> None:
-        cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
-        self.ledger.ready(self.plan.event, **cost)
+    def _open_ledger(self) -> None:
+        """Opens the ledger; a new one is only created once the rows are known to be good.
+
+        Otherwise a run that fails for its input would fix the limit and the delta of the runs after it.
+        """
+        place = ledger_place(self.source, self.options, self._resources)
+        limit = self.plan.limit if self.options.limit is None else self.options.limit
+        if is_new(place):
+            expect_positive("", limit=limit)
+            if self.plan.epsilon > limit * (1 + 1e-9):
+                raise BudgetExceeded(
+                    f"epsilon {self.plan.epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, "
+                    "or none"
+                )
+            self._read_rows()
+        self.ledger = open_ledger(place, self.source, self.options, new_limit=self.plan.limit)
+
+    def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows()
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
+
+    def _charge(self, what: str) -> None:
+        cost: dict[str, Any] = {"what": what, "run": self.name, "seed": self.rng.seed}
+        try:
+            self.ledger.ready(self.plan.event, **cost)
+        except BudgetExceeded as refusal:
+            refusal.fits = what_fits(self.plan, self.ledger)
+            raise
+        if self._rows is None:
+            self._read_rows()
         self._say_plan()
         for sentence in self.source.notices() if self.options.say is not None else ():
             self.say(sentence)

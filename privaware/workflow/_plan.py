@@ -100,6 +100,11 @@ class Plan:
         """The plan as a person reads it."""
         return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
 
+    def at(self, noise: float) -> Plan:
+        """The same releases with another noise multiplier."""
+        what, _ = self.parts[-1]
+        return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
+
     @property
     def total_sentence(self) -> str:
         return f"noise multiplier {self.noise:.4g}: total epsilon {self.epsilon:.4g} at delta {self.delta:g}"

@@ -2,33 +2,81 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from privaware.errors import OverlapWarning, WrongInput
+from privaware import accounting
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import Ledger, known_ledgers, memory_ledger, register, spent_together
 from privaware.workflow._options import RunOptions, Say
+from privaware.workflow._output import PREPARED
+from privaware.workflow._plan import Plan
 from privaware.workflow._source import Source
 
-__all__ = ["known_path", "open_ledger", "register_rows"]
+__all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
+
+NOTHING_LEFT = 1e-3
+"""The share of a limit that is as good as nothing."""
 
 
-def open_ledger(source: Source, options: RunOptions, *, new_limit: float, resources: ExitStack) -> Ledger:
-    """The ledger given, the one beside the file, the one that knows these rows, or a new one with `new_limit`.
+def expect_unspent(data: Any, options: RunOptions) -> None:
+    """Refuses, before anything heavy is imported, a run whose ledger is known by its name and has nothing left.
 
-    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes.
+    A run that was charged and has not been published may be resumed, so that it is left to the charge itself.
     """
+    beside = f"{str(data).rstrip('/')}.ledger" if isinstance(data, (str, os.PathLike)) else None
+    path = options.ledger_path or beside
+    finished = options.folder is not None and (options.folder / PREPARED).exists()
+    if path is None or options.dry_run or finished or not os.path.isfile(path):
+        return
+    ledger = Ledger.open(path)
+    entries = ledger.entries()
+    closed = {entry.run for entry in entries if entry.kind == "finished"}
+    if any(entry.kind == "spend" and entry.run not in closed for entry in entries):
+        return
+    spent, limit = ledger.spent(), ledger.limit
+    if spent >= limit * (1 - NOTHING_LEFT):
+        raise BudgetExceeded(
+            f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
+            "another run; raise the limit",
+            ledger=str(path),
+            needed=2 * limit,
+        )
+
+
+def is_new(path: Path | Ledger) -> bool:
+    """Whether a run would create the ledger at this place."""
+    return not isinstance(path, Ledger) and not os.path.lexists(path)
+
+
+def what_fits(plan: Plan, ledger: Ledger) -> float | None:
+    """The largest epsilon, rounded down, for which a run of this plan still fits into the ledger, if there is one."""
+    if plan.requested is None or plan.at(plan.noise).parts != plan.parts:
+        return None
+    try:
+        noise = accounting.calibrate(lambda noise: ledger.total(plan.at(noise).event), ledger.limit, ledger.delta)
+        epsilon = plan.at(noise).epsilon
+    except PrivawareError:
+        return None
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return float(f"{math.floor(epsilon / step) * step:.3g}")
+
+
+def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, new_limit: float) -> Ledger:
+    """The ledger at the place that `ledger_place` gave, or a new one there with `new_limit`."""
     schema = source.schema
-    if isinstance(options.ledger, Ledger):
-        _expect_same_promise(options.ledger, source, options.delta_for(source.schema))
-        return options.ledger
+    if isinstance(place, Ledger):
+        _expect_same_promise(place, source, options.delta_for(source.schema))
+        return place
     return Ledger.open_or_create(
-        _ledger_path(source, options, resources),
+        place,
         limit=options.limit,
         delta=options.delta_for(source.schema),
         new_limit=new_limit,
@@ -79,7 +127,13 @@ def overlaps(ledger: Ledger, digest: str, event: Event) -> Iterator[str]:
         )
 
 
-def _ledger_path(source: Source, options: RunOptions, resources: ExitStack) -> Path:
+def ledger_place(source: Source, options: RunOptions, resources: ExitStack) -> Path | Ledger:
+    """The ledger given, or the file of the one beside the data, of the one that knows these rows, or of a new one.
+
+    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes.
+    """
+    if isinstance(options.ledger, Ledger):
+        return options.ledger
     if options.ledger_path is not None:
         return options.ledger_path
     if source.builtin:

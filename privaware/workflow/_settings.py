@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
+from privaware._validate import suggestion
 from privaware.errors import WrongInput
 from privaware.mechanism import Mechanism
 
@@ -17,7 +18,7 @@ def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[A
     """A learner or a selector with these settings, each of the kind that its field declares."""
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:
-        raise WrongInput(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+        raise WrongInput(f"{name} has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
     hints = get_type_hints(make)
     for key, value in settings.items():
         _expect_kind(f"{name}: {key}", hints[key], value)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
+from privaware._validate import nearest
 from privaware.data import Data, Raw, draft, notices, read, row_hashes, rows_digest, typed
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
@@ -116,9 +117,11 @@ def _expect_there(data: Any) -> Path:
     except (TypeError, ValueError):
         pass
     shown = f"{str(data)!r:.80}" if isinstance(data, (str, Path)) else type(data).__name__
+    near = nearest(data, registry.names("datasets")) if isinstance(data, str) else None
     raise WrongInput(
         "expected a data file, a folder of images, a DataFrame or a built-in data set "
         f"(`privaware data list`), but there is nothing called {shown}"
+        + (f"; did you mean {near}?" if near else "")
     )
 
 

@@ -87,7 +87,7 @@ def fit(
             settings=settings,
             public=run.source.public,
             time_limit=time_limit,
-            runtime={"device": device, "progress": step_progress(run.say)},
+            runtime={"device": device, "progress": step_progress(options.say)},
         )
         if run.charge(plan):
             run.publish_model(run.execute())

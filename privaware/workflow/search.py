@@ -19,9 +19,10 @@ from functools import partial
 from typing import Any, Unpack
 
 from privaware import accounting
-from privaware._validate import expect
+from privaware._validate import expect, suggestion
 from privaware.data import Data, read
 from privaware.errors import WrongInput
+from privaware.events import Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
@@ -174,7 +175,7 @@ def _search_public_rows(
     if not run.options.dry_run:
         header = run.options.header
         rows = run.public_rows() if public is None else _public_rows(public, run.source, search.held_out, header)
-        observed = replace(search, progress=search_progress(run.say))
+        observed = replace(search, progress=search_progress(run.options.say, secret=False))
         point = observed.run_public(rows, plan.noise if aware else 0.0, run.rng.spawn()).point
         plan = _candidate_plan(run, search, point, settings, epsilon, flaw=plan.flaw)
     if run.charge(plan):
@@ -202,7 +203,8 @@ def _observed(plan: Plan, search: Search, run: ChargedRun) -> Mechanism[Any]:
 
     A resumed run would pay for its bounds again, so a run that pays for bounds starts over.
     """
-    progress = search_progress(run.say, run.ledger.remaining)
+    secret = any(isinstance(event, Selected) for event in nested(plan.event))
+    progress = search_progress(run.options.say, secret=secret, remaining=run.ledger.remaining)
     mechanism = plan.mechanism
     if isinstance(mechanism, Then):
         return replace(mechanism, second=replace(search, progress=progress))
@@ -261,7 +263,7 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
         chosen["trials"] = trials
     known = setting_names(make)
     if unknown := [key for key in chosen if key not in known]:
-        raise WrongInput(f"{name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+        raise WrongInput(f"{name} has no option {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
     return make(**chosen)
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from privaware.accounting import epsilon
+from privaware.events import Gaussian, Pure
+from privaware.ledger import Ledger
 from tests.cli.people import Run, watched
 
 
@@ -32,7 +38,68 @@ def test_raised_limit_admits_the_next_run(run: Run, people: Path) -> None:
     assert 1.9 < ledger_facts["epsilon_spent"] <= ledger_facts["limit"]
     assert {"epsilon_spent", "delta", "limit", "events"} <= set(ledger_facts)
     assert run("ledger", "people.csv.ledger", "--set-limit", 0.5).code == 2
-    assert len(run("ledger", "people.csv.ledger").out.splitlines()) == 3
+    lines = run("ledger", "people.csv.ledger").out.splitlines()
+    assert len([line for line in lines if "fit people.csv" in line]) == 2
+    assert "left: epsilon 0.5" in lines[-1]
+
+
+def test_refusal_names_what_still_fits_and_the_command_that_does(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "linear")
+    assert run(*call, "--limit", 1.5, "--epsilon", 1, "--out", "m").code == 0
+    refused = run(*call, "--epsilon=1.4", "--out", "n")
+    assert refused.code == 3
+    assert len(refused.err.splitlines()) == 1
+    fitting, raising = refused.err.split("`")[1::2]
+    assert "--epsilon=1.4" not in fitting
+    words = shlex.split(fitting)
+    fits = float(words[words.index("--epsilon") + 1])
+    assert 0.5 < fits < 1.4  # more than what subtraction leaves
+    assert run(*call, "--epsilon", 1.02 * fits, "--out", "n").code == 3
+    assert run(*words[1:]).code == 0
+    assert run(*shlex.split(raising)[1:]).code == 0
+    assert run(*call, "--epsilon", 0.01, "--out", "o").code == 0
+
+
+def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
+    ledger = Ledger.create("book.ledger", limit=9.0)
+    for _ in range(2):
+        ledger.spend(Gaussian(noise=4.0), what="a sum")
+    lines = run("ledger", "book.ledger").out
+    assert f"why not {2 * epsilon(Gaussian(noise=4.0), 1e-5):.4g}, the sum of the charges" in lines
+    assert f"composed exactly they cost {ledger.spent():.4g}" in lines
+
+
+@pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
+def test_failed_run_does_not_fix_the_limit_of_a_ledger(run: Run, people: Path, broken: str) -> None:
+    good = people.read_text()
+    people.write_text(good + broken + "\n")
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
+    assert run(*call, "--epsilon", 5).code == 2
+    assert not Path("people.csv.ledger").exists()
+    people.write_text(good)
+    assert run(*call, "--epsilon", 1).code == 0
+    assert run("ledger", "people.csv.ledger", "--json").json["limit"] == 1.0
+
+
+SPENT = "fit people.csv --schema people.toml --learner linear --out n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["fit nothing.csv", "fit wisconsin --learner lineer", "fit wisconsin --epsilom 1", "verify nowhere", SPENT],
+    ids=["missing file", "unknown learner", "unknown option", "missing model", "spent ledger"],
+)
+def test_what_needs_no_torch_is_refused_without_it(run: Run, people: Path, words: str) -> None:
+    if words == SPENT:
+        Ledger.create("people.csv.ledger", limit=1.0).spend(Pure(epsilon=1.0), what="a count", run="a")
+        Ledger.open("people.csv.ledger").finish("a")
+    code = (
+        f"import sys; from privaware.cli import main; code = main({words.split()!r});"
+        "print(code, [m for m in ('torch', 'pandas', 'sklearn') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == f"{3 if words == SPENT else 2} []"
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("extra", [["--delta", "1e-6"], ["--limit", "7"], ["--unit", "label"]], ids=" ".join)

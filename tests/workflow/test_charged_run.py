@@ -65,9 +65,12 @@ def people(tmp_path: Path) -> Path:
     return tmp_path / "people.csv"
 
 
+@pytest.mark.parametrize("new", [False, True], ids=["existing ledger", "new ledger"])
 def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_mechanism_runs(
-    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
+    if not new:
+        Ledger.create(tmp_path / "people.csv.ledger", limit=1.0)
     order: list[str] = []
 
     def recorded(owner: Any, name: str, what: str) -> None:
@@ -87,7 +90,8 @@ def test_ledger_agrees_before_rows_are_parsed_and_holds_the_charge_before_the_me
     recorded(Majority, "run", "mechanism")
     recorded(Ledger, "finish", "run closed")
     fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
-    assert order == ["ledger asked", "rows parsed", "charge on disk", "mechanism", "run closed"]
+    checks = ["ledger asked", "rows parsed"]  # bad rows must not leave a new ledger behind
+    assert order == [*(checks[::-1] if new else checks), "charge on disk", "mechanism", "run closed"]
     assert (tmp_path / "m" / "model.json").exists()
 
 
@@ -232,7 +236,7 @@ def test_run_that_another_process_closed_releases_nothing_more(
 ) -> None:
     """As where locks of a network disk fail: two models for one charge would be one too many."""
 
-    def page(card: ModelCard) -> str:
+    def page(card: ModelCard, **_: Any) -> str:
         assert card.ledger.run is not None
         Ledger.open(f"{people}.ledger").finish(card.ledger.run, files={"model.json": "0" * 64})
         return "a page"

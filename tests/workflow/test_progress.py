@@ -1,4 +1,4 @@
-"""Progress is said now and then, and the ledger is asked for its remaining budget once."""
+"""Progress is a bar or a sentence now and then, of public quantities only."""
 
 from __future__ import annotations
 
@@ -17,6 +17,29 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+class Screen:
+    """A listener that draws bars."""
+
+    shows_progress = True
+
+    def __init__(self) -> None:
+        self.bars: list[tuple[str, int, int | None]] = []
+        self.sentences: list[str] = []
+
+    def __call__(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+    def progress(self, what: str, at: int, of: int | None) -> None:
+        self.bars.append((what, at, of))
+
+
+def candidates(count: int, best: float | None = None) -> list[SearchProgress]:
+    return [
+        SearchProgress(round=1, rounds=2, trained=trained, count=count, best=best, seconds_left=4.0)
+        for trained in range(1, count + 1)
+    ]
+
+
 def test_steps_are_reported_at_most_once_in_five_seconds(clock: list[float]) -> None:
     messages: list[str] = []
     listen = step_progress(messages.append)
@@ -26,13 +49,43 @@ def test_steps_are_reported_at_most_once_in_five_seconds(clock: list[float]) -> 
     assert messages == ["step 5 of 12, about 7 s left", "step 10 of 12, about 2 s left"]
 
 
-def test_end_of_a_round_is_always_reported_and_marked_internal(clock: list[float]) -> None:
+def test_steps_are_drawn_where_the_listener_draws(clock: list[float]) -> None:
+    screen = Screen()
+    listen = step_progress(screen)
+    listen(3, 12, 9.0)
+    assert (screen.bars, screen.sentences) == ([("training", 3, 12)], [])
+    screen.shows_progress = False
+    clock[0] += 10
+    listen(4, 12, 8.0)
+    assert screen.sentences == ["step 4 of 12, about 8 s left"]
+
+
+def test_search_with_a_public_number_of_trials_counts_them(clock: list[float]) -> None:
     messages: list[str] = []
     requests: list[float] = []
-    listen = search_progress(messages.append, lambda: requests.append(1.0) or 0.25)
-    for trained in (1, 2, 3):
-        listen(SearchProgress(round=1, rounds=2, trained=trained, count=3, best=None, seconds_left=4.0))
-    assert [line.split(", ")[2] for line in messages] == ["1 of 3 candidates", "3 of 3 candidates"]
-    assert all(line.startswith("internal, not for release: ") for line in messages)
-    assert all("epsilon 0.25 left in the ledger" in line for line in messages)
+    listen = search_progress(messages.append, secret=False, remaining=lambda: requests.append(1.0) or 0.25)
+    for state in candidates(3):
+        clock[0] += 1
+        listen(state)
+    assert messages == [
+        f"round 1 of 2, {at} of 3 candidates, epsilon 0.25 left in the ledger, about 4 s left" for at in (1, 3)
+    ]
     assert requests == [1.0]
+    screen = Screen()
+    listen = search_progress(screen, secret=False)
+    listen(candidates(3)[1])
+    assert screen.bars == [("searching", 2, 6)]
+
+
+@pytest.mark.parametrize("best", [None, 0.8125])
+def test_p40_secret_number_of_trials_and_scores_are_not_shown(clock: list[float], best: float | None) -> None:
+    def shown(count: int) -> list[str]:
+        screen, messages = Screen(), list[str]()
+        clock[0] = 100.0
+        listeners = [search_progress(say, secret=True) for say in (screen, messages.append)]
+        for state in candidates(count, best):
+            for listen in listeners:
+                listen(state)
+        return [*map(repr, screen.bars), *messages]
+
+    assert shown(3) == shown(30) == ["('searching', 0, None)", "searching for 0 s"]
