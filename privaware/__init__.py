@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from privaware.estimators import PrivateClassifier, PrivateRegressor, PrivateSelector
     from privaware.ledger import Ledger
     from privaware.schema import Schema
+    from privaware.workflow.advise import advise
     from privaware.workflow.audit import audit
     from privaware.workflow.crossover import crossover
     from privaware.workflow.fit import fit
@@ -27,6 +28,7 @@ __all__ = [
     "PrivateSelector",
     "Schema",
     "__version__",
+    "advise",
     "audit",
     "crossover",
     "fit",
@@ -44,6 +46,7 @@ _MODULES = {
     "PrivateRegressor": "estimators",
     "PrivateSelector": "estimators",
     "Schema": "schema",
+    "advise": "workflow.advise",
     "audit": "workflow.audit",
     "crossover": "workflow.crossover",
     "fit": "workflow.fit",

@@ -9,6 +9,7 @@ import typer
 from privaware._version import __version__
 from privaware.cli import (
     account,
+    advise,
     audit,
     bench,
     crossover,
@@ -64,7 +65,7 @@ def privaware(context: typer.Context, version: VERSION = False) -> None:
         print("\n".join([f"privaware {__version__}. {WHAT}", "", *lines]))
 
 
-for verb in (fit, select, search, crossover, predict, verify, audit, report, schema, ledger, list_, reproduce):
+for verb in (advise, fit, select, search, crossover, predict, verify, audit, report, schema, ledger, list_, reproduce):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")
 app.add_typer(bench.app, name="bench")

@@ -1,6 +1,6 @@
-"""Results of our own that no one paper asks for: default learners, the prior, printed epsilons, convex prices.
+"""Results of our own that no one paper asks for: default learners, the prior, printed epsilons, convex prices, rows.
 
-Pages: docs/results/core.md, prior.md, accounting.md and convex.md.
+Pages: docs/results/core.md, prior.md, accounting.md, convex.md and sample_size.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from privaware.papers import Item, Result, Settings
 from privaware.papers import _ours_accounting as accounting
 from privaware.papers import _ours_convex as convex
 from privaware.papers import _ours_prior as prior
+from privaware.papers import _ours_sample_size as sample_size
 from privaware.papers._published import load_items
 from privaware.papers._runner import Bench
 
@@ -64,4 +65,5 @@ def epsilons() -> Item:
     )
 
 
-ITEMS = [epsilons(), *load_items("ours", core=sys.modules[__name__], accounting=accounting, convex=convex, prior=prior)]
+RUNS = {"accounting": accounting, "convex": convex, "prior": prior, "sample_size": sample_size}
+ITEMS = [epsilons(), *load_items("ours", core=sys.modules[__name__], **RUNS)]

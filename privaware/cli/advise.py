@@ -1,0 +1,75 @@
+"""`privaware advise`: what to do with these data at this epsilon, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from privaware.cli import _options as o
+from privaware.cli._terminal import show
+
+app = typer.Typer()
+ACCURACY = Annotated[float | None, o.option("Also: which epsilon and how many rows this accuracy needs, such as 0.9.")]
+PUBLIC = Annotated[str | None, o.option("Public rows that you could use; only whether there are any counts.")]
+
+
+@app.command(epilog="Example: privaware advise wisconsin --epsilon 1 --accuracy 0.9")
+def advise(
+    data: o.DATA,
+    epsilon: o.EPSILON,
+    accuracy: ACCURACY = None,
+    target: o.TARGET = None,
+    delta: o.DELTA = None,
+    schema: o.SCHEMA = None,
+    unit: o.UNIT = None,
+    task: o.TASK = None,
+    public: PUBLIC = None,
+    header: o.HEADER = None,
+    seed: o.SEED = None,
+    json: o.JSON = False,
+) -> None:
+    """Rules with reasons and evidence, from public facts only; nothing is charged."""
+    from privaware.workflow.advise import advise as run
+
+    options: dict[str, Any] = {"target": target, "delta": delta, "schema": schema, "unit": unit, "task": task}
+    result = run(data, epsilon=epsilon, accuracy=accuracy, public=public, header=header, **options)
+    show(result.json(), [*_rules(result.advice), *_risk(result), *_estimates(result), result.charged], json)
+
+
+def _rules(advice: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for number, each in enumerate(advice, start=1):
+        lines.append(f"{number}. {each['rule']}: {each['reason']}.")
+        for evidence in each["evidence"]:
+            lines.append(f"   here: {evidence['ours']} ({evidence['page']})")
+            if evidence["paper"]:
+                lines.append(f"   {'but ' if evidence['differs'] else ''}{evidence['paper']}")
+    return lines
+
+
+def _risk(result: Any) -> list[str]:
+    rates = ", ".join(f"{100 * each['gaussian']:.3g}% at {100 * each['fpr']:g}% false alarms" for each in result.risk)
+    mechanism = f"a Gaussian mechanism at epsilon {result.epsilon:g}, such as linear"
+    return [f"Of {mechanism}, no attack finds more members than {rates}."]
+
+
+def _estimates(result: Any) -> list[str]:
+    if result.accuracy is None:
+        return []
+    lines = [f"Accuracy {result.accuracy:g}, on public data of this form:"]
+    for each in result.estimates:
+        if each["epsilon"] is None:
+            lines.append(f"   {each['data']}, {each['learner']}: {each['note']}")
+            continue
+        lines.append(
+            f"   {each['data']}, {each['learner']}: epsilon {_interval(each['epsilon'])} with {result.facts['rows']:,} "
+            f"rows; {_interval(each['rows'])} rows at epsilon {result.epsilon:g}"
+            + (f"; {each['note']}" if each["note"] else "")
+        )
+    return [*lines, f"   {result.note}"]
+
+
+def _interval(estimate: dict[str, float]) -> str:
+    value, low, high = (f"{estimate[name]:,g}" for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"

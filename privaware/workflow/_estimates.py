@@ -1,0 +1,143 @@
+"""Which epsilon an accuracy needs, and how many rows: a sample-size law fitted to recorded curves of public data.
+
+The law is epsilon = (base / rows) ** power, a line in logarithms. Noise that is calibrated to epsilon moves a mean over
+rows by about 1 / (rows x epsilon), so the power is near 1; Bao et al. hold the noise multiplier fixed instead, where
+ln(alpha + beta / rows) fits. Where a data set was measured at one number of rows the power is 1. Intervals are of 95%:
+resampled seeds, the misfit of the law, and how far powers lie apart, which counts far from the measured rows.
+
+>>> law = fit_law({1000: 1.0, 10_000: 0.1})
+>>> round(law.power, 3), round(law.epsilon(2000), 3), round(law.rows(0.01))
+(1.0, 0.5, 100000)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.workflow._advice_rules import stored_evidence
+
+__all__ = ["Range", "SizeLaw", "epsilon_at", "estimates", "fit_law"]
+
+RESAMPLED = 200
+POWER_SPREAD = 0.2
+"""Standard deviation of the power between data sets."""
+Scores = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class SizeLaw:
+    """The law of one accuracy; `misfit` is the deviation of log epsilon around it, `centre` the middle of log rows."""
+
+    power: float
+    base: float
+    misfit: float = 0.0
+    centre: float = 0.0
+
+    def epsilon(self, rows: float) -> float:
+        """The predicted epsilon for a number of rows."""
+        return (self.base / rows) ** self.power
+
+    def rows(self, epsilon: float) -> float:
+        """The predicted number of rows for an epsilon."""
+        return self.base / epsilon ** (1 / self.power)
+
+
+def fit_law(spent: Mapping[int, float]) -> SizeLaw:
+    """Least squares in logarithms; one number of rows has the power 1, and so has what would grow with rows."""
+    rows, epsilons = np.log(list(spent)), np.log(list(spent.values()))
+    slope = float(np.polyfit(rows, epsilons, 1)[0]) if len(spent) > 1 else -1.0
+    power = min(max(-slope, 0.5), 2.0)
+    centre = float(rows.mean())
+    height = float(epsilons.mean()) + power * centre
+    rest = epsilons - (height - power * rows)
+    misfit = math.sqrt(float(np.sum(rest**2)) / max(len(spent) - 2, 1))
+    return SizeLaw(power, math.exp(height / power), misfit, centre)
+
+
+@dataclass(frozen=True)
+class Range:
+    """An estimate with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def json(self) -> dict[str, float]:
+        return {name: float(f"{value:.3g}") for name, value in vars(self).items()}
+
+
+def estimates(data: str, form: str, *, accuracy: float, rows: int, epsilon: float) -> list[dict[str, Any]]:
+    """For each recorded data set of this form: the epsilon at `rows`, and the rows at `epsilon`, that reach `accuracy`.
+
+    A recorded data set itself is its only reference.
+    """
+    curves = [curve for curve in stored_evidence()["curves"] if curve["form"] == form]
+    if any(curve["data"] == data for curve in curves):
+        curves = [curve for curve in curves if curve["data"] == data]
+    names = list(dict.fromkeys(curve["data"] for curve in curves))
+    return [_estimate([c for c in curves if c["data"] == name], accuracy, rows, epsilon) for name in names]
+
+
+def _estimate(curves: list[dict[str, Any]], accuracy: float, rows: int, epsilon: float) -> dict[str, Any]:
+    sizes = {curve["rows"]: curve["scores"] for curve in curves}
+    result: dict[str, Any] = {
+        "data": curves[0]["data"],
+        "learner": curves[0]["learner"],
+        "measured_rows": sorted(sizes),
+        "best_accuracy": round(max(float(np.mean(s)) for scores in sizes.values() for s in scores.values()), 4),
+        "epsilon": None,
+        "rows": None,
+        "note": "",
+    }
+    spent = {n: reached for n, scores in sizes.items() if (reached := epsilon_at(scores, accuracy)) is not None}
+    if not spent:
+        return {**result, "note": _outside(sizes, accuracy)}
+    law = fit_law(spent)
+    rng = np.random.default_rng(0)
+    resampled = []
+    for _ in range(RESAMPLED):
+        again = {n: epsilon_at(_resampled(sizes[n], rng), accuracy) for n in spent}
+        if kept := {n: value for n, value in again.items() if value is not None}:
+            resampled.append(fit_law(kept))
+    far = POWER_SPREAD * abs(math.log(rows) - law.centre)
+    result["power"] = round(law.power, 3)
+    result["note"] = "" if min(sizes) <= rows <= max(sizes) else "your number of rows is outside of those measured"
+    result["epsilon"] = _range(law.epsilon(rows), [fit.epsilon(rows) for fit in resampled], law.misfit, far).json()
+    more = law.rows(epsilon)
+    far = POWER_SPREAD * abs(math.log(more) - law.centre)
+    result["rows"] = _range(more, [fit.rows(epsilon) for fit in resampled], law.misfit, far).json()
+    return result
+
+
+def _outside(sizes: Mapping[int, Scores], accuracy: float) -> str:
+    """Why no measured curve crosses this accuracy."""
+    rows = min(sizes)
+    least = min(sizes[rows], key=float)
+    if float(np.mean(sizes[rows][least])) > accuracy:
+        return f"reached already at epsilon {least} with {rows:,} rows, the smallest measured"
+    return "not reached at any epsilon and number of rows that was measured"
+
+
+def epsilon_at(scores: Scores, accuracy: float) -> float | None:
+    """Where the mean accuracy reaches this one, between measured epsilons in logarithms; None outside of them."""
+    at = sorted(scores, key=float)
+    means = np.maximum.accumulate([float(np.mean(scores[epsilon])) for epsilon in at])
+    if not means[0] <= accuracy <= means[-1]:
+        return None
+    return float(np.exp(np.interp(accuracy, means, np.log([float(epsilon) for epsilon in at]))))
+
+
+def _resampled(scores: Scores, rng: np.random.Generator) -> Scores:
+    return {epsilon: rng.choice(values, len(values)).tolist() for epsilon, values in scores.items()}
+
+
+def _range(value: float, resampled: Sequence[float], misfit: float, far: float) -> Range:
+    """In logarithms: the spread of the resampled fits, the misfit and the distance, 1.96 deviations each way."""
+    deviation = math.hypot(float(np.std(np.log(resampled))) if resampled else 0.0, misfit, far)
+    factor = math.exp(1.96 * deviation)
+    return Range(value, value / factor, value * factor)
