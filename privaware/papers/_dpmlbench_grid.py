@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from privaware.papers import Item, Settings
 from privaware.papers._bench_cells import TrainingPlace, populations
@@ -122,12 +123,12 @@ def _groups(wanted: Sequence[tuple[str, Settings]]) -> list[list[tuple[str, Sett
 
 
 def _seconds_a_cell(known: Iterable[Cell], cell: Settings) -> float:
-    """By the slowest finished cell of the same network and algorithm, or of the same network, or a guess."""
+    """By the usual finished cell of the same network and algorithm, or of the same network, or a guess."""
     finished = [one for one in known if "failed" not in one.result and one.settings["network"] == cell["network"]]
     same = [one for one in finished if one.settings["algorithm"] == cell["algorithm"]] or finished
     seconds = [float(one.run["seconds"]) for one in same]
     tiny = 0.05 if "train" in cell["rows"] else 1.0
-    return 1.1 * max(seconds) if seconds else tiny * GUESSES.get(cell["network"], 60.0)
+    return 1.1 * median(seconds) if seconds else tiny * GUESSES.get(cell["network"], 60.0)
 
 
 def merge(source: Path, target: Path = RESULTS / "dpmlbench" / "cells.jsonl") -> int:
