@@ -7,23 +7,40 @@ of the one that does not, never the value: `show_values` is for the owner's own 
 rows again.
 """
 
+from privaware.data._cells import Cells, uncoded_column
+from privaware.data._code import coded, days_among
 from privaware.data._data import Data
 from privaware.data._digest import array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
+from privaware.data._hashing import hashed_grams
+from privaware.data._kinds import COUNTED, decided, kind_counts
 from privaware.data._notices import notices
-from privaware.data._read import Raw, read
-from privaware.data._values import numbers_among, show_values
+from privaware.data._outside import Outside
+from privaware.data._raw import Raw
+from privaware.data._read import read
+from privaware.data._values import Words, numbers_of, show_values, words_of
 
 __all__ = [
+    "COUNTED",
+    "Cells",
     "Data",
+    "Outside",
     "Raw",
+    "Words",
     "array_hashes",
+    "coded",
+    "days_among",
+    "decided",
     "draft",
+    "hashed_grams",
+    "kind_counts",
     "notices",
-    "numbers_among",
+    "numbers_of",
     "read",
     "row_hashes",
     "rows_digest",
     "show_values",
     "typed",
+    "uncoded_column",
+    "words_of",
 ]

@@ -1,32 +1,47 @@
 """CSV by fixed rules: how a row is read follows from that row and the header line alone.
 
-The first line holds the names of the columns. Where one of them is a number it may be a row instead: it is refused, and
-never shown, until `header` says what it is. Without a header line columns are called column_1, column_2 and so on.
+The first line holds the names of the columns, and the one of `, ; tab |` that occurs in it most often stands between
+values (`sep` names another). Where a name is a number the line may be a row instead: it is refused, and never shown,
+until `header` says what it is. Without a header line columns are called column_1, column_2 and so on, and so is one
+without a name.
 
 A field may stand in quotation marks, with spaces around them; within them a doubled mark is one mark, and separators
 and line ends belong to the value. Elsewhere a mark is a character like any other. All values are text, to be coded by
-the kind that a schema declares. What breaks these rules is refused by its line.
+the kind that a schema declares; with a decimal comma, numbers get a decimal point. What breaks these rules is refused
+by its line.
+
+A file is read a block of whole records at a time, so that its text is never in memory at once.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from privaware.data._columns import TextColumn
+from privaware.data._open import open_bytes
 from privaware.data._values import number_of, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BOM = b"\xef\xbb\xbf"
+SEPARATORS = (",", ";", "\t", "|")
+BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 LINE_END = rb"(?:\r\n?|\n)"
+BLOCK = 1 << 24
+"""Bytes that are parsed at once."""
+LONGEST = 4
+"""Blocks that one record may have before its quotation marks are looked at."""
+DECIMAL_COMMA = r"^\s*([-+]?)([0-9]+),([0-9]+)(?:[eE]([-+]?[0-9]+))?\s*$"
+GROUPED = r"^\s*[-+]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?\s*$"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,76 +50,171 @@ class CsvFile:
 
     path: Path
     header: bool | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    block: int = field(default=BLOCK, repr=False)
 
-    @property
+    def __post_init__(self) -> None:
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n ' or not self.sep.isascii()):
+            raise WrongInput(f"expected --sep as one character such as ; or | or tab, got {quoted(self.sep)}")
+        if self.decimal not in (None, ".", ","):
+            raise WrongInput(f"expected --decimal as . or a comma, got {quoted(self.decimal)}")
+        if self.decimal == "," and self.sep == ",":
+            raise WrongInput("expected --sep and --decimal to differ, got a comma for both")
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError:
+            raise WrongInput(
+                f"expected --encoding as utf-8, latin-1, cp1252 or another that Python knows, got {self.encoding!r:.60}"
+            ) from None
+
+    @cached_property
     def separator(self) -> str:
-        return "," if self.path.suffix.lower() == ".csv" else "\t"
+        """What stands between values: named, or found from the header line alone."""
+        if self.sep is not None:
+            return self.sep
+        line = next(self._decoded(), b"").lstrip(b"\r\n")
+        head = re.match(rb'(?:"(?:[^"]++|"")*+"|[^"\r\n]++|")*', line)
+        names = re.sub(rb'"(?:[^"]++|"")*+"', b"", b"" if head is None else head.group())
+        counts = {separator: names.count(separator.encode()) for separator in SEPARATORS}
+        return max(SEPARATORS, key=lambda separator: counts[separator])
 
     def frame(self) -> pd.DataFrame:
-        """The table, all values as text, with the names of the header line if there is one."""
-        import pyarrow as pa
-        from pyarrow import csv
+        """The table with the names of the header line if there is one; numbers that spell themselves are numbers."""
+        import pandas as pd
 
-        text = self._text()
-        if not text.strip(b"\r\n"):
+        columns: list[TextColumn] = []
+        names: list[str] = []
+        for text, line in self._blocks():
+            table = self._parsed(text, line, len(columns))
+            if not columns:
+                columns = [TextColumn() for _ in table.columns]
+                names = [f"column_{at + 1}" for at in range(len(columns))]
+                if self.header is not False:
+                    names = self._names([str(column[0]).strip() for column in table.columns], names)
+                    table = table.slice(1)
+            for column, values in zip(columns, table.columns, strict=True):
+                column.append(self._with_points(values.combine_chunks()))
+        if not columns:
             raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
-        if b"\0" in text:
-            self._refuse(text, text.index(b"\0"), "expected text, got NUL bytes; save the file as UTF-8 text")
-        text = self._without_outer_spaces(text)
-        width = self._width(text)
-        try:
-            table = csv.read_csv(
-                pa.py_buffer(text),
-                csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
-                csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                csv.ConvertOptions(column_types={f"f{at}": pa.string() for at in range(width)}),
-            )
-        except pa.ArrowInvalid:
-            self._refuse_line(text, width)
-        names = [f"column_{at + 1}" for at in range(width)]
-        if self.header is not False:
-            names = [str(column[0]).strip() for column in table.columns]
-            self._expect_names(names)
-            table = table.slice(1)
-        frame: pd.DataFrame = table.to_pandas().set_axis(names, axis=1)
-        return frame
+        series = [column.series() for column in columns]
+        frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
+        return frame.set_axis(names, axis=1)
 
     def line(self, row: int) -> int:
         """The line on which a row begins: rows count from 0 after the header line, lines from 1."""
-        text = self._text()
         record = row if self.header is False else row + 1
-        starts = (start for start, _ in self._records(text))
-        return next((_line(text, start) for at, start in enumerate(starts) if at == record), record + 1)
+        starts = (line + _lines(text[:start]) for text, line in self._blocks() for start, _ in self._records(text))
+        return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _expect_names(self, names: list[str]) -> None:
-        """Refuses a first line that may be a row, unless it was declared to hold names; no value is shown."""
+    def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
+        """The names of the first line, unless it may be a row and was not declared to hold names: no value is shown."""
         numbers = [at for at, name in enumerate(names) if not np.isnan(number_of(name))]
         if numbers and not self.header:
             raise WrongInput(
                 f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
                 f"of {len(names)}; say --no-header if the first line is a row, or --header if it holds names"
             )
+        return [name or other for name, other in zip(names, unnamed, strict=True)]
 
-    def _text(self) -> bytes:
-        return self.path.read_bytes().removeprefix(BOM)
+    def _blocks(self) -> Iterator[tuple[bytes, int]]:
+        """Whole records as UTF-8, and the line of the file on which they begin; empty lines may be among them."""
+        rest, line = b"", 1
+        for more in self._decoded():
+            rest += more
+            end = self._end_of_records(rest) if len(rest) >= self.block else 0
+            if end:
+                yield rest[:end], line
+                line, rest = line + _lines(rest[:end]), rest[end:]
+            elif len(rest) > LONGEST * self.block:
+                self._without_outer_spaces(rest, line)  # refuses a mark that is never closed
+        if rest.strip(b"\r\n"):
+            yield rest, line
+
+    def _decoded(self) -> Iterator[bytes]:
+        """The file as UTF-8, some bytes at a time; a byte order mark says what it is in."""
+        with open_bytes(self.path) as file:
+            start = file.read(self.block)
+            mark = next((mark for mark in BOMS if start.startswith(mark)), b"")
+            encoding = self.encoding or BOMS.get(mark, "utf-8")
+            start = start[len(mark) :]
+            decode = None
+            if codecs.lookup(encoding).name != "utf-8":
+                decode = codecs.getincrementaldecoder(encoding)()
+            lines = 1
+            while True:
+                try:
+                    text = start if decode is None else decode.decode(start, final=not start).encode()
+                except UnicodeError:
+                    raise WrongInput(
+                        f"{quoted(self.path.name)}, about line {lines}: expected {encoding}, got other bytes; "
+                        "name another --encoding"
+                    ) from None
+                if not start:
+                    break
+                lines += text.count(b"\n")
+                yield text
+                start = file.read(self.block)
+
+    def _end_of_records(self, text: bytes) -> int:
+        """Where the last whole record of a block ends."""
+        last = text.rfind(b"\n", 0, -1) + 1  # a return at the very end may belong to a line end that is cut
+        if b'"' not in text:
+            return last
+        separator = re.escape(self.separator.encode())
+        record = rb"(?:%b%b)*+%b%b" % (self._field, separator, self._field, LINE_END)
+        match = re.match(rb"(?:%b)*+" % record, text[:last])
+        return match.end() if match else 0
 
     @cached_property
     def _field(self) -> bytes:
         """A pattern of one field with its outer spaces."""
-        separator = self.separator.encode()
+        separator = re.escape(self.separator.encode())
         return rb' *+(?:"(?:[^"]++|"")*+" *+|[^"%b\r\n ][^%b\r\n]*+)?+' % (separator, separator)
 
     @cached_property
     def _quoted(self) -> re.Pattern[bytes]:
         """One quoted field with its outer spaces; found from the left, it never begins inside another."""
-        separator = self.separator.encode()
+        separator = re.escape(self.separator.encode())
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
-    def _without_outer_spaces(self, text: bytes) -> bytes:
+    def _parsed(self, text: bytes, line: int, width: int) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
+        """The records of a block as text columns."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        if b"\0" in text:
+            self._refuse(text, line, text.index(b"\0"), "expected text, got NUL bytes; save the file as UTF-8 text")
+        text = self._without_outer_spaces(text, line)
+        width = width or next((fields for _, fields in self._records(text)), 0)
+        try:
+            return csv.read_csv(
+                pa.py_buffer(text),
+                csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
+                csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                csv.ConvertOptions(column_types={f"f{at}": pa.string() for at in range(width)}),
+            )
+        except pa.ArrowInvalid:
+            self._refuse_line(text, line, width)
+
+    def _with_points(self, values: pa.StringArray) -> pa.StringArray:  # type: ignore[name-defined]  # noqa: F821
+        """Numbers with a decimal point where the file has commas: declared, or told by the separator `;`."""
+        import pyarrow.compute as pc
+
+        if self.decimal == "." or (self.decimal is None and self.separator != ";"):
+            return values
+        if self.decimal == ",":
+            grouped = pc.match_substring_regex(values, GROUPED)
+            values = pc.if_else(grouped, pc.replace_substring(values, ".", ""), values)
+        with_comma = pc.match_substring_regex(values, DECIMAL_COMMA)
+        return pc.if_else(with_comma, pc.replace_substring(values, ",", "."), values)
+
+    def _without_outer_spaces(self, text: bytes, line: int) -> bytes:
         """The text without the spaces around quoted fields; a mark that is out of place is refused."""
         if b'"' not in text:
             return text
-        separator = self.separator.encode()
+        separator = re.escape(self.separator.encode())
         fields = re.match(rb"(?:%b(?:%b|%b|\Z))*+" % (self._field, separator, LINE_END), text)
         end = 0 if fields is None else fields.end()
         if end < len(text):
@@ -114,37 +224,35 @@ class CsvFile:
                 if closed
                 else "a quotation mark is opened and never closed"
             )
-            self._refuse(text, end, problem)
+            self._refuse(text, line, end, problem)
         spaced = re.search(rb'(?:\A|[%b\r\n]) +"|" +(?:%b|\r|\n|\Z)' % (separator, separator), text)
         return text if spaced is None else self._quoted.sub(rb"\1", text)
 
     def _records(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Where each record that is not an empty line begins, and how many fields it has."""
-        separator = self.separator.encode()
+        separator = re.escape(self.separator.encode())
         record = re.compile(rb"(?:%b%b)*+%b(?:%b|\Z)" % (self._field, separator, self._field, LINE_END))
         at = 0
         while at < len(text) and (match := record.match(text, at)):
             if content := match.group().strip(b"\r\n"):
-                yield at, self._quoted.sub(b"", content).count(separator) + 1
+                yield at, self._quoted.sub(b"", content).count(self.separator.encode()) + 1
             at = match.end()
 
-    def _width(self, text: bytes) -> int:
-        return next((fields for _, fields in self._records(text)), 0)
-
-    def _refuse_line(self, text: bytes, width: int) -> NoReturn:
+    def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
         """What the parser refuses, by our own look at it: its sentences quote rows."""
         try:
             text.decode()
         except UnicodeDecodeError as problem:
-            self._refuse(text, problem.start, "expected UTF-8, got other bytes; save the file as UTF-8 text")
+            sentence = "expected UTF-8, got other bytes; name the --encoding, such as latin-1, or save it as UTF-8 text"
+            self._refuse(text, line, problem.start, sentence)
         for start, fields in self._records(text):
             if fields != width:
-                self._refuse(text, start, f"expected {width} fields, got {fields}")
+                self._refuse(text, line, start, f"expected {width} fields, got {fields}")
         raise WrongInput(f"expected {quoted(self.path.name)} as CSV in UTF-8 with a header line")
 
-    def _refuse(self, text: bytes, offset: int, sentence: str) -> NoReturn:
-        raise WrongInput(f"{quoted(self.path.name)}, line {_line(text, offset)}: {sentence}")
+    def _refuse(self, text: bytes, line: int, offset: int, sentence: str) -> NoReturn:
+        raise WrongInput(f"{quoted(self.path.name)}, line {line + _lines(text[:offset])}: {sentence}")
 
 
-def _line(text: bytes, offset: int) -> int:
-    return 1 + len(re.findall(LINE_END, text[:offset]))
+def _lines(text: bytes) -> int:
+    return len(re.findall(LINE_END, text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware.data._data import target_of
-from privaware.data._read import Raw
+from privaware.data._raw import Raw
 from privaware.data._values import Words, got, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import LARGEST, Column, Schema

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from privaware.data._draft import FEW, IDENTIFIERS, draft_column, words_of_name
-from privaware.data._read import Raw
+from privaware.data._raw import Raw
 from privaware.data._values import quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware.errors import WrongInput
+from privaware.schema import folded
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
-MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>"))
+MISSING = frozenset(("", "?", "-", "--", ".", "#n/a", "na", "n/a", "n.a.", "nan", "nat", "null", "none", "<na>"))
+TRUE = frozenset(("true", "t", "yes", "y", "on"))
+FALSE = frozenset(("false", "f", "no", "n", "off"))
+"""Spellings of truth values in any case; 1 and 0 are numbers, and truth values where a schema says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +44,19 @@ class Words:
         """The spellings that occur, in order."""
         return sorted({self.spellings[code] for code in np.unique(self.codes)})
 
-    def __getitem__(self, row: int) -> str:
+    def folded(self) -> Words:
+        """The same words without case and repeated blanks."""
+        return Words(spellings=tuple(folded(word) for word in self.spellings), codes=self.codes)
+
+    def word(self, row: int) -> str:
         return self.spellings[self.codes[row]]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Words:
+        """The words of some rows."""
+        return Words(spellings=self.spellings, codes=self.codes[rows])
 
 
 def is_missing(word: str) -> bool:
@@ -53,10 +68,14 @@ def is_missing(word: str) -> bool:
     return word.lower() in MISSING
 
 
-def words_of(values: pd.Series) -> Words:
+def words_of(values: pd.Series | np.ndarray | Words) -> Words:
     """Values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as ""."""
     import pandas as pd
 
+    if isinstance(values, Words):
+        return values
+    if isinstance(values, np.ndarray):
+        values = pd.Series(values)
     one_type = (pd.StringDtype, pd.CategoricalDtype, pd.Int64Dtype, pd.UInt64Dtype, np.dtype)
     if values.dtype == object or not isinstance(values.dtype, one_type):
         # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
@@ -70,7 +89,9 @@ def words_of(values: pd.Series) -> Words:
         values = pd.Series(words, dtype=object)
     codes, distinct = pd.factorize(values)
     spellings = [_spelling(value) or "" for value in distinct.tolist()]
-    return Words(spellings=(*spellings, ""), codes=codes)  # a missing value has code -1: the last spelling
+    return Words(
+        spellings=(*spellings, ""), codes=codes.astype(np.int32)
+    )  # a missing value has code -1: the last spelling
 
 
 def _spelling(value: Any) -> str | None:
@@ -89,36 +110,37 @@ def _spelling(value: Any) -> str | None:
     if pd.isna(value):
         return ""
     if isinstance(value, (float, np.floating)):
-        number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)
+        return spelling_of_number(float(value))
     try:
         return str(value).strip()
     except ValueError:  # whole numbers of thousands of digits have no decimal spelling
         return "inf"
 
 
-def numbers_of(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+def spelling_of_number(number: float) -> str:
+    """A number as text: whole ones without a point."""
+    number = float(number)
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)
+
+
+def numbers_of(values: pd.Series | np.ndarray | Words) -> tuple[np.ndarray, np.ndarray]:
     """Numbers (NaN where a value is not one) and a mask of the missing values."""
     import pandas as pd
 
+    if isinstance(values, Words):
+        return values.map(number_of, float), values.missing()
+    if isinstance(values, np.ndarray):
+        values = pd.Series(values)
     kind = values.dtype.kind
     if kind in "biuf" and isinstance(values.dtype, (np.dtype, pd.api.extensions.ExtensionDtype)):
         with np.errstate(over="ignore"):
             numbers = values.to_numpy(dtype=float, na_value=np.nan)
         return numbers, np.isnan(numbers)
+    if kind == "m":  # durations, in seconds
+        seconds = values.dt.total_seconds().to_numpy(dtype=float, na_value=np.nan)
+        return seconds, np.isnan(seconds)
     words = words_of(values)
     return words.map(number_of, float), words.missing()
-
-
-def numbers_among(values: np.ndarray) -> np.ndarray:
-    """An array of words as numbers, NaN where a word is none.
-
-    >>> numbers_among(np.array(["7", "", "ten"], dtype=object))
-    array([ 7., nan, nan])
-    """
-    import pandas as pd
-
-    return numbers_of(pd.Series(values, dtype=object))[0]
 
 
 def number_of(word: str) -> float:

@@ -40,10 +40,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_in
-from privaware.data import Data, numbers_among
+from privaware.data import COUNTED, Data, Words, days_among, decided, kind_counts, numbers_of, uncoded_column, words_of
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
-from privaware.schema import GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
+from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 from privaware.selectors import Transformation
 
 __all__ = ["Bounds"]
@@ -60,11 +60,15 @@ NONE = ("other",)
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(Transformation):
-    """Releases the schema with bounds and categories filled in; `delta` is for all categories."""
+    """Releases the schema with kinds, bounds and categories filled in; `delta` is for all categories.
+
+    With `single` a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+    """
 
     releases: ClassVar[Literal["schema"]] = "schema"
 
     delta: float = 1e-7
+    single: bool = False
 
     def __post_init__(self) -> None:
         expect_in("bounds", "(0, 0.5)", delta=self.delta)
@@ -72,7 +76,8 @@ class Bounds(Transformation):
     def cost(self, schema: Schema, noise: float) -> Event:
         undecided = len(_open(schema, "undecided"))
         words = len(_open(schema, "category")) + undecided
-        choices = 2 * (len(_open(schema, "number")) + _open_target(schema)) + undecided
+        lines = len(_open(schema, "number")) + len(_open(schema, "date")) + _open_target(schema)
+        choices = 2 * lines + undecided
         event: Event = choices * Pure(epsilon=1 / noise) if choices else NOTHING
         if words:
             event = event + words * Approximate(epsilon=1 / noise, delta=self.delta / words)
@@ -86,47 +91,71 @@ class Bounds(Transformation):
         An undecided column counts as a number; what a mechanism costs does not depend on the kinds of its columns.
         """
         columns = tuple(
-            _filled(_decided(column, number=True), (0.0, 1.0), NONE) if not column.bounded else column
-            for column in schema.columns
+            column if column.bounded else _filled(_as_number(column), (0.0, 1.0), NONE) for column in schema.columns
         )
         return _released(schema, columns, (0.0, 1.0))
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
         """The schema, from rows as `Data.uncoded` holds them."""
         schema, columns = data.schema, []
-        positions = {column.name: at for at, column in enumerate(schema.used)}
-        changed = 2 if schema.relation == "replace_one" else 1
+        positions = {column.name: at for at, column in enumerate(schema.declared)}
         delta = self.delta / max(len(_open(schema, "category")) + len(_open(schema, "undecided")), 1)
         for column in schema.columns:
-            if column.bounded:
-                columns.append(column)
-                continue
-            values = data.x[:, positions[column.name]]
-            if column.kind == "undecided":
-                numbers = numbers_among(values)
-                number = _mostly_numbers(values, numbers, noise, rng, changed=changed)
-                column, values = _decided(column, number=number), numbers if number else values
-            if column.kind == "number":
-                columns.append(_filled(column, _range(values.astype(float), schema.rows, noise, rng), ()))
-            else:
-                common = _common(values, noise, delta, rng, changed=changed)
-                columns.append(_filled(column, (0.0, 1.0), common))
+            if not column.bounded:
+                values = uncoded_column(data.x, positions[column.name])
+                column = self._bought(column, values, schema, _Price(noise=noise, delta=delta, rng=rng))
+            columns.append(column)
         limits = (schema.low, schema.high)
         if _open_target(schema):
             limits = _range(data.y.astype(float), schema.rows, noise, rng)
         return _released(schema, tuple(columns), limits)
 
+    def _bought(self, column: Column, values: np.ndarray | Words, schema: Schema, price: _Price) -> Column:
+        """The column with its kind, and with bounds or categories where that kind has some."""
+        changed = 2 if schema.relation == "replace_one" else 1
+        counts = np.zeros(len(COUNTED))
+        if column.kind == "undecided":
+            counts = _noisy_kinds(values, price, changed=changed)
+            column = _single(decided(column, counts)) if self.single else decided(column, counts)
+        if column.kind in ("number", "date"):
+            grid = days() if column.kind == "date" else None
+            return _filled(column, _range(_on_line(values, column), schema.rows, price.noise, price.rng, grid), ())
+        if column.kind != "category":
+            return column
+        words = _worded(values)
+        common, covered = _common(words, price.noise, price.delta, price.rng, changed=changed)
+        mostly_text = counts[COUNTED.index("text")] > counts[COUNTED.index("word")]
+        if mostly_text and not self.single and covered < counts[COUNTED.index("text")] / 2:
+            return replace(column, kind="text", fold=False)
+        return _filled(column, (0.0, 1.0), common)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Price:
+    """What a column may cost: its noise multiplier, the delta of its histogram, and where noise comes from."""
+
+    noise: float
+    delta: float
+    rng: Rng
+
 
 def _open(schema: Schema, kind: str) -> list[Column]:
-    return [column for column in schema.used if column.kind == kind and not column.bounded]
+    return [column for column in schema.declared if column.kind == kind and not column.bounded]
 
 
 def _open_target(schema: Schema) -> bool:
     return schema.task == "regression" and schema.low is None
 
 
-def _decided(column: Column, *, number: bool) -> Column:
-    return replace(column, kind="number" if number else "category") if column.kind == "undecided" else column
+def _as_number(column: Column) -> Column:
+    return replace(column, kind="number") if column.kind == "undecided" else column
+
+
+def _single(column: Column) -> Column:
+    """The column as one coded one: of a date the days, of an identifier no category at all."""
+    if column.kind == "identifier":
+        return replace(column, kind="category")
+    return replace(column, parts=DATE_PARTS[:1]) if column.kind == "date" else column
 
 
 def _filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
@@ -146,21 +175,40 @@ def _released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float |
     return replace(schema, columns=columns, low=low, high=high, assumed=tuple(dict.fromkeys(assumed)))
 
 
-def _mostly_numbers(values: np.ndarray, numbers: np.ndarray, noise: float, rng: Rng, *, changed: int) -> bool:
-    """Whether more of the values are numbers than other words, by a count with noise; one row moves it by `changed`."""
-    worded = np.array([isinstance(value, str) and value != "" for value in values.tolist()], dtype=bool)
-    known = ~np.isnan(numbers)
-    exact_count = np.array([float(known.sum()) - float((worded & ~known).sum())])
-    return bool(rng.laplace(exact_count, noise=KIND_NOISE * noise, sensitivity=float(changed))[0] > 0)
+def _noisy_kinds(values: np.ndarray | Words, price: _Price, *, changed: int) -> np.ndarray:
+    """How many values are of each kind, with noise: a row has one value, so it changes `changed` counts by one."""
+    exact_counts = kind_counts(values)
+    return np.asarray(
+        price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed)), dtype=float
+    )
 
 
-def _range(values: np.ndarray, rows: int, noise: float, rng: Rng) -> tuple[float, float]:
+def _on_line(values: np.ndarray | Words, column: Column) -> np.ndarray:
+    """Numbers, or days of dates; NaN for anything else."""
+    return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
+
+
+def _worded(values: np.ndarray | Words) -> Counter[str]:
+    """How often each word occurs, a missing one not counted."""
+    words = words_of(values)
+    times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
+    counts: Counter[str] = Counter()
+    for word, count in zip(words.spellings, times.tolist(), strict=True):
+        if word and count:
+            counts[word] += count
+    return counts
+
+
+def _range(
+    values: np.ndarray, rows: int, noise: float, rng: Rng, among: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[float, float]:
     """A low and a high quantile, apart from each other whatever the rows are."""
-    grid, prior = candidates()
+    grid, prior = among or candidates()
     tail = tail_share(rows, noise)
     quantiles = []
     for share in (tail, 1 - tail):
-        exact_scores = quantile_scores(values, share) + np.round(2 * noise * prior)
+        scores = quantile_scores(values, share) if among is None else quantile_scores(values, share, grid)
+        exact_scores = scores + np.round(2 * noise * prior)
         quantiles.append(float(grid[rng.choose(exact_scores, epsilon=1 / noise, sensitivity=1.0)]))
     low, high = min(quantiles), max(quantiles)
     if low < high:
@@ -182,7 +230,7 @@ def tail_share(rows: int, noise: float) -> float:
     return math.ceil(1024 * min(max(detectable, 0.01), 0.25)) / 1024
 
 
-def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
+def quantile_scores(values: np.ndarray, share: float, grid: np.ndarray | None = None) -> np.ndarray:
     """How far each candidate c is from being the quantile, in rows; 0 where it is one.
 
     With n values, b of them below c and u of them at or below it, c is the quantile when
@@ -191,7 +239,7 @@ def quantile_scores(values: np.ndarray, share: float) -> np.ndarray:
     the others are, and so does the score; a replaced value changes it by at most 1. What is not
     finite is not counted, and moves nothing.
     """
-    grid, _ = candidates()
+    grid = candidates()[0] if grid is None else grid
     known = np.sort(values[np.isfinite(values)])
     rank = share * len(known)
     below = np.searchsorted(known, grid, side="left")
@@ -216,14 +264,24 @@ def candidates() -> tuple[np.ndarray, np.ndarray]:
     return grid, np.log(weights / weights.sum())
 
 
-def _common(words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed: int) -> tuple[str, ...]:
-    """The words whose noisy count passes the threshold; one row changes `changed` counts by one.
+@lru_cache(maxsize=1)
+def days() -> tuple[np.ndarray, np.ndarray]:
+    """Public candidates for dates, in days since 1970: every day from 1900 to 2100, all as likely."""
+    grid = np.arange(-25_567.0, 47_483.0)
+    return grid, np.full(len(grid), -math.log(len(grid)))
+
+
+def _common(
+    counts: Counter[str], noise: float, delta: float, rng: Rng, *, changed: int
+) -> tuple[tuple[str, ...], float]:
+    """The words whose noisy count passes the threshold, and the sum of these counts.
+
+    One row changes `changed` counts by one.
 
     Noise is independent for each word and the words come out as a set, so it does not matter which
     entry of the vector a word has. Sorted from large to small and padded with zeros, the vector has
     the same length whatever the words are, and one more row moves one entry by one.
     """
-    counts = Counter(word for word in words.tolist() if isinstance(word, str) and word)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     exact_counts = np.zeros(max(SLOTS, len(ranked)))
     exact_counts[: len(ranked)] = [counts[word] for word in ranked]
@@ -232,4 +290,5 @@ def _common(words: np.ndarray, noise: float, delta: float, rng: Rng, *, changed:
     # alone has; the last term is for the rounding of released values to a lattice.
     threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
     above = noisy[: len(ranked)] > threshold
-    return tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common)) or NONE
+    released = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))
+    return released or NONE, float(noisy[: len(ranked)][above].sum())

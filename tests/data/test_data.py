@@ -169,7 +169,7 @@ def test_dates_are_categories_or_refused_as_numbers() -> None:
     schema = replace(SCHEMA, columns=(column,))
     assert Data.of(read(frame(day=days)), schema).x[:, 0].tolist() == [0, 1]
     number = replace(SCHEMA, columns=(Column(name="day", low=0, high=1),))
-    with pytest.raises(WrongInput, match="declare kind"):
+    with pytest.raises(WrongInput, match="expected a number"):
         Data.of(read(frame(day=days)), number)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privaware.data import Data, draft, read
+from privaware.data import Data, draft, read, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -32,6 +32,10 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
     return {str(name): values.tolist() for name, values in frame.items()}
 
 
+def words_in(frame: pd.DataFrame) -> dict[str, list[str]]:
+    return {str(name): words_of(values).map(str, object).tolist() for name, values in frame.items()}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -43,7 +47,7 @@ def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
     ],
 )
 def test_csv_dialects_read_as_the_same_table(tmp_path: Path, content: bytes) -> None:
-    assert columns_of(table_of(tmp_path, content)) == {"a": ["1", "2"], "b": ["x", "y"]}
+    assert words_in(table_of(tmp_path, content)) == {"a": ["1", "2"], "b": ["x", "y"]}
 
 
 def test_tabs_separate_in_tsv_and_txt(tmp_path: Path) -> None:
@@ -73,7 +77,7 @@ def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.
     frame = read(path, header=True).frame  # a name may be a number
     assert frame is not None
     assert list(frame.columns) == names
-    read_back = [[word.strip() for word in row] for row in frame.to_numpy(dtype=object).tolist()]
+    read_back = [list(row) for row in zip(*words_in(frame).values(), strict=True)]
     assert read_back == [[word.strip() for word in row] for row in rows]
 
 
@@ -85,7 +89,6 @@ def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.
         (b"a,b\n1\n", "line 2: expected 2 fields, got 1$"),
         (b"a,b\n1,2\n1,2,3\n", "line 3: expected 2 fields, got 3$"),
         (b"a,a\n1,2\n", "distinct column names .* the same for columns 1 and 2$"),
-        (b"a,\n1,2\n", "none for column 2 of 2"),
         (b"a,b\n1,\0\n", "NUL bytes"),
         (b"a,b\n1,\xe9\n", "line 2: expected UTF-8"),
         (b'a,b\n1,"2\n3,4\n', "never closed"),
@@ -237,10 +240,10 @@ def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b"a\n1\n")
 
-    def refuse(*_: object) -> bytes:
+    def refuse(*_: object, **__: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(WrongInput, match=r"cannot read 'data.csv': Permission denied"):
         read(path)
 

@@ -1,0 +1,104 @@
+"""Arrays of numbers, images and texts: `.npz` files and folders with one sub-folder for each class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from privaware.data._raw import Raw, parsing
+from privaware.data._values import got, listed, quoted
+from privaware.errors import WrongInput
+
+__all__ = ["read_folder", "read_npz"]
+
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+TEXTS = (".txt",)
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
+
+
+def read_npz(path: Path) -> Raw:
+    with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise WrongInput(f"expected {quoted(path.name)} as .npz, got a single array")
+        names = archive.files
+        arrays = {name: archive[name] for name in ("x", "y", "x_test", "y_test") if name in names}
+    if "x" not in arrays:
+        raise WrongInput(f"expected an array x (and y) in {quoted(path.name)}, got {listed(names) or 'none at all'}")
+    train = _from_arrays(arrays["x"], arrays.get("y"), path.name)
+    if "x_test" not in arrays:
+        return train
+    return replace(train, test=_from_arrays(arrays["x_test"], arrays.get("y_test"), path.name))
+
+
+def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
+    import pandas as pd
+
+    if x.dtype.kind not in "biuf" or x.ndim not in (2, 3, 4):
+        raise WrongInput(
+            f"expected x in {quoted(where)} as numbers with 2 (table), 3 (grey images) or "
+            f"4 dimensions, got {x.dtype!s:.40} of shape {x.shape}"
+        )
+    if y is not None and (y.ndim != 1 or len(y) != len(x) or y.dtype.kind not in "biufUS"):
+        raise WrongInput(
+            f"expected y in {quoted(where)} with one number or text for each of {len(x)} rows, "
+            f"got {y.dtype!s:.40} of shape {y.shape}"
+        )
+    if x.ndim == 2:
+        frame = pd.DataFrame(x, columns=[f"x{at}" for at in range(x.shape[1])])
+        return Raw(frame=frame if y is None else frame.assign(y=y), name=where)
+    images = x[:, None] if x.ndim == 3 else x
+    if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
+        images = images.transpose(0, 3, 1, 2)
+    return Raw(images=np.ascontiguousarray(images), labels=y, name=where)
+
+
+def read_folder(path: Path) -> Raw:
+    """One sub-folder of images, or of text files, for each class."""
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
+    files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
+    texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
+    if texts and len(texts) == len(inside):
+        return _texts(texts, path.name)
+    if not files:
+        raise WrongInput(
+            f"expected one sub-folder of images or text files for each class in {quoted(path.name)}, got none"
+        )
+    images = [_image(file) for file, _ in files]
+    size = images[0].shape[:2]
+    for (file, _), image in zip(files, images, strict=True):
+        if image.shape[:2] != size:
+            raise WrongInput(
+                f"expected images of one size, but {quoted(file.name)} differs from the first"
+                f"{got(f'{image.shape[1]} x {image.shape[0]} beside {size[1]} x {size[0]}')}; resize them"
+            )
+    if len({image.ndim for image in images}) > 1:  # grey and colour images
+        images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
+    stacked = np.stack(images)
+    stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
+    return Raw(images=stacked, labels=np.array([label for _, label in files], dtype=np.str_), name=path.name)
+
+
+def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
+    """A table of the text in each file and the class that its folder names."""
+    import pandas as pd
+
+    texts = []
+    for file, _ in files:
+        with parsing(file, "text in UTF-8"):
+            texts.append(file.read_bytes().decode("utf-8-sig"))
+    frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
+    return Raw(frame=frame, name=where)
+
+
+def _image(file: Path) -> np.ndarray:
+    """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped."""
+    from PIL import Image
+
+    with parsing(file, "an image"), Image.open(file) as opened:
+        if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale
+            return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
+        return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))

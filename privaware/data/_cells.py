@@ -1,0 +1,64 @@
+"""Rows of a table before their bounds are known: one array a column, so that words are held once each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privaware.data._values import Words
+
+__all__ = ["Cells", "uncoded_column"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Cells:
+    """Columns of numbers (NaN where missing) or words (empty where missing), indexed like an array (rows, columns)."""
+
+    columns: tuple[np.ndarray | Words, ...]
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __repr__(self) -> str:
+        return f"Cells({len(self.columns)} columns, rows private)"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, len(self.columns)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(object)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Some rows, by mask, position or slice; `[:, n]` is one column as an array, `[:, list]` some columns."""
+        if isinstance(index, tuple):
+            rows, at = index
+            if isinstance(at, int):
+                column = self[rows].columns[at]
+                return column.map(str, object) if isinstance(column, Words) else column.astype(object)
+            return Cells(tuple(self.columns[each] for each in at), self.rows)[rows]
+        chosen = np.arange(self.rows)[index]
+        if np.ndim(chosen) == 0:
+            return np.array([self[:, at][chosen] for at in range(len(self.columns))], dtype=object)
+        return Cells(tuple(column[chosen] for column in self.columns), len(chosen))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        table = np.empty(self.shape, dtype=object)
+        for at in range(len(self.columns)):
+            table[:, at] = self[:, at]
+        return table if dtype is None else table.astype(dtype)
+
+
+def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words:
+    """One column of rows without bounds: numbers, or words."""
+    if isinstance(x, Cells):
+        return x.columns[at]
+    values = x[:, at]
+    if values.dtype != object or all(isinstance(value, float) for value in values.tolist()):
+        return np.asarray(values.astype(float))
+    spellings, codes = np.unique([str(value) for value in values.tolist()], return_inverse=True)
+    return Words(spellings=tuple(spellings.tolist()), codes=codes)

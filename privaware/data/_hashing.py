@@ -1,0 +1,60 @@
+"""Text as hashed n-grams: rows of fixed width without a vocabulary, each a function of its own text."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sized
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["hashed_grams", "hashed_words"]
+
+PUNCTUATION = re.compile(r"[\W_]+")
+
+
+class Texts(Sized, Iterable[str], Protocol):
+    """Texts whose number is known."""
+
+
+def hashed_grams(texts: Texts, *, slots: int, words: int, letters: int, norm: float = 1.0) -> np.ndarray:
+    """Signed square roots of the counts of n-grams in hashed slots, scaled to length `norm` (0 for an empty text).
+
+    `words` and `letters` are the largest n of the n-grams of words and of characters.
+    """
+    out = np.zeros((len(texts), slots), np.float32)
+    known: dict[str, tuple[int, float]] = {}
+    for row, text in enumerate(texts):
+        for gram, count in _grams(str(text).lower(), words, letters).items():
+            if gram not in known:
+                known[gram] = _slot(gram, slots)
+            at, sign = known[gram]
+            out[row, at] += sign * np.sqrt(count)
+    length = np.sqrt((out * out).sum(axis=1, keepdims=True))
+    return np.asarray(out * (norm / np.maximum(length, np.float32(1e-12))))
+
+
+def hashed_words(texts: Texts, slots: int) -> np.ndarray:
+    """The words of each text without case and punctuation, in so many slots, of length at most 1.
+
+    >>> bool((hashed_words(["Severe pain."], 8) == hashed_words(["severe pain"], 8)).all())
+    True
+    """
+    plain = [PUNCTUATION.sub(" ", text) for text in texts]
+    return np.clip(hashed_grams(plain, slots=slots, words=1, letters=0), -1.0, 1.0)
+
+
+def _grams(text: str, words: int, letters: int) -> Counter[str]:
+    tokens = text.split()
+    grams = [" ".join(tokens[i : i + n]) for n in range(1, words + 1) for i in range(len(tokens) - n + 1)]
+    padded = f" {' '.join(tokens)} "
+    runs = range(3, letters + 1)
+    grams += [f"#{padded[i : i + n]}" for n in runs for i in range(len(padded) - n + 1)]
+    return Counter(grams)
+
+
+def _slot(gram: str, slots: int) -> tuple[int, float]:
+    digest = int.from_bytes(hashlib.blake2b(gram.encode(), digest_size=8).digest())
+    return digest % slots, 1.0 if digest >> 63 else -1.0

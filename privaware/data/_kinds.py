@@ -1,0 +1,82 @@
+"""Of which kind a value is, by public rules for one value at a time, and the kind of a column by counts of them.
+
+A row has one value in a column, of one kind: one row moves one count by one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from privaware.data._dates import clock_hours, shape_of_date
+from privaware.data._values import FALSE, TRUE, Words, is_missing, number_of
+from privaware.schema import DATE_PARTS, Column
+
+__all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word"]
+
+DATES = ("date", "moment", "day_first", "month_first")
+COUNTED = ("number", "boolean", *DATES, "time", "email", "text", "word")
+"""What is counted: dates by how they are written, a text being of several words."""
+WORDS_OF_TEXT = 3
+"""A value of so many words may be free text; with fewer it is a name."""
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+DIGIT = re.compile(r"\d")
+
+
+def kind_of_word(word: str) -> str:
+    """The kind of one value, empty where it is missing.
+
+    >>> [kind_of_word(word) for word in ("7", "yes", "31.12.2020", "8:15", "a@b.org", "Ulm", "pain in the arm", "NA")]
+    ['number', 'boolean', 'date', 'time', 'email', 'word', 'text', '']
+    """
+    lowered = word.lower()
+    if is_missing(word):
+        return ""
+    if lowered in TRUE or lowered in FALSE:
+        return "boolean"
+    if not np.isnan(number_of(word)):
+        return "number"
+    if DIGIT.search(word):
+        if not np.isnan(clock_hours(word)):
+            return "time"
+        if shape := shape_of_date(word):
+            return shape
+    if EMAIL.fullmatch(word):
+        return "email"
+    lettered = [part for part in word.split() if any(letter.isalpha() for letter in part)]
+    return "text" if len(lettered) >= WORDS_OF_TEXT else "word"
+
+
+def kind_counts(values: np.ndarray | Words) -> np.ndarray:
+    """How many values there are of each kind in `COUNTED`; missing ones are not counted."""
+    counts = np.zeros(len(COUNTED))
+    if isinstance(values, np.ndarray):
+        counts[COUNTED.index("number")] = np.count_nonzero(~np.isnan(values))
+        return counts
+    times = np.bincount(values.codes % len(values.spellings), minlength=len(values.spellings))
+    for word, count in zip(values.spellings, times.tolist(), strict=True):
+        if count and (kind := kind_of_word(word)):
+            counts[COUNTED.index(kind)] += count
+    return counts
+
+
+def decided(column: Column, counts: np.ndarray) -> Column:
+    """The column with the kind that most values have; words are categories, and the caller tells text from them."""
+    each = dict(zip(COUNTED, counts.tolist(), strict=True))
+    dates = sum(each[name] for name in DATES)
+    groups = {
+        "number": each["number"],
+        "boolean": each["boolean"],
+        "date": dates,
+        "time": each["time"],
+        "identifier": each["email"],
+        "category": each["word"] + each["text"],
+    }
+    kind = max(groups, key=lambda name: groups[name])
+    facts: dict[str, object] = {"kind": kind, "missing": "category", "unseen": "other"}
+    if kind == "date":
+        with_hours = each["moment"] > each["date"]
+        facts |= {"parts": () if with_hours else DATE_PARTS[:-1], "day_first": each["day_first"] > each["month_first"]}
+    return replace(column, **facts)  # type: ignore[arg-type]

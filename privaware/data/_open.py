@@ -1,0 +1,50 @@
+"""Files on disk as streams of bytes, decompressed by their suffix."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import BinaryIO
+
+from privaware.data._values import quoted
+from privaware.errors import WrongInput
+
+__all__ = ["COMPRESSED", "inner_name", "open_bytes"]
+
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".zip": "zip"}
+
+
+def inner_name(path: Path) -> PurePath:
+    """The name of the file that a compressed one holds: its own without the suffix, or the one in a zip archive."""
+    suffix = path.suffix.lower()
+    if suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return PurePath(_only_member(archive, path))
+    return PurePath(path.stem if suffix in COMPRESSED else path.name)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The content of a file, decompressed."""
+    import pyarrow as pa
+
+    method = COMPRESSED.get(path.suffix.lower())
+    if method == "zip":
+        with zipfile.ZipFile(path) as archive, archive.open(_only_member(archive, path)) as member:
+            yield io.BufferedReader(member)  # type: ignore[type-var]
+    elif method is not None:
+        with pa.input_stream(str(path), compression=method) as stream:
+            yield stream
+    else:
+        with path.open("rb") as file:
+            yield file
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise WrongInput(f"expected one file in {quoted(path.name)}, got {len(names)}; unpack it and name one")
+    return names[0]

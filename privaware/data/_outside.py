@@ -1,0 +1,43 @@
+"""Counts of values that do not fit a schema: columns and numbers only, never a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["Outside"]
+
+WORDS = {
+    "unseen": "not seen in training",
+    "outside_bounds": "outside the bounds, taken as the nearest bound",
+    "no_number": "no number, taken as missing",
+    "no_date": "no date, taken as missing",
+    "no_time": "no time, taken as missing",
+}
+
+
+@dataclass(frozen=True)
+class Outside:
+    """How many values of each column are unseen categories, outside the bounds, or of another kind."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, column: str, what: str, mask: np.ndarray) -> None:
+        """Counts the rows of a mask."""
+        if count := int(np.count_nonzero(mask)):
+            of_column = self.counts.setdefault(column, {})
+            of_column[what] = of_column.get(what, 0) + count
+
+    def sentences(self) -> list[str]:
+        """One sentence a column.
+
+        >>> outside = Outside()
+        >>> outside.add("town", "unseen", np.array([True, False, True]))
+        >>> outside.sentences()
+        ["'town': 2 values not seen in training"]
+        """
+        return [
+            f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())
+            for name, each in self.counts.items()
+        ]

@@ -1,0 +1,104 @@
+"""Rows as they came, before a schema gives their values meaning, and how a damaged file is refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privaware.data._values import Words, got, listed, quoted, values_shown
+from privaware.errors import WrongInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Raw", "parsing"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Raw:
+    """A file as it is: a table, or images with labels. `repr` shows no row.
+
+    `name` is that of the file; `line` tells on which line of a text file a row begins, and `separator` stands between
+    its values. Names of columns are `declared` unless they stand in the first line of a text file, which may be a row.
+    Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
+    read before has `cells` in the place of a frame.
+    """
+
+    frame: pd.DataFrame | None = None
+    cells: Mapping[str, np.ndarray | Words] | None = None
+    rows: int = 0
+    images: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    test: Raw | None = None
+    name: str = ""
+    line: Callable[[int], int] | None = None
+    separator: str = ""
+    declared: bool = True
+    typed: bool = True
+
+    def __len__(self) -> int:
+        rows = self.frame if self.frame is not None else self.images
+        return self.rows if rows is None else len(rows)
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the columns of a table."""
+        if self.cells is not None:
+            return list(self.cells)
+        return None if self.frame is None else [str(name) for name in self.frame.columns]
+
+    def values(self, name: str) -> pd.Series | np.ndarray | Words:
+        """One column of a table."""
+        if self.cells is not None:
+            return self.cells[name]
+        assert self.frame is not None
+        return self.frame[name]
+
+    def place(self, row: int) -> str:
+        """Where a person finds a row, counted from 0: its line in a text file, else its number."""
+        return f"row {row + 1}" if self.line is None else f"line {self.line(row)}"
+
+    def columns_shown(self, *without: str) -> str:
+        """The names of the columns in a message; where they may be a row, only their number."""
+        names = [name for name in self.columns or () if name not in without]
+        if self.declared or values_shown():
+            return listed(names)
+        return f"the {len(names)} names in the first line (--header shows them, --no-header if it is a row)"
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Puts the name of the file before what is wrong with its rows."""
+        try:
+            yield
+        except WrongInput as problem:
+            raise WrongInput(f"{quoted(self.name)}: {problem}" if self.name else str(problem)) from None
+
+    def __repr__(self) -> str:
+        return f"Raw({'table' if self.frame is not None else 'images'}, rows private)"
+
+
+@contextmanager
+def parsing(path: Path, expected: str) -> Iterator[None]:
+    """Turns whatever a parser raises on a damaged file into one sentence."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except WrongInput:
+        raise
+    except MemoryError:
+        raise WrongInput(f"{quoted(path.name)} does not fit into this machine's memory") from None
+    except Exception as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:  # of the disk, not of a parser
+            raise
+        reason = " ".join(str(problem).encode("utf-8", "replace").decode().split())
+        cause = "it is cut, damaged or something else"
+        if "pickle" in reason:
+            cause = "it holds pickled objects, which could run code when opened"
+        raise WrongInput(f"expected {quoted(path.name)} as {expected}: {cause}{got(reason)}") from None
