@@ -18,6 +18,7 @@ Use when: a tree or an additive model follows.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +58,27 @@ class Codes:
     def levels(self, schema: Schema) -> tuple[int, ...]:
         """How many levels each column has."""
         return tuple(self._levels(column) for column in schema.used)
+
+    def labels(self, column: Column) -> tuple[str, ...]:
+        """What each level of a column is, in words.
+
+        >>> Codes().labels(Column(name="age", low=0, high=90, bins=(30, 60), missing="category"))
+        ('up to 30', '30 to 60', '60 and more', 'missing')
+        """
+        if column.kind == "category":
+            other = " or ".join(["missing"] * (column.missing == "category") + ["other"] * (column.unseen == "other"))
+            return (*column.categories, other)[: self._levels(column)]
+        edges = [f"{edge:.4g}" for edge in self._edges(column)]
+        between = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
+        between = [f"up to {edges[0]}", *between, f"{edges[-1]} and more"] if edges else ["any"]
+        return (*between, *["missing"] * (column.missing == "category"))
+
+    def middles(self, column: Column) -> np.ndarray:
+        """The number in the middle of each level of a number column, scaled to [-1, 1]; 0 where it is missing."""
+        low, high = column.low or 0.0, column.high or 0.0
+        edges = np.clip(np.concatenate([[low], self._edges(column), [high]]), low, high)
+        middles = _scaled((edges[1:] + edges[:-1]) / 2, column)
+        return np.concatenate([middles, np.zeros(int(column.missing == "category"))])
 
     def _numbers(self, schema: Schema) -> list[int]:
         return [at for at, column in enumerate(schema.used) if column.kind == "number"] if self.numbers else []

@@ -16,7 +16,7 @@ from privaware.learners._row_functions import LOG2E, softmax_numerators, tanh
 from privaware.model import scaled
 from privaware.schema import Schema
 
-__all__ = ["SECOND_WEIGHT", "Gradients", "random_splits"]
+__all__ = ["INSIDE", "SECOND_WEIGHT", "SPREADS", "Gradients", "random_splits"]
 
 SECOND_WEIGHT = 0.25
 """The weight of a second derivative beside a gradient: a power of two."""
@@ -26,32 +26,46 @@ LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
 """Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
 
-MOST_NOISE, MOST_NOISE_OF_NUMBERS = 0.7, 0.1
-"""The deviation that noise may give a logit, and a number whose range is [-1, 1], before later steps correct it."""
+MOST_NOISE = 0.7
+"""The deviation that noise may give a logit before later steps correct it."""
+
+MOST_NOISE_OF_NUMBERS = (0.2, 0.4)
+"""The same for numbers, over the spread of the target: the least and the most, by rows over noise."""
+
+CLEAR = 500
+"""Rows over noise from which the most is allowed."""
+
+BINNED = 0.5
+"""Weight of the score of a number's level beside its slope: a slope has all rows to learn from."""
+
+SPREADS = 2.0 ** np.arange(-8, 1)
+"""Distances from the mean, over half the target's range, of which one is the spread."""
+
+INSIDE = 0.85
+"""The share of rows within the spread."""
 
 
 class Gradients:
     """The rows' outputs so far, and their gradients.
 
     `length` bounds a gradient, `unit` is what a gradient of 1 means for an output, `curvature` the largest second
-    derivative: those that are summed are divided by it. `most_noise`, in units, is what noise alone may do to an
-    output, `stable` the largest step over the inverse of the largest curvature that all rows together can have.
+    derivative: those that are summed are divided by it. `stable` is the largest step over the inverse of the largest
+    curvature that all rows together can have.
     """
 
-    def __init__(self, data: Data, rows: np.ndarray, levels: tuple[int, ...], reach: float) -> None:
+    def __init__(self, data: Data, rows: np.ndarray, levels: tuple[int, ...]) -> None:
         """`rows` are level codes, then numbers from -1 to 1."""
         self.schema, self.levels = data.schema, levels
         self.codes, self.numbers = (
             rows[:, : len(levels)].astype(np.int64),
             LATTICE.round(rows[:, len(levels) :].astype(float)),
         )
-        classes = len(data.schema.classes)
-        self.outputs = classes if classes > 2 else 1
-        self.length = math.sqrt(2.0) if classes > 2 else 1.0
-        self.stable = STABLE if classes else STABLE_OF_NUMBERS
-        self.most_noise = MOST_NOISE if classes else MOST_NOISE_OF_NUMBERS / reach
-        self.unit, self.curvature = (1.0, 0.25 if classes == 2 else 0.5) if classes else (reach, 1.0)
-        self.target = data.y if classes else scaled(np.nan_to_num(data.y.astype(float)), data.schema)
+        self.classes = len(data.schema.classes)
+        self.outputs = self.classes if self.classes > 2 else 1
+        self.length = math.sqrt(2.0) if self.classes > 2 else 1.0
+        self.stable = STABLE if self.classes else STABLE_OF_NUMBERS
+        self.unit, self.curvature = 1.0, (0.25 if self.classes == 2 else 0.5) if self.classes else 1.0
+        self.target = data.y if self.classes else scaled(np.nan_to_num(data.y.astype(float)), data.schema)
         self.values = np.zeros((self.outputs, len(rows)))
         self.starts = 1 + np.cumsum((0, *levels[:-1])).astype(np.int64)
 
@@ -61,9 +75,46 @@ class Gradients:
         return 1 + sum(self.levels) + self.numbers.shape[1]
 
     @property
+    def numbered(self) -> list[int]:
+        """The columns whose numbers follow the codes."""
+        used = self.schema.used
+        return [at for at, column in enumerate(used) if column.kind == "number"] if self.numbers.shape[1] else []
+
+    @property
+    def level_weights(self) -> np.ndarray:
+        """How much the level of each column counts in a step: powers of two, so that products are exact."""
+        weights = np.ones(len(self.levels))
+        weights[self.numbered] = BINNED
+        return weights
+
+    @property
     def row_length(self) -> float:
         """What bounds the length of a row's terms in `level_sums`, over that of its gradient."""
-        return math.sqrt(1 + len(self.levels) + self.numbers.shape[1])
+        return math.sqrt(1 + float((self.level_weights**2).sum()) + self.numbers.shape[1])
+
+    @property
+    def terms(self) -> np.ndarray:
+        """How much each weight counts in a step: the bias, the levels, the numbers."""
+        levels = np.repeat(self.level_weights, self.levels)
+        return np.concatenate([[1.0], levels, np.ones(self.numbers.shape[1])])[:, None]
+
+    def most_noise(self, noise: float) -> float:
+        """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
+        if self.classes:
+            return MOST_NOISE
+        least, most = MOST_NOISE_OF_NUMBERS
+        return min(max(most * self.schema.rows / noise / CLEAR, least), most)
+
+    def target_sums(self) -> np.ndarray:
+        """The exact number of rows of each class, or the sum of a target that lies in [-1, 1]; a row moves it by 1."""
+        if self.classes:
+            return np.bincount(self.target, minlength=self.classes).astype(float)
+        return np.array([LATTICE.round(self.target).sum()])
+
+    def spread_counts(self, centre: float) -> np.ndarray:
+        """The exact number of targets whose distance from the centre is up to each of `SPREADS`, and no smaller one."""
+        cells = np.searchsorted(SPREADS, np.abs(self.target - centre))
+        return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
 
     def add_scores(self, weights: np.ndarray) -> None:
         """Adds an additive model to the outputs."""
@@ -81,7 +132,10 @@ class Gradients:
         return leaf
 
     def level_sums(self, weights: np.ndarray) -> np.ndarray:
-        """The exact sums of gradients at an additive model: of all rows, of each level, and times each number."""
+        """The exact sums of gradients at an additive model: of all rows, of each level, and times each number.
+
+        Each is multiplied by its term, a power of two.
+        """
         gradients, _ = self._derivatives(self._additive(weights))
         sums = np.zeros_like(weights)
         sums[0] = gradients.sum(axis=1)
@@ -89,7 +143,7 @@ class Gradients:
             sums[start : start + size] = self._by_code(self.codes[:, at], gradients, size)
         if self.numbers.shape[1]:
             sums[-self.numbers.shape[1] :] = outer_sum(self.numbers, gradients.T, LATTICE, LATTICE)
-        return sums
+        return np.asarray(sums * self.terms)
 
     def leaf_sums(self, leaf: np.ndarray, size: int) -> np.ndarray:
         """The exact sums of gradients in each leaf, and last of weighted second derivatives over `curvature`."""

@@ -1,20 +1,23 @@
 """A private additive model: one curve for each column, which a person can read, plot and edit.
 
 Every column is coded by public levels (`features.codes`); a curve is a score for each level and, for numbers,
-a slope. Gradient descent with momentum finds them, and the mean of the last half of the steps is released.
+a slope. A first release gives the bias and, in a regression, the spread of the target; gradient descent with momentum
+finds the curves, and the mean of the last steps is released. `privaware.models.trees.curves` reads them off a model,
+with the deviation that noise gave them. With `trees` (of depth 2), pairs of columns follow.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
-Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for each step, together one Gaussian of the
-given noise. A row's gradient has length at most G (1 for two classes and regression, sqrt 2 for more classes) and is
-added to the bias, to one level of each of c columns and, times a number of at most 1, to m slopes: the sums move by
-G sqrt(1 + c + m). They are exact in any order.
+Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for the start (two in a regression) and for
+each step, together one Gaussian of the given noise. A row moves one count of the start by 1. Its gradient has length at
+most G (1 for two classes and regression, sqrt 2 for more classes) and is added to the bias, to one level of each of k
+categories and, times a half, of each of m numbers and, times a number of at most 1, to m slopes: the sums move by
+G sqrt(1 + k + 5/4 m). They are exact in any order.
 Use when: the model has to be read, or columns are skewed but do not interact.
 
 >>> from privaware.schema import Column, Schema
 >>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
->>> Additive(steps=4).cost(schema, noise=1.0)
-Repeated(event=Gaussian(noise=2.0), count=4)
+>>> Additive(steps=4).cost(schema, noise=1.0)  # doctest: +ELLIPSIS
+Composed(events=(Gaussian(noise=4.472...), Repeated(event=Gaussian(noise=2.051...), count=4)))
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ __all__ = ["Additive"]
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Boosting):
-    """`steps` of gradient descent on the scores, and no trees."""
+    """`steps` of gradient descent on the scores, and no trees unless asked for: those look at two columns."""
 
     trees: int = 0
-    steps: int = 100
+    depth: int = 2
+    steps: int = 120

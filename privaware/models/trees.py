@@ -9,27 +9,33 @@ Privacy: no cost of its own; no row is mixed with another.
 Use when: a table has skewed columns or interactions.
 
 >>> Trees(levels=[3, 4], outputs=1, trees=10, depth=2).describe()
-{'name': 'trees', 'levels': [3, 4], 'outputs': 1, 'numbers': 0, 'trees': 10, 'depth': 2}
+{'name': 'trees', 'levels': [3, 4], 'outputs': 1, 'numbers': 0, 'trees': 10, 'depth': 2, 'deviations': []}
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from privaware.models._description import Description
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.models._description import Description, is_finite
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Trees"]
+__all__ = ["Trees", "curves"]
 
 DEEPEST = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Description):
-    """`levels` holds the number of levels of each column; `trees` may be 0: a model that is additive in its columns."""
+    """`levels` holds the number of levels of each column; `trees` may be 0: a model that is additive in its columns.
+
+    `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
+    """
 
     name: ClassVar[str] = "trees"
 
@@ -38,6 +44,7 @@ class Trees(Description):
     numbers: int = 0
     trees: int = 0
     depth: int = 3
+    deviations: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_counts("levels")
@@ -47,6 +54,10 @@ class Trees(Description):
         self._check_count("depth")
         if self.depth > DEEPEST:
             raise self._error("depth", f"a whole number of at most {DEEPEST}")
+        good = isinstance(self.deviations, (list, tuple)) and all(is_finite(value) for value in self.deviations)
+        if not good or len(self.deviations) not in (0, len(self.levels) + self.numbers):
+            raise self._error("deviations", "a number for each column and each slope, or none")
+        self._set("deviations", tuple(float(value) for value in self.deviations))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,3 +71,42 @@ class Trees(Description):
         from privaware.models import _layers
 
         return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """What one column adds to the outputs, for each of its levels.
+
+    `scores` has a row for each level and a column for each output; `deviations` is, for each level, the standard
+    deviation that privacy noise alone gave a score.
+    """
+
+    column: str
+    labels: tuple[str, ...]
+    scores: np.ndarray
+    deviations: np.ndarray
+
+
+def curves(model: Any) -> list[Curve]:
+    """The curves of a model of `additive` or `boosted`; trees, where there are any, add what columns do together.
+
+    A number's slope is added at the middle of each level.
+    """
+    described = dict(model.architecture)
+    if described.pop("name") != "trees":
+        raise WrongInput("expected a model of additive or boosted, which have curves; got another one")
+    trees, feature, schema = Trees(**described), model.features[0], model.schema
+    count = len(trees.levels)
+    deviations = np.array(trees.deviations or [np.nan] * (count + trees.numbers))
+    numbers = [at for at, column in enumerate(schema.used) if column.kind == "number"][: trees.numbers]
+    parts = np.split(model.tensors["scores"].astype(float), np.cumsum(trees.levels)[:-1])
+    result = []
+    for at, column in enumerate(schema.used):
+        scores, variances = parts[at], np.full(trees.levels[at], deviations[at] ** 2)
+        if at in numbers:
+            slope, middles = numbers.index(at), feature.middles(column)
+            scores = scores + middles[:, None] * model.tensors["slopes"][slope].astype(float)
+            variances = variances + (middles * deviations[count + slope]) ** 2
+        labels = feature.labels(column)
+        result.append(Curve(column=column.name, labels=labels, scores=scores, deviations=np.sqrt(variances)))
+    return result

@@ -16,6 +16,7 @@ from privaware.features.codes import Codes
 from privaware.learners._leaf_sums import SECOND_WEIGHT, Gradients, random_splits
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
+from privaware.models.trees import curves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
@@ -30,9 +31,9 @@ THREE = replace(TWO, classes=("a", "b", "c"))
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=200)
 
 
-def gradients(data: Data, reach: float = 0.5) -> Gradients:
+def gradients(data: Data) -> Gradients:
     feature = Codes(numbers=True)
-    return Gradients(data, feature(data.x, data.schema), feature.levels(data.schema), reach)
+    return Gradients(data, feature(data.x, data.schema), feature.levels(data.schema))
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
@@ -43,7 +44,7 @@ def test_sums_are_exact_in_any_order_and_one_row_keeps_its_bound(schema: Schema)
     weights = rng.normal(size=(sums.width, sums.outputs))
     columns, right = random_splits(schema, sums.levels, (1, 3), rng)
     moved, fewer = gradients(data.take(order)), gradients(data.take(np.arange(200) != 17))
-    bounds = {"levels": sums.length * math.sqrt(6), "leaves": math.hypot(sums.length, SECOND_WEIGHT)}
+    bounds = {"levels": sums.length * math.sqrt(1 + 1 + 2 * 5 / 4), "leaves": math.hypot(sums.length, SECOND_WEIGHT)}
     released = []
     for each in (sums, moved, fewer):
         each.add_scores(weights)
@@ -110,3 +111,68 @@ def test_settings_that_learn_nothing_are_refused() -> None:
         Boosted().cost(Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40), 1.0)
     with pytest.raises(WrongInput, match="low and high"):
         Boosted().cost(Schema(columns=(Column(name="c"),), classes=("a", "b"), rows=5), 1.0)
+
+
+@pytest.mark.parametrize("schema", [TWO, NUMBER], ids=["two classes", "regression"])
+@pytest.mark.parametrize("direction", [1, -1])
+def test_monotone_model_never_turns_back(schema: Schema, direction: int) -> None:
+    data = rows_for(schema, 200, seed=5)
+    learner = Boosted(trees=40, steps=10, depth=4, monotone={"age": direction, "score": -direction})
+    model = learner.run(data, noise=0.5, rng=Rng(seed=3))
+    free = replace(learner, monotone={}).run(data, noise=0.5, rng=Rng(seed=3))
+    turned = []
+    for at, sign in ((0, direction), (1, -direction)):
+        column = schema.used[at]
+        rows = np.repeat(data.x[:20], 50, axis=0)
+        rows[:, at] = np.tile(np.linspace(column.low, column.high, 50), 20)
+        steps = [np.diff(each.outputs(rows)[:, -1].reshape(20, 50)) * sign for each in (model, free)]
+        assert steps[0].min() >= -1e-5
+        assert steps[0].max() > 0
+        turned.append(steps[1].min())
+    assert min(turned) < -1e-3  # noise alone turns the free one back
+
+
+def test_monotone_is_refused_where_there_is_no_order() -> None:
+    for schema, wanted in ((TWO, {"job": 1}), (TWO, {"age": 2}), (TWO, {"size": 1}), (THREE, {"age": 1})):
+        with pytest.raises(WrongInput, match="monotone"):
+            Boosted(monotone=wanted).cost(schema, 1.0)
+
+
+def test_heavy_tail_of_a_target_does_not_set_the_scale() -> None:
+    """Ninety-nine in a hundred targets lie in a hundredth of the declared range."""
+    schema = Schema(columns=(Column(name="a", low=-1, high=1),), low=0, high=1000, rows=3000)
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-1, 1, (3000, 1))
+    y = 5 + 4 * x[:, 0]
+    y[generator.random(3000) < 0.002] = 900
+    learner = Additive()
+    noise = accounting.calibrate(lambda noise: learner.cost(schema, noise), 1.0, 1e-5)
+    model = learner.run(Data(schema=schema, x=x, y=y), noise, Rng(seed=1))
+    clean = Data(schema=schema, x=x, y=5 + 4 * x[:, 0])
+    assert np.abs(model.predictions(clean) - clean.y).mean() < 4  # a mean error of 2.0 is that of the mean itself
+
+
+def test_deviations_of_curves_are_those_that_noise_gives() -> None:
+    schema = replace(TWO, rows=10**9)  # so many are declared that the rows at hand move nothing
+    data, learner = rows_for(TWO, 20, seed=5), Additive(steps=20)
+    models = [learner.run(replace(data, schema=schema), 30.0, Rng(seed=seed)) for seed in range(40)]
+    for at in range(len(COLUMNS)):
+        drawn = [curves(model)[at] for model in models]
+        spread = np.std([curve.scores for curve in drawn], axis=0)[:, 1]
+        assert np.sqrt((spread**2).mean()) == pytest.approx(np.sqrt((drawn[0].deviations ** 2).mean()), rel=0.15)
+        assert len(drawn[0].labels) == len(drawn[0].scores) == len(drawn[0].deviations)
+
+
+def test_curves_and_bias_sum_to_the_outputs_of_an_additive_model() -> None:
+    data = rows_for(TWO, 50, seed=2)
+    model = Additive(steps=5).run(data, 0.5, Rng(seed=1))
+    codes = Codes()(data.x, TWO).astype(int)
+    every, feature = curves(model), model.features[0]
+    middles = data.x.copy()
+    for at in (0, 1):
+        known = np.isfinite(data.x[:, at])
+        halves = feature.middles(COLUMNS[at])[codes[:, at]]
+        low, high = COLUMNS[at].low, COLUMNS[at].high
+        middles[known, at] = ((low + high) / 2 + (high - low) / 2 * halves)[known]
+    expected = model.tensors["bias"] + sum(curve.scores[codes[:, at]] for at, curve in enumerate(every))
+    assert model.outputs(middles) == pytest.approx(expected, abs=1e-4)

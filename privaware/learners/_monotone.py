@@ -1,0 +1,82 @@
+"""Models that rise or fall along columns: released values are moved to the nearest that do, which costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["Monotone"]
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """The direction of each column and of each slope (1 rises, -1 falls, 0 is free), and which have a missing level."""
+
+    directions: tuple[int, ...]
+    slopes: tuple[int, ...]
+    missing: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
+        """The directions by name; refused where there is no order to keep."""
+        used = schema.used
+        numbers = {column.name for column in used if column.kind == "number"}
+        for column, direction in wanted.items():
+            if column not in numbers or direction not in (1, -1):
+                raise WrongInput(
+                    f"{name}: expected monotone as number columns with 1 (rises) or -1 (falls), "
+                    f"got {column!r:.80}: {direction!r:.20}"
+                )
+        if wanted and len(schema.classes) > 2:
+            raise WrongInput(f"{name}: expected two classes or a regression for monotone, got {len(schema.classes)}")
+        directions = tuple(wanted.get(column.name, 0) for column in used)
+        slopes = tuple(wanted.get(column.name, 0) for column in used if column.kind == "number")
+        return cls(directions, slopes, tuple(column.missing == "category" for column in used))
+
+    def scores(self, weights: np.ndarray, starts: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
+        """Weights of an additive model with the scores and slopes of such columns in order."""
+        weights = weights.copy()
+        for direction, start, size, missing in zip(self.directions, starts, levels, self.missing, strict=True):
+            if direction:
+                part = slice(start, start + size - missing)
+                weights[part] = direction * _rising(direction * weights[part])
+        slopes = np.array(self.slopes)[:, None]
+        last = len(weights) - len(self.slopes)
+        weights[last:] = np.where((slopes != 0) & (slopes * weights[last:] < 0), 0.0, weights[last:])
+        return weights
+
+    def leaves(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Leaves (leaves, outputs) of a tree: two that differ by a split on such a column are in order, or equal.
+
+        Making one split's pairs equal keeps the order along the others.
+        """
+        shaped = values.reshape(*[2] * len(columns), -1).copy()
+        for split, column in enumerate(columns):
+            if direction := self.directions[column]:
+                left, right = np.moveaxis(shaped, split, 0)
+                middle, wrong = (left + right) / 2, direction * (right - left) < 0
+                left[wrong], right[wrong] = middle[wrong], middle[wrong]
+        return np.asarray(shaped.reshape(values.shape))
+
+
+def _rising(values: np.ndarray) -> np.ndarray:
+    """The nearest rising sequence of each output, by pooling neighbours that fall.
+
+    >>> _rising(np.array([[1.0], [3.0], [2.0]])).ravel().tolist()
+    [1.0, 2.5, 2.5]
+    """
+    columns = []
+    for sequence in values.T:
+        pools: list[tuple[float, int]] = []
+        for value in sequence.tolist():
+            pools.append((value, 1))
+            while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+                (second, more), (first, count) = pools.pop(), pools.pop()
+                pools.append(((first * count + second * more) / (count + more), count + more))
+        columns.append(np.repeat([mean for mean, _ in pools], [count for _, count in pools]))
+    return np.stack(columns, axis=1)
