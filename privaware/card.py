@@ -131,7 +131,9 @@ class LedgerEntry:
 class ModelCard:
     """All that a released model says of itself.
 
-    `created` is the time of its charge; `tensors` is the SHA-256 of `model.safetensors`.
+    `created` is the time of its charge; `tensors` is the SHA-256 of `model.safetensors`; `score` is
+    what was bought of its score on held-out rows; `description` is what its
+    owner says of it.
     """
 
     version: str
@@ -147,6 +149,8 @@ class ModelCard:
     features: tuple[dict[str, Any], ...]
     architecture: dict[str, Any]
     tensors: str = ""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    score: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -158,6 +162,8 @@ class ModelCard:
         entry: Entry,
         seed: int | None,
         search: Mapping[str, Any] | None = None,
+        score: Mapping[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
     ) -> ModelCard:
         """The card of a model that was trained by this plan and charged in this ledger entry."""
         return cls(
@@ -177,6 +183,8 @@ class ModelCard:
             features=tuple(features.describe(feature) for feature in model.features),
             architecture=model.architecture,
             tensors=tensors,
+            score=score or {},
+            description=description or {},
         )
 
     def json(self) -> dict[str, Any]:
@@ -192,10 +200,12 @@ class ModelCard:
             "events": [part.json() for part in self.events],
             "ledger": asdict(self.ledger),
             **({"search": dict(self.search)} if self.search else {}),
+            **({"score": dict(self.score)} if self.score else {}),
             "schema": self.schema.json(),
             "features": list(self.features),
             "architecture": self.architecture,
             "tensors": self.tensors,
+            **({"description": dict(self.description)} if self.description else {}),
         }
 
     def content(self) -> bytes:
@@ -247,10 +257,12 @@ class ModelCard:
             events=tuple(PricedEvent.from_json(part) for part in _entries(value, "events", dict)),
             ledger=LedgerEntry(entry=_entry(ledger, "entry", str, "ledger.", null=True), run=_text(ledger.get("run"))),
             search=_entry(value, "search", dict) if "search" in value else {},
+            score=_entry(value, "score", dict) if "score" in value else {},
             schema=Schema.from_json(_entry(value, "schema", dict)),
             features=_entries(value, "features", dict),
             architecture=_entry(value, "architecture", dict),
             tensors=_text(value.get("tensors")) or "",
+            description=_entry(value, "description", dict) if "description" in value else {},
         )
 
 

@@ -17,11 +17,12 @@ app = typer.Typer()
 def report(
     model: o.MODEL,
     out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html in the folder.")] = None,
+    describe: o.DESCRIBE = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Write the page a person reads."""
     from privaware.report import write
 
-    path = str(write(model, out))
+    path = str(write(model, out, describe=describe))
     show({"out": path}, [path], json)

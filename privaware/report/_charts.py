@@ -1,20 +1,22 @@
-"""The two charts of the page, the bound behind one of them, and how charts become SVG and files."""
+"""The chart of attack rates, the bound behind it, and how charts become SVG and files."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from privaware.errors import WrongInput
 
-__all__ = ["budget", "power", "render", "risk", "save", "styled"]
+__all__ = ["power", "rates", "render", "save"]
 
 # Middle tones, readable on white and on near-black; text and axes take the colour of the page.
 BLUE, ORANGE, GREY = "#3f7fc1", "#d07a2d", "#8a8f98"
-WIDTH = 420
+WIDTH, HEIGHT = 300, 240
+"""So narrow that letters stay readable on a telephone."""
+LEAST_RATE = 1e-4
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -35,60 +37,31 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
     return min(low, high, 1.0)
 
 
-def risk(epsilon: float, delta: float) -> Any:
-    """The attack-risk curve of a guarantee, next to guessing."""
+def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
+    """Members found against false alarms on logarithmic axes, one line for each name; the last one is dashed."""
     import altair as alt
 
-    # The bound is piecewise linear: its ends and corners suffice.
-    corner = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
-    best, guess = "best possible attacker", "guessing"
-    rows: list[dict[str, Any]] = [
-        {"who": best, "x": x, "y": power(epsilon, delta, x)} for x in sorted({0.0, corner, 1 - delta, 1.0})
+    names = list(curves)
+    rows = [
+        {"who": who, "x": x, "y": max(y, LEAST_RATE)}
+        for who, points in curves.items()
+        for x, y in points
+        if x >= LEAST_RATE
     ]
-    rows += [{"who": guess, "x": x, "y": x} for x in (0.0, 1.0)]
-    scale = alt.Scale(domain=[best, guess], range=[ORANGE, GREY])
-    dash = alt.Scale(domain=[best, guess], range=[[1, 0], [6, 4]])
-    legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3, symbolSize=400)
-    ticks = alt.Axis(format="%", tickCount=5)
-    edge = alt.Scale(domain=[0, 1])
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=3, clip=False)
+    scale = alt.Scale(domain=names, range=[*(ORANGE, BLUE)[: len(names) - 1], GREY])
+    dash = alt.Scale(domain=names, range=[[1, 0]] * (len(names) - 1) + [[6, 4]])
+    legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3, symbolSize=400, columns=2, labelLimit=0)
+    axis = alt.Axis(format="~%", values=[1e-4, 1e-3, 1e-2, 0.1, 1.0], labelFlush=False)
+    edge = alt.Scale(type="log", domain=[LEAST_RATE, 1])
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=3)
     return styled(
         chart.encode(
-            x=alt.X("x:Q", title="false alarms: non-members accused", axis=ticks, scale=edge),
-            y=alt.Y("y:Q", title="members found, at most", axis=ticks, scale=edge),
+            x=alt.X("x:Q", title="false alarms", axis=axis, scale=edge),
+            y=alt.Y("y:Q", title="members found", axis=axis, scale=edge),
             color=alt.Color("who:N", scale=scale, legend=legend),
             strokeDash=alt.StrokeDash("who:N", scale=dash, legend=legend),
-        ).properties(width=WIDTH, height=300)
+        ).properties(width=WIDTH, height=HEIGHT)
     )
-
-
-def budget(parts: Sequence[tuple[str, float, str]], total: tuple[str, float, str]) -> Any:
-    """The epsilon of each part alone, and of their composition: (name, epsilon, epsilon as text)."""
-    import altair as alt
-
-    rows: list[dict[str, Any]] = [
-        {"what": f"{number}. {what}", "epsilon": epsilon, "said": text, "kind": "alone"}
-        for number, (what, epsilon, text) in enumerate(parts, 1)
-    ]
-    rows.append({"what": total[0], "epsilon": total[1], "said": total[2], "kind": "together"})
-    top = max(total[1], 1e-9, *(epsilon for _, epsilon, _ in parts))
-    bars = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y(
-            "what:N",
-            sort=[row["what"] for row in rows],
-            axis=alt.Axis(title=None, labelLimit=180, ticks=False, domain=False),
-        ),
-        x=alt.X(
-            "epsilon:Q",
-            title="epsilon",
-            axis=alt.Axis(tickCount=4, format="~g"),
-            scale=alt.Scale(domain=[0, 1.18 * top], nice=False),  # room for the last number
-        ),
-    )
-    kinds = alt.Scale(domain=["alone", "together"], range=[BLUE, ORANGE])
-    marks = bars.mark_bar(size=18).encode(color=alt.Color("kind:N", scale=kinds, legend=None))
-    labels = bars.mark_text(align="left", dx=5, fontSize=13, color="currentColor").encode(text="said:N")
-    return styled((marks + labels).properties(width=WIDTH - 130, height=alt.Step(30)))
 
 
 def styled(chart: Any) -> Any:

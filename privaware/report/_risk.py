@@ -1,10 +1,10 @@
-"""An audit beside the claim: what it proved, and its measured rates below the largest that the events allow."""
+"""What an attacker can do: the largest rates that the events allow, and an audit beside them where there is one."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.events import NOTHING
 from privaware.report import _charts, _words
 
-__all__ = ["AuditRecord", "audit_view", "largest_rates", "read_audit"]
+__all__ = ["AuditRecord", "Rates", "audit_view", "largest_rates", "read_audit", "risk_view"]
 
 NAME = "audit.json"
 SMALL = 1_000_000
@@ -66,24 +66,65 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def largest_rates(card: ModelCard, fprs: np.ndarray) -> np.ndarray:
-    """The largest true positive rate of any attack at these false positive rates, from the events of a card.
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """The largest true positive rates of any attack, and whether they are those of the events or of epsilon alone."""
 
-    By the trade-off of all events together; by epsilon and delta alone where that cannot be computed.
-    """
+    trade_off: TradeOff
+    of_events: bool
+
+    def at(self, fprs: np.ndarray) -> np.ndarray:
+        """At these false positive rates."""
+        return self.trade_off.powers(fprs)
+
+    @property
+    def correct(self) -> float:
+        """The largest chance to be right about a candidate who is as likely to be a member as not."""
+        fprs = np.concatenate([np.geomspace(1e-6, 1.0, 400), np.linspace(0.0, 1.0, 401)])
+        return float(0.5 + (self.at(fprs) - fprs).max() / 2)
+
+
+def largest_rates(card: ModelCard) -> Rates:
+    """From all events of a card together; from epsilon and delta alone where their trade-off cannot be computed."""
     event = sum((part.event for part in card.events), start=NOTHING)
     guarantee = card.guarantee
-    alone = TradeOff(np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta]))
+    epsilons, deltas = np.array([min(guarantee.epsilon, 700.0)]), np.array([guarantee.delta])
     try:
-        return np.minimum(trade_off(event).powers(fprs), alone.powers(fprs))
+        found = trade_off(event)
     except PrivawareError:
-        return alone.powers(fprs)
+        return Rates(TradeOff(epsilons, deltas), of_events=False)
+    together = TradeOff(np.concatenate([found.epsilons, epsilons]), np.concatenate([found.deltas, deltas]))
+    return Rates(together, of_events=True)
 
 
-def audit_view(card: ModelCard, audit: AuditRecord, draw: Callable[..., str]) -> dict[str, Any]:
-    """The words, the table and the chart of an audit."""
-    possible = largest_rates(card, np.array(FPRS))
-    lower = f"{math.floor(1000 * audit.epsilon_lower) / 1000:g}"
+def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
+    """The game, the largest rates in words, and their curve with that of an audit."""
+    rates = largest_rates(card)
+    points = [
+        (f"{100 * fpr:g}%", _words.percent(float(tpr))) for fpr, tpr in zip(FPRS, rates.at(np.array(FPRS)), strict=True)
+    ]
+    curves: dict[str, tuple[tuple[float, float], ...]] = {"best possible attacker": _curve(rates)}
+    if audit is not None:
+        curves["this audit"] = audit.roc
+    curves["guessing"] = ((_charts.LEAST_RATE, _charts.LEAST_RATE), (1.0, 1.0))
+    source = (
+        "all events together (their trade-off function), which is more exact than one pair of epsilon and delta"
+        if rates.of_events
+        else "epsilon and delta alone, because the trade-off function of these events is not known"
+    )
+    return {
+        "svg": draw(_charts.rates, curves),
+        "game": _words.attack_game(card.guarantee.unit, card.guarantee.relation),
+        "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
+        "correct": _words.percent(rates.correct),
+        "alternative": "; ".join(f"{tpr} at {fpr} false alarms" for fpr, tpr in points),
+        "source": source,
+    }
+
+
+def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
+    """The words and the table of an audit."""
+    possible = largest_rates(card).at(np.array(FPRS))
     claim = _words.rounded_up(audit.epsilon_claimed)
     verdict = (
         f"The claim is refuted: with 99.9% confidence epsilon is larger than {claim}. Do not rely on this model."
@@ -92,53 +133,29 @@ def audit_view(card: ModelCard, audit: AuditRecord, draw: Callable[..., str]) ->
     )
     return {
         "attack": audit.attack,
-        "lower": lower,
+        "lower": _words.rounded_down(audit.epsilon_lower),
         "claim": claim,
-        "confidence": f"{100 * audit.confidence:g}%",
+        "confidence": f"{_words.number(100 * audit.confidence)}%",
         "assumes": audit.assumes,
         "verdict": verdict,
         "refuted": audit.refuted,
         "rates": [
-            {"fpr": f"{100 * fpr:g}%", "possible": _words.percent(float(most)), "measured": _measured(audit.roc, fpr)}
+            {
+                "fpr": f"{_words.number(100 * fpr)}%",
+                "possible": _words.percent(float(most)),
+                "measured": _measured(audit.roc, fpr),
+            }
             for fpr, most in zip(FPRS, possible, strict=True)
         ],
-        "svg": draw(roc_chart, _curve(card), audit.roc),
     }
 
 
 def _measured(roc: tuple[tuple[float, float], ...], fpr: float) -> str:
     """The rate at the largest measured false positive rate that is no larger."""
     rates = [tpr for at, tpr in roc if at <= fpr * (1 + 1e-9)]
-    return f"{100 * max(rates):.3g}%" if rates else "too few canaries to tell"
+    return f"{_words.number(100 * max(rates), 3)}%" if rates else "too few canaries to tell"
 
 
-def _curve(card: ModelCard) -> tuple[tuple[float, float], ...]:
-    fprs = np.geomspace(1e-4, 1.0, 60)
-    return tuple(zip(fprs.tolist(), largest_rates(card, fprs).tolist(), strict=True))
-
-
-def roc_chart(possible: tuple[tuple[float, float], ...], measured: tuple[tuple[float, float], ...]) -> Any:
-    """Both curves on logarithmic axes, next to guessing."""
-    import altair as alt
-
-    names = ("largest possible", "this audit", "guessing")
-    curves: Mapping[str, tuple[tuple[float, float], ...]] = {
-        names[0]: possible,
-        names[1]: measured,
-        names[2]: ((1e-4, 1e-4), (1.0, 1.0)),
-    }
-    rows = [{"who": who, "x": x, "y": max(y, 1e-4)} for who, points in curves.items() for x, y in points if x >= 1e-4]
-    scale = alt.Scale(domain=list(names), range=[_charts.ORANGE, _charts.BLUE, _charts.GREY])
-    dash = alt.Scale(domain=list(names), range=[[1, 0], [1, 0], [6, 4]])
-    legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3, symbolSize=400)
-    axis = alt.Axis(format="~%", values=[1e-4, 1e-3, 1e-2, 0.1, 1.0])
-    edge = alt.Scale(type="log", domain=[1e-4, 1])
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=3, clip=True)
-    return _charts.styled(
-        chart.encode(
-            x=alt.X("x:Q", title="false alarms", axis=axis, scale=edge),
-            y=alt.Y("y:Q", title="members found", axis=axis, scale=edge),
-            color=alt.Color("who:N", scale=scale, legend=legend),
-            strokeDash=alt.StrokeDash("who:N", scale=dash, legend=legend),
-        ).properties(width=_charts.WIDTH, height=300)
-    )
+def _curve(rates: Rates) -> tuple[tuple[float, float], ...]:
+    fprs = np.geomspace(_charts.LEAST_RATE, 1.0, 60)
+    return tuple(zip(fprs.tolist(), rates.at(fprs).tolist(), strict=True))

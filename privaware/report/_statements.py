@@ -18,7 +18,7 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
     guarantee = card.guarantee
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
     statements = [
-        guarantee.sentence,
+        _words.tidy(guarantee.sentence, guarantee.epsilon),
         f"epsilon {epsilon} delta {delta}",
         f"unit {guarantee.unit}:",
         f"relation {guarantee.relation}:",
@@ -26,7 +26,8 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
         *(part.what for part in card.events),
         card.ledger.entry or "names no ledger entry",
     ]
-    return [statement for statement in statements if " ".join(statement.split()) not in text]
+    said = _words.tidy(text, guarantee.epsilon)
+    return [statement for statement in statements if " ".join(statement.split()) not in said]
 
 
 def page_text(page: str) -> str:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from privaware.card import Guarantee, ModelCard
+from privaware.card import ModelCard
 from privaware.events import describe
 from privaware.guarantee import UNREVIEWED
-from privaware.report import _charts, _words
-from privaware.schema import Column
+from privaware.report import _words
+from privaware.report._bought_score import score_view
+from privaware.report._effects import Effects
+from privaware.report._effects_view import effects_view
+from privaware.report._limits import limitations
+from privaware.report._owner import LABELS
+from privaware.report._risk import AuditRecord, audit_view, risk_view
+from privaware.schema import NOT_USED, Column
 
-__all__ = ["view"]
+__all__ = ["PageFacts", "view"]
 
-FPRS = (0.001, 0.01, 0.1)
 BARS = 24  # the table has the rest
-LONG = 40  # a longer table is folded
+LONG = 20  # a longer table is folded
 NAMED = 12  # categories or classes that are listed by name
 
 ACCOUNTANTS = {
@@ -27,25 +34,61 @@ ACCOUNTANTS = {
 }
 
 
-def view(card: ModelCard, draw: Callable[..., str]) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class PageFacts:
+    """What a page may show beside the card: an audit, and what the model learned of each column."""
+
+    audit: AuditRecord | None = None
+    effects: Effects | None = None
+
+
+def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
     """Everything the template names; `draw` makes an SVG of a chart and its facts."""
+    tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     return {
         "card": card,
         "schema": card.schema,
-        "title": f"{card.learner} for {card.schema.target}",
+        "sentence": tidy(card.guarantee.sentence),
+        "plan": [tidy(sentence) for sentence in card.plan],
+        "title": card.description.get("name") or f"{card.learner} for {card.schema.target}",
         "warning": _warning(card),
         "guarantee": _guarantee(card),
-        "assumed": _assumed(card),
+        "owner": _owner(card),
+        "assumed": [tidy(sentence) for sentence in _assumed(card)],
         "events": _events(card),
-        "budget": _budget(card, draw),
-        "risk": _risk(card.guarantee, draw),
+        "budget": _budget(card),
+        "risk": risk_view(card, page.audit, draw),
+        "audit": None if page.audit is None else audit_view(card, page.audit),
+        "score": score_view(card),
+        "effects": effects_view(page.effects),
+        "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
+        "unused": _unused(card),
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
         "architecture": _pairs(card.architecture),
         "settings": _pairs(card.settings),
         "long": LONG,
     }
+
+
+def _owner(card: ModelCard) -> list[tuple[str, str]]:
+    """What the owner states, but for the name, which is the title, and limitations, which stand with ours."""
+    said = [
+        (label, card.description.get(name)) for name, label in LABELS.items() if name not in ("name", "limitations")
+    ]
+    texts = [(label, ", ".join(map(str, entry)) if isinstance(entry, list) else entry) for label, entry in said]
+    return [(label, entry) for label, entry in texts if isinstance(entry, str) and entry]
+
+
+def _unused(card: ModelCard) -> list[str]:
+    """The declared columns that the model does not read."""
+    dropped = any(feature.get("name") == "drop" for feature in card.features)
+    return [
+        column.name
+        for column in card.schema.columns
+        if column.kind in NOT_USED or (dropped and column.kind == "category")
+    ]
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
@@ -118,29 +161,28 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
     return [
         {
             "what": part.what,
-            "how": describe(part.event),
+            "how": _words.tidy(describe(part.event), card.guarantee.epsilon),
             "epsilon": "not known" if part.epsilon is None else _words.rounded_up(part.epsilon),
         }
         for part in card.events
     ]
 
 
-def _budget(card: ModelCard, draw: Callable[..., str]) -> dict[str, Any]:
-    """The bars and their meaning in words; no chart where no epsilon is finite."""
-    known = [
-        (part.what, part.epsilon, _words.rounded_up(part.epsilon))
-        for part in card.events
-        if part.epsilon is not None and math.isfinite(part.epsilon)
-    ]
+def _budget(card: ModelCard) -> dict[str, Any]:
+    """Bars of epsilon and their meaning in words; none where no epsilon is finite."""
+    known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
+    known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
     total = card.guarantee.epsilon
     if not known or not math.isfinite(total):
-        return {"svg": None, "words": "There is no finite epsilon to draw."}
-    composed = ("together", total, _words.rounded_up(total))
-    bars = known[:BARS]
+        return {"bars": [], "words": "There is no finite epsilon to draw."}
+    bars = [*known[:BARS], ("together", total)]
+    top = max(*(epsilon for _, epsilon in bars), 1e-9)
     return {
-        "svg": draw(_charts.budget, bars, composed),
-        "alternative": "; ".join(f"{what}: {text}" for what, _, text in (*bars, composed)),
-        "words": _composition([epsilon for _, epsilon, _ in known], total),
+        "bars": [
+            {"what": what, "epsilon": _words.rounded_up(epsilon), "share": f"{100 * epsilon / top:.2f}"}
+            for what, epsilon in bars
+        ],
+        "words": _composition([epsilon for _, epsilon in known], total),
         "left": max(0, len(known) - BARS),
     }
 
@@ -161,29 +203,17 @@ def _composition(parts: list[float], total: float) -> str:
     )
 
 
-def _risk(guarantee: Guarantee, draw: Callable[..., str]) -> dict[str, Any]:
-    """The attack-risk curve, and its true positive rates at a few false positive rates."""
-    points = [
-        (f"{100 * fpr:g}%", _words.percent(_charts.power(guarantee.epsilon, guarantee.delta, fpr))) for fpr in FPRS
-    ]
-    return {
-        "svg": draw(_charts.risk, guarantee.epsilon, guarantee.delta),
-        "game": _words.attack_game(guarantee.unit, guarantee.relation),
-        "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
-        "alternative": "; ".join(f"{tpr} at {fpr} false alarms" for fpr, tpr in points),
-    }
-
-
 def _column(column: Column) -> dict[str, str]:
-    if column.kind == "number":
+    declared = ""
+    if column.kind in NOT_USED:
+        declared = "not used"
+    elif column.kind in ("category", "boolean"):
+        declared = _listed(column.categories, "categories", "category") if column.categories else ""
+    elif column.kind in ("number", "date"):
         bounded = column.low is not None and column.high is not None
-        declared = f"{_interval(column.low, column.high)}" if bounded else "no bounds declared"
+        declared = _interval(column.low, column.high, column.kind == "date") if bounded else "no bounds declared"
         if column.bins:
             declared += f", {len(column.bins) + 1:,} public bins"
-    elif column.kind == "category":
-        declared = _listed(column.categories, "categories", "category")
-    else:
-        declared = "not used" if column.kind == "ignore" else ""
     return {
         "name": column.name,
         "kind": column.kind,
@@ -202,8 +232,9 @@ def _target(card: ModelCard) -> str:
     return f"a number, {_interval(schema.low, schema.high)}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return f"{_words.number(low or 0, 12)} to {_words.number(high or 0, 12)}"
+def _interval(low: float | None, high: float | None, dates: bool = False) -> str:
+    ends = (low or 0.0, high or 0.0)
+    return " to ".join(_words.date(end) if dates else _words.number(end, 12) for end in ends)
 
 
 def _listed(names: tuple[str, ...], many: str, one: str) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from privaware import events
+from privaware.schema._column import as_date
 
 __all__ = [
     "LABEL_UNITS",
+    "rounded_down",
     "rounded_up",
     "attack_bound",
     "attack_game",
+    "date",
     "meaning",
     "neighbours",
     "number",
@@ -21,6 +25,7 @@ __all__ = [
     "unproven_reason",
     "setting",
     "protected_unit",
+    "tidy",
 ]
 
 LABEL_UNITS = ("label", "labels")  # units that protect nothing but the target
@@ -44,6 +49,38 @@ def rounded_up(x: float, digits: int = 4) -> str:
     # Twelve digits first: what binary fractions add beyond them is not part of the number.
     near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
     return _plain(Context(prec=digits, rounding=ROUND_CEILING).plus(near))
+
+
+def rounded_down(x: float, digits: int = 4) -> str:
+    """A lower bound, rounded down so that the printed number is never above it."""
+    if not math.isfinite(x):
+        return "infinite"
+    near = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(x)))
+    return _plain(Context(prec=digits, rounding=ROUND_FLOOR).plus(near))
+
+
+def tidy(sentence: str, epsilon: float) -> str:
+    """A sentence whose numbers are written as the page writes them: epsilon and its factor rounded up.
+
+    >>> tidy("2.72 times as likely (epsilon 0.9997), except with a chance of 1e-05 (delta)", 0.99974)
+    '2.72 times as likely (epsilon 0.9998), except with a chance of 1e-5 (delta)'
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    for nearest, up in (
+        (f"epsilon {epsilon:.4g}", f"epsilon {rounded_up(epsilon)}"),
+        (f"{factor:.3g} times", f"{rounded_up(factor, 3)} times"),
+    ):
+        sentence = re.sub(rf"{re.escape(nearest)}(?![\d.]*\d)", up, sentence)
+    return re.sub(r"(?<=\de)([+-])0(?=\d\b)", lambda sign: sign[1].strip("+"), sentence)
+
+
+def date(days: float) -> str:
+    """The day that is so many days after 1970.
+
+    >>> date(16436.0)
+    '2015-01-01'
+    """
+    return str(as_date(math.floor(days)) or number(days))
 
 
 def percent(x: float) -> str:

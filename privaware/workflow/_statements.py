@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from privaware import accounting, report
 from privaware.card import ModelCard, PricedEvent
@@ -146,15 +148,15 @@ def _wrong_unit(card: ModelCard) -> list[str]:
     ]
 
 
-def wrong_report(folder: Path, card: ModelCard) -> Check:
-    """Whether the page in the folder is that of the card."""
+def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:
+    """Whether the page in the folder is that of the card and of these tensors."""
     path = folder / REPORT
     if not path.is_file():
         return Check(unchecked=[f"there is no {REPORT}"])
     if not math.isfinite(card.guarantee.epsilon):
         return Check(unchecked=[f"{REPORT}, for want of a finite epsilon"])
     try:
-        text, expected = report.page_text(path.read_bytes().decode("utf-8")), report.text(card)
+        text, expected = report.page_text(path.read_bytes().decode("utf-8")), report.text(card, tensors)
     except OSError as problem:
         return Check(problems=[f"{REPORT} cannot be read: {problem.strerror or problem}"])
     except (PrivawareError, ValueError) as problem:

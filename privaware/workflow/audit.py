@@ -270,7 +270,8 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
     path = folder / FILE
     result = replace(result, out=str(path))
     atomic_write(path, json.dumps({**record, "out": FILE}, indent=1, allow_nan=False).encode())
-    atomic_write(folder / PAGE, report.page(card, report.read_audit(folder)).encode())
+    page = report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
+    atomic_write(folder / PAGE, page.encode())
     ledger = options.ledger_path or folder / "run.ledger"
     if card.ledger.run is not None and ledger.is_file():
         files = {name: sha256(folder / name) for name in (FILE, PAGE)}

@@ -96,7 +96,8 @@ class _Subject:
 
 
 def _model(folder: Path) -> _Subject:
-    card = load(folder).card
+    released = load(folder)
+    card = released.card
     guarantee, parts = card.guarantee, card.events
     if not math.isfinite(guarantee.epsilon) or guarantee.delta == 0:
         raise WrongInput(
@@ -115,7 +116,7 @@ def _model(folder: Path) -> _Subject:
         delta=guarantee.delta,
         certified=guarantee.certified and card.schema.reviewed,
         priced=priced,
-        checks=(Check(problems=problems), wrong_report(folder, card)),
+        checks=(Check(problems=problems), wrong_report(folder, card, released.tensors)),
         claim=Claim(entry=card.ledger.entry, event=event, facts=guarantee.json()),
     )
 

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from privaware import report
 from privaware.errors import WrongInput
+from privaware.events import Gaussian, Unproven, to_json
+from privaware.report._charts import HEIGHT, WIDTH
 from tests.report.pages import card_entries, page
 
 
@@ -45,23 +48,35 @@ def test_attack_power_is_attained_by_randomised_response(eps: float, delta: floa
             break
 
 
-def drawn_corners(page: str) -> list[tuple[float, float]]:
-    """The points of the attacker's line, read back from the drawing (420 by 300 units)."""
+def drawn_points(page: str) -> list[tuple[float, float]]:
+    """The logarithms of the points of the attacker's line, read back from the drawing."""
     path = re.search(r'aria-label="[^"]*best possible attacker[^"]*"[^>]*\bd="M([^"]*)"', page)
     path = path or re.search(r'\bd="M([^"]*)"[^>]*stroke="#d07a2d"', page)
     assert path
     points = [tuple(map(float, point.split(","))) for point in path[1].split("L")]
-    return [(x / 420, 1 - y / 300) for x, y in points]
+    return [(4 * x / WIDTH - 4, -4 * y / HEIGHT) for x, y in points]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 20.0])
-def test_drawn_risk_curve_is_the_bound(epsilon: float) -> None:
+def test_drawn_risk_curve_is_the_bound_where_the_events_have_no_trade_off(epsilon: float) -> None:
     entries = card_entries()
     entries["guarantee"]["epsilon"] = epsilon
-    points = drawn_corners(page(entries).rpartition("<svg")[2])
-    across, up = zip(*points)
-    for fpr in np.linspace(0.01, 0.99, 99):
-        assert np.interp(fpr, across, up) == pytest.approx(report.power(epsilon, 1e-5, fpr), abs=0.003)
+    entries["events"] = [{"what": "train", "event": to_json(Unproven(reason="none")), "epsilon": None}]
+    across, up = zip(*drawn_points(page(entries).rpartition("<svg")[2]))
+    for fpr in np.geomspace(1.1e-4, 0.99, 50):
+        bound = math.log10(report.power(epsilon, 1e-5, fpr))
+        assert np.interp(math.log10(fpr), across, up) == pytest.approx(bound, abs=0.03)
+
+
+def test_drawn_risk_curve_is_the_trade_off_of_the_events() -> None:
+    """One Gaussian: its exact trade-off, well below the bound of its epsilon and delta alone."""
+    entries = card_entries()
+    entries["events"] = [{"what": "train", "event": to_json(Gaussian(noise=3.73)), "epsilon": 1.0}]
+    across, up = zip(*drawn_points(page(entries).rpartition("<svg")[2]))
+    for fpr in np.geomspace(1e-3, 0.5, 20):
+        exact = norm.cdf(norm.ppf(fpr) + 1 / 3.73)
+        assert np.interp(math.log10(fpr), across, up) == pytest.approx(math.log10(exact), abs=0.02)
+    assert 10 ** np.interp(-1.0, across, up) < 0.8 * report.power(1.0, 1e-5, 0.1)
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from privaware import report
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import WrongInput
 from privaware.events import Gaussian, Unproven
-from privaware.report._risk import audit_view, largest_rates, read_audit, roc_chart
+from privaware.report._risk import audit_view, largest_rates, read_audit, risk_view
 from tests.report.pages import card_entries
 
 AUDIT: dict[str, Any] = {
     "attack": "one_run",
     "assumes": "nothing",
-    "epsilon_lower": 0.7519,
+    "epsilon_lower": 0.75199,
     "epsilon_claimed": 1.0,
     "delta": 1e-5,
     "confidence": 0.95,
@@ -43,19 +44,21 @@ def test_largest_rates_come_of_all_events_together() -> None:
     model = card()
     fprs = np.array([0.001, 0.01, 0.1])
     both = replace(model, events=(PricedEvent(what="train", event=Gaussian(noise=3.73), epsilon=1.0),))
-    found = largest_rates(both, fprs)
+    found = largest_rates(both).at(fprs)
     alone = [report.power(model.guarantee.epsilon, model.guarantee.delta, float(fpr)) for fpr in fprs]
     assert (found <= np.array(alone) + 1e-12).all()
     assert found[2] < 0.8 * alone[2]
     unproven = replace(model, events=(PricedEvent(what="train", event=Unproven(reason="none"), epsilon=None),))
-    assert largest_rates(unproven, fprs) == pytest.approx(alone)
+    assert largest_rates(unproven).at(fprs) == pytest.approx(alone)
+    assert largest_rates(both).of_events
+    assert not largest_rates(unproven).of_events
 
 
 def test_bound_is_rounded_down_and_the_claim_up(tmp_path: Path) -> None:
     audit = read_audit(written(tmp_path))
     assert audit is not None
-    shown = audit_view(card(), audit, lambda *_: "<svg></svg>")
-    assert (shown["lower"], shown["claim"]) == ("0.751", "1")
+    shown = audit_view(card(), audit)
+    assert (shown["lower"], shown["claim"]) == ("0.7519", "1")
     assert "is no proof of it" in shown["verdict"]
     assert [line["measured"] for line in shown["rates"]] == ["too few canaries to tell", "3%", "20%"]
 
@@ -80,9 +83,18 @@ def test_words_of_an_audit_are_escaped(tmp_path: Path) -> None:
     assert "<script" not in page
 
 
-def test_chart_is_logarithmic_on_both_axes_and_has_three_curves() -> None:
-    spec = roc_chart(((1e-4, 1e-3), (1.0, 1.0)), ((0.01, 0.0), (1.0, 1.0))).to_dict()
+def test_chart_is_logarithmic_on_both_axes_and_has_three_curves(tmp_path: Path) -> None:
+    charts: list[Any] = []
+    risk_view(card(), read_audit(written(tmp_path)), lambda chart, *facts: charts.append(chart(*facts)) or "")
+    spec = charts[0].to_dict()
     assert spec["encoding"]["x"]["scale"]["type"] == spec["encoding"]["y"]["scale"]["type"] == "log"
     rows = next(iter(spec["datasets"].values()))
-    assert {row["who"] for row in rows} == {"largest possible", "this audit", "guessing"}
+    assert {row["who"] for row in rows} == {"best possible attacker", "this audit", "guessing"}
     assert min(row["y"] for row in rows) >= 1e-4
+
+
+def test_chance_to_be_right_is_that_of_the_best_threshold() -> None:
+    """Of one Gaussian, whose trade-off is known: the best attacker decides in the middle."""
+    gaussian = replace(card(), events=(PricedEvent(what="train", event=Gaussian(noise=2.0), epsilon=2.0),))
+    gaussian = replace(gaussian, guarantee=replace(gaussian.guarantee, epsilon=2.5))
+    assert largest_rates(gaussian).correct == pytest.approx(norm.cdf(0.25), abs=2e-3)

@@ -41,7 +41,12 @@ def plain() -> str:
         "train 117 x Gaussian, noise multiplier 43.7 0.9712",
         "The parts add up to 1.022, but together they cost 1: parts do not add up",
         "sub-additive",
-        "at a false alarm rate of 1% no attacker finds more than 2.72% of the members",
+        "at a false alarm rate of 1% no attacker finds more than 1.91% of the members",
+        "judged rightly with a chance of at most 55.1%",
+        "columns used 2 not used weight",
+        "somebody with several rows is protected less",
+        "The owner has stated nothing",
+        "name and role date signature",
         "age number 17 to 90, 3 public bins",
         "work category 3 categories: a, b, c refuse other",
         "weight ignore not used",
@@ -60,16 +65,49 @@ def test_page_shows_every_entry_of_the_card(plain: str, fact: str) -> None:
     assert fact in Reader(plain).text
 
 
-def test_both_charts_have_a_text_alternative(plain: str) -> None:
-    assert plain.count("<svg") == 2
-    labels = re.findall(r'role="img" aria-label="([^"]*)"', plain)
-    assert "count: 0.05; train: 0.9712; together: 1" in labels[0]
-    assert "2.72% at 1% false alarms" in labels[1]
+def test_chart_has_a_text_alternative_and_bars_are_text(plain: str) -> None:
+    assert plain.count("<svg") == 1
+    assert "at 1% false alarms" in "".join(re.findall(r'role="img" aria-label="([^"]*)"', plain))
+    assert "Where the budget went count 0.05 train 0.9712 together 1 The parts" in Reader(plain).text
+
+
+def test_numbers_of_sentences_are_those_of_the_page() -> None:
+    entries = card_entries()
+    entries["guarantee"].update(epsilon=0.99974, sentence="2.72 times as likely (epsilon 0.9997), chance 1e-05.")
+    entries["plan"] = ["noise multiplier 37: total epsilon 0.9997 at delta 1e-05"]
+    text = Reader(page(entries)).text
+    assert "0.9997 " not in text.replace("0.99974", "")
+    assert "1e-05" not in text
+    assert "total epsilon 0.9998 at delta 1e-5" in text
+
+
+def test_owner_is_shown_where_there_is_one() -> None:
+    entries = card_entries()
+    entries["description"] = {"name": "Screening", "owner": "Hospital <b>", "limitations": ["only adults"]}
+    html = page(entries)
+    assert "<h1>Screening</h1>" in html
+    assert "Hospital &lt;b&gt;" in html
+    assert "only adults" in html
+    assert "stated nothing" not in html
+
+
+@pytest.mark.parametrize("wrong", [{"owner": 3}, {"limitations": "none"}, {"limitations": [1, {}]}, {"foo": {}}])
+def test_statement_of_another_form_is_left_out(wrong: dict[str, Any]) -> None:
+    entries = card_entries() | {"description": wrong}
+    assert Reader(page(entries)).text == Reader(page(card_entries())).text
+
+
+def test_dates_are_written_as_dates() -> None:
+    entries = card_entries()
+    joined = Column(name="joined", kind="date", low="2015-01-01", high="2025-01-01")  # type: ignore[arg-type]
+    entries["schema"] = Schema(columns=(joined,), target="y", classes=("a", "b"), rows=10).json()
+    assert "joined date 2015-01-01 to 2025-01-01" in Reader(page(entries)).text
 
 
 def test_large_epsilon_is_not_called_safe() -> None:
     entries = card_entries()
     entries["guarantee"]["epsilon"] = 20.0
+    entries["events"] = [{"what": "train", "event": to_json(Pure(epsilon=20.0)), "epsilon": 20.0}]
     text = Reader(page(entries)).text
     assert "finding nearly all members is not ruled out" in text
     assert "no attacker finds more than" not in text
@@ -115,7 +153,7 @@ def test_long_schema_and_many_events_give_a_page() -> None:
     entries["events"] = entries["events"] * 50
     html = page(entries)
     assert "bit 599" in html
-    assert "The 76 parts not drawn are in the table above." in Reader(html).text
+    assert "The 76 parts not drawn are in the table below." in Reader(html).text
     assert "a number, 0 to 5" in html
 
 

@@ -1,0 +1,139 @@
+"""What a model learned of each column: its output along the declared range, everything else held in the middle.
+
+Only the released tensors and the schema are used, so this has no privacy cost (post-processing). Where a model is
+additive in its columns, as `linear` and `additive` are, a curve does not depend on what the others are held at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware import features
+from privaware.card import ModelCard
+from privaware.errors import PrivawareError
+from privaware.model import Model
+from privaware.report._words import date, number
+from privaware.schema import CodedColumn, Column, Schema
+
+__all__ = ["Effect", "Effects", "effects"]
+
+MOST_COLUMNS, MOST_CLASSES, POINTS = 400, 12, 41
+KINDS = ("number", "category")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """The curves of one column, one for each output: `values` has a line for each of the `levels`, centred."""
+
+    column: str
+    kind: str
+    levels: tuple[str, ...]
+    points: tuple[float, ...]
+    values: np.ndarray
+    missing: np.ndarray | None = None
+
+    @property
+    def size(self) -> float:
+        """How far the column moves an output at most."""
+        return float(np.ptp(self.values, axis=0).max())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """The curves of all columns, the largest first; `outputs` names what is drawn, `unit` what its numbers are."""
+
+    outputs: tuple[str, ...]
+    unit: str
+    columns: tuple[Effect, ...]
+
+
+def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | None:
+    """The curves of a model of a table of numbers and categories; None for any other."""
+    schema = card.schema
+    used = schema.used
+    drawn = [at for at, column in enumerate(used) if not (isinstance(column, CodedColumn) and column.of_text)]
+    fits = 0 < len(drawn) <= MOST_COLUMNS and len(schema.classes) <= MOST_CLASSES
+    if schema.form != "table" or not fits or any(column.kind not in KINDS or not column.bounded for column in used):
+        return None
+    try:
+        model = Model(
+            schema=schema,
+            features=tuple(features.build(feature) for feature in card.features),
+            architecture=card.architecture,
+            tensors={name: np.asarray(value) for name, value in tensors.items()},
+        )
+        curves = [_effect(model, at) for at in drawn]
+    except (PrivawareError, ValueError, RuntimeError, LookupError):  # tensors that are not of this card
+        return None
+    if not all(np.isfinite(curve.values).all() for curve in curves):
+        return None
+    curves.sort(key=lambda curve: -curve.size)
+    return Effects(outputs=_outputs(schema), unit=_unit(schema), columns=tuple(curves))
+
+
+def _outputs(schema: Schema) -> tuple[str, ...]:
+    return (schema.classes[1],) if len(schema.classes) == 2 else schema.classes or (schema.target,)
+
+
+def _unit(schema: Schema) -> str:
+    if len(schema.classes) == 2:
+        return f"log odds of {schema.classes[1]} against {schema.classes[0]}"
+    return "log odds of a class, up to a constant" if schema.classes else schema.target
+
+
+def _effect(model: Model, at: int) -> Effect:
+    """One column moves, the others stay in the middle of their range or at their first category."""
+    used = model.schema.used
+    column = used[at]
+    points, levels = _levels(column)
+    rows = np.tile([_middle(other) for other in used], (len(points) + 1, 1))
+    rows[:-1, at] = points
+    rows[-1, at] = math.nan if column.missing == "category" else points[0]
+    values = _shown(model.outputs(rows), model.schema)
+    values -= values[:-1].mean(axis=0)
+    return Effect(
+        column=column.name,
+        kind=column.kind,
+        levels=levels,
+        points=tuple(points),
+        values=values[:-1],
+        missing=values[-1] if column.missing == "category" else None,
+    )
+
+
+def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
+    """Where a column is evaluated, and how these levels are called."""
+    if column.kind == "category":
+        return [float(code) for code in range(len(column.categories))], column.categories
+    low, high = float(column.low or 0.0), float(column.high or 0.0)
+    edges = [low, *(edge for edge in column.bins if low < edge < high), high]
+    if column.bins and len(edges) <= POINTS:
+        middles = [(before + after) / 2 for before, after in itertools.pairwise(edges)]
+        return middles, tuple(f"{_end(a, column)} to {_end(b, column)}" for a, b in itertools.pairwise(edges))
+    points = np.linspace(low, high, POINTS).tolist()
+    return points, tuple(_end(point, column) for point in points)
+
+
+def _end(point: float, column: Column) -> str:
+    """A number of a column, or the date it stands for."""
+    days = isinstance(column, CodedColumn) and column.part == "days"
+    return date(point) if days else number(point, 4)
+
+
+def _middle(column: Column) -> float:
+    return 0.0 if column.kind == "category" else ((column.low or 0.0) + (column.high or 0.0)) / 2
+
+
+def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
+    """Raw outputs as they are drawn: one log odds, centred log odds of each class, or a number in its own unit."""
+    if len(schema.classes) == 2:
+        return np.asarray(outputs[:, 1:] - outputs[:, :1])
+    if schema.classes:
+        return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
+    half = ((schema.high or 0.0) - (schema.low or 0.0)) / 2
+    return np.asarray(outputs[:, :1] * half)

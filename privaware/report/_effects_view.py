@@ -1,0 +1,87 @@
+"""The curves of a model's columns, ready for the page: small drawings without letters, and bars that are HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privaware.report._effects import Effect, Effects
+from privaware.report._words import number
+
+__all__ = ["effects_view"]
+
+DRAWN, MOST_BARS = 8, 12
+WIDTH, HEIGHT, EDGE = 240, 90, 4
+COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4aa3a8", "#7c6fd0")
+
+
+def effects_view(effects: Effects | None) -> dict[str, Any] | None:
+    """The largest effects drawn on one scale, and the size of every one."""
+    if effects is None:
+        return None
+    drawn = effects.columns[:DRAWN]
+    top = max((float(np.abs(effect.values).max()) for effect in drawn), default=0.0) or 1.0
+    classes = len(effects.outputs)
+    return {
+        "unit": effects.unit,
+        "top": number(top, 3),
+        "drawn": [_drawing(effect, top, classes) for effect in drawn],
+        "sizes": [(effect.column, number(effect.size, 3)) for effect in effects.columns],
+        "legend": [
+            {"name": name, "colour": COLOURS[at % len(COLOURS)], "dash": at >= len(COLOURS)}
+            for at, name in enumerate(effects.outputs)
+        ]
+        if classes > 1
+        else [],
+    }
+
+
+def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
+    """A line for each output where the column is a number; bars, or a table of classes, where it has categories."""
+    shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high"))
+    shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
+    if effect.kind == "number":
+        steps = len(effect.points) > 1 and " to " in effect.levels[0]
+        shown["svg"] = _svg(effect, top, steps)
+        shown["low"], shown["high"] = effect.levels[0].split(" to ")[0], effect.levels[-1].split(" to ")[-1]
+        return shown
+    order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MOST_BARS]
+    shown["left"] = len(effect.levels) - len(order)
+    rows = [(effect.levels[at], effect.values[at]) for at in sorted(order.tolist())]
+    if classes == 1:
+        shown["bars"] = [_bar(name, float(values[0]), top) for name, values in rows]
+    else:
+        shown["table"] = [(name, [number(float(value), 2) for value in values]) for name, values in rows]
+    return shown
+
+
+def _bar(name: str, value: float, top: float) -> dict[str, Any]:
+    """A bar from the middle to the right or to the left, in per cent of the width."""
+    share = 50 * min(abs(value) / top, 1.0)
+    return {
+        "name": name,
+        "value": number(value, 3),
+        "left": f"{50 if value >= 0 else 50 - share:.2f}",
+        "width": f"{share:.2f}",
+    }
+
+
+def _svg(effect: Effect, top: float, steps: bool) -> str:
+    low, high = effect.points[0], effect.points[-1]
+    middle = HEIGHT / 2
+    scale = (middle - EDGE) / top
+    if steps:
+        edges = np.linspace(0, WIDTH, len(effect.points) + 1)
+        across: Sequence[float] = np.repeat(edges, 2)[1:-1].tolist()
+    else:
+        across = [WIDTH * (point - low) / ((high - low) or 1.0) for point in effect.points]
+    lines = [f'<line x1="0" y1="{middle:g}" x2="{WIDTH}" y2="{middle:g}" stroke="currentColor" stroke-opacity=".35"/>']
+    for at in range(effect.values.shape[1]):
+        values = effect.values[:, at].repeat(2 if steps else 1)
+        path = " ".join(f"{x:.1f},{middle - scale * value:.1f}" for x, value in zip(across, values, strict=True))
+        dash = ' stroke-dasharray="5 3"' if at >= len(COLOURS) else ""
+        colour = COLOURS[at % len(COLOURS)]
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"{dash}/>')
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true" focusable="false">{"".join(lines)}</svg>'

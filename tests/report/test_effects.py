@@ -1,0 +1,114 @@
+"""What a model learned of a column is what its tensors say, and depends on nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware.card import ModelCard
+from privaware.report import page, page_text
+from privaware.report._effects import effects
+from privaware.report._effects_view import effects_view
+from privaware.schema import Column, Schema
+from tests.report.pages import card_entries
+
+AGE = Column(name="age", low=0, high=80, bins=(20, 40))
+TOWN = Column(name="town", kind="category", categories=("n", "e", "s"), missing="category")
+WEIGHT = Column(name="weight", low=-2, high=2)
+
+
+def linear(schema: Schema, weights: np.ndarray) -> tuple[ModelCard, dict[str, np.ndarray]]:
+    entries = card_entries()
+    entries["schema"] = schema.json()
+    entries["features"] = [{"name": "onehot", "bins": 0, "norm": 1.0}]
+    entries["architecture"] = {"name": "linear", "inputs": weights.shape[1], "outputs": len(weights)}
+    tensors = {"output.weight": weights.astype(np.float32), "output.bias": np.ones(len(weights), np.float32)}
+    return ModelCard.from_json(entries), tensors
+
+
+def two_classes(columns: tuple[Column, ...] = (AGE, TOWN, WEIGHT)) -> tuple[ModelCard, dict[str, np.ndarray]]:
+    width = sum({"age": 3, "town": 4, "weight": 1}[column.name] for column in columns)
+    weights = np.random.default_rng(0).normal(size=(2, width))
+    return linear(Schema(columns=columns, target="y", classes=("no", "yes"), rows=10), weights)
+
+
+def test_curves_of_a_linear_model_are_its_weights() -> None:
+    card, tensors = two_classes()
+    shown = effects(card, tensors)
+    assert shown is not None
+    assert shown.outputs == ("yes",)
+    assert shown.unit == "log odds of yes against no"
+    odds = (tensors["output.weight"][1] - tensors["output.weight"][0]) / np.sqrt(3)
+    curves = {effect.column: effect for effect in shown.columns}
+    assert curves["age"].values[:, 0] == pytest.approx(odds[:3] - odds[:3].mean(), abs=1e-5)
+    assert curves["age"].levels == ("0 to 20", "20 to 40", "40 to 80")
+    assert curves["town"].values[:, 0] == pytest.approx(odds[3:6] - odds[3:6].mean(), abs=1e-5)
+    assert curves["town"].missing == pytest.approx(odds[6] - odds[3:6].mean(), abs=1e-5)
+    assert curves["weight"].values[[0, -1], 0] == pytest.approx([-odds[7], odds[7]], abs=1e-5)
+    sizes = [effect.size for effect in shown.columns]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_curves_of_classes_are_centred_and_those_of_numbers_have_the_unit_of_the_target() -> None:
+    weights = np.array([[1.0], [3.0], [-1.0]])
+    card, tensors = linear(Schema(columns=(WEIGHT,), target="y", classes=("a", "b", "c"), rows=9), weights)
+    shown = effects(card, tensors)
+    assert shown is not None
+    assert shown.columns[0].values[-1] == pytest.approx([0.0, 2.0, -2.0], abs=1e-6)
+    card, tensors = linear(Schema(columns=(WEIGHT,), target="price", low=0, high=200, rows=9), np.array([[0.5]]))
+    shown = effects(card, tensors)
+    assert shown is not None
+    assert shown.columns[0].values[[0, -1], 0] == pytest.approx([-50.0, 50.0], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"form": "image", "shape": (1, 2, 2), "columns": ()},
+        {"columns": ()},
+        {"columns": (Column(name="age"), TOWN, WEIGHT)},
+        {"columns": (AGE, TOWN)},
+    ],
+    ids=["an image", "no column", "no bounds", "tensors of another table"],
+)
+def test_model_whose_columns_cannot_be_moved_has_no_curves(change: dict[str, Any]) -> None:
+    card, tensors = two_classes()
+    assert effects(replace(card, schema=replace(card.schema, **change)), tensors) is None
+
+
+def test_tensors_that_are_not_finite_have_no_curves() -> None:
+    card, tensors = two_classes()
+    assert effects(card, tensors | {"output.weight": tensors["output.weight"] * np.float32(np.inf)}) is None
+
+
+def test_page_draws_curves_and_bars_and_says_that_they_cost_nothing() -> None:
+    card, tensors = two_classes()
+    html = page(card, tensors=tensors)
+    text = page_text(html)
+    assert html.count("<polyline") == 2
+    assert html.count('class="zero"') == 3
+    assert "it has no privacy cost" in text
+    assert "What the model learned" not in page_text(page(card))
+
+
+def test_hostile_names_stay_text_among_the_curves() -> None:
+    bad = "<script>alert(1)</script>"
+    columns = (replace(AGE, name=bad), replace(TOWN, categories=(bad, "e", "s")))
+    card, tensors = two_classes()
+    card = replace(card, schema=replace(card.schema, columns=columns, classes=("no", bad)))
+    html = page(card, tensors={**tensors, "output.weight": tensors["output.weight"][:, :7]})
+    assert "<script" not in html
+
+
+def test_many_categories_show_the_largest_and_count_the_rest() -> None:
+    many = Column(name="town", kind="category", categories=tuple(f"t{at}" for at in range(30)))
+    weights = np.stack([np.zeros(30), np.linspace(-1, 1, 30)])
+    card, tensors = linear(Schema(columns=(many,), target="y", classes=("no", "yes"), rows=9), weights)
+    shown = effects_view(effects(card, tensors))
+    assert shown is not None
+    assert shown["drawn"][0]["left"] == 18
+    names = [bar["name"] for bar in shown["drawn"][0]["bars"]]
+    assert names == [f"t{at}" for at in (*range(6), *range(24, 30))]
