@@ -11,7 +11,7 @@ ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
 endif
 
-.PHONY: run test lint types slow bench data clean
+.PHONY: run test lint types slow bench docs data clean
 
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
@@ -32,12 +32,16 @@ slow: $(VENV)/installed data  ## the long checks: 200 kills, 2,000 bad inputs
 
 bench: $(VENV)/installed  ## the pages of docs/results, from their stored cells
 	@$(BIN)/python -m privaware.papers._page
+	@$(BIN)/python -m privaware.papers._advice
+
+docs: $(VENV)/installed  ## the site in docs/_build, offline; every example on it is run, and a warning is an error
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 
 data: $(VENV)/installed  ## writes the benchmark data in their official formats, once, where they are at hand
 	@if [ -f $(SHARED)/unpack ]; then $(BIN)/python $(SHARED)/unpack $(DATA); fi
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -81,6 +81,13 @@ RULES = (
         lambda f: f.schema.form == "image" and not f.public,
     ),
     Rule(
+        "table",
+        "Begin with what `fit` takes by itself, and declare bounds that are public",
+        lambda f: "bounds and categories that nobody declared are bought from the same epsilon",
+        ("tables",),
+        lambda f: f.schema.form == "table" and bool(f.schema.classes),
+    ),
+    Rule(
         "linear_on_columns",
         "Learn on all columns; choose few of them only where the noise grows with their number",
         lambda f: (
