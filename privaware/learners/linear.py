@@ -130,8 +130,10 @@ class Linear(Learner):
         outputs, named = max(len(schema.classes), 1), self.features is not None
         width = outputs if named else outputs * self._width(schema)
         spread = noise * self.norm * math.sqrt(width * self.steps) / (self.rate * schema.rows)
-        largest = (LARGEST_LR if named else 64.0) if schema.classes else STABLE
-        return float(np.clip((LR_NAMED if named else LR) / spread, 0.01, largest))
+        times_noise = LR_NAMED if named else LR
+        if not schema.classes:
+            return float(np.clip(NUMBERS * times_noise / spread, 1e-4, STABLE))
+        return float(np.clip(times_noise / spread, 0.01, LARGEST_LR if named else 64.0))
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
@@ -184,6 +186,10 @@ descent with momentum beta is stable below (1 + beta); this is half of that."""
 
 LR = 2.0
 """Learning rate times noise of a weight: one constant for all data, fixed on three public benchmark sets."""
+
+NUMBERS = 0.1
+"""The share of it for regression: targets have size 1 at most, where logits have several. Fixed on Adult's age and
+hours, predicted from the other columns, of 500 to 16,000 rows at epsilon 0.1 to 1."""
 
 LR_NAMED = 0.45
 """The same for named features. Noise is the same in all directions and every row has norm 1, so its effect on an

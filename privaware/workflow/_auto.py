@@ -1,31 +1,64 @@
 """The learner `auto`: a choice from public facts (form, declared rows, columns, classes, epsilon, device, time limit).
 
 >>> from privaware.datasets import schema
->>> choose(schema("wisconsin"), epsilon=0.01).learner
-'majority'
+>>> choose(schema("wisconsin"), epsilon=1.0).learner
+'linear'
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from privaware.learners import find_learner
 from privaware.schema import Schema
-from privaware.workflow._choice import Choice
+from privaware.selectors.bounds import Bounds
+from privaware.selectors.target_range import TargetRange
+from privaware.workflow._choice import Choice, Stage
+from privaware.workflow._floor import share_for
+from privaware.workflow._image_choice import image_choice
+from privaware.workflow._settings import configured
 from privaware.workflow._table_choice import table_choice
 
-__all__ = ["choose"]
+__all__ = ["choose", "constant_choice"]
 
-ENOUGH = 50
-"""Below this many rows x epsilon, measured on public benchmark data, a constant is the better bet."""
+TARGET_FRACTION = 0.1
+"""The fraction of the budget that a regression pays for the range of its target."""
 
 
-def choose(schema: Schema, epsilon: float) -> Choice:
+def choose(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: float | None = None) -> Choice:
     """The best learner we know for these public facts."""
-    constant = "majority" if schema.classes else "mean"
     if schema.form == "table" and not schema.used:
-        return Choice(learner=constant, reasons=(f"{constant}: there is no column beside the target to learn from",))
-    if schema.rows * epsilon < ENOUGH:
-        why = f"{schema.rows} rows at epsilon {epsilon:g} are too few for more than a constant"
-        return Choice(learner=constant, reasons=(f"{constant}: {why}",))
-    if schema.form == "table":
-        return table_choice(schema, epsilon)
-    signal = schema.rows * epsilon / max(len(schema.classes), 1)
-    return Choice(learner="linear", reasons=(f"linear: {signal:.3g} rows x epsilon a class",))
+        return constant_choice(schema, "there is no column beside the target to learn from")
+    if schema.form == "image":
+        choice = image_choice(schema, epsilon, device=device, time_limit=time_limit)
+    elif schema.form == "text":
+        signal = schema.rows * epsilon / max(len(schema.classes), 1)
+        choice = Choice(learner="linear", reasons=(f"linear: {signal:.3g} rows x epsilon a class",))
+    else:
+        choice = table_choice(schema, epsilon)
+    return choice if schema.classes else _with_target_range(choice, schema)
+
+
+def constant_choice(schema: Schema, why: str) -> Choice:
+    """The private constant: the most frequent class, or the mean."""
+    constant = "majority" if schema.classes else "mean"
+    return Choice(learner=constant, reasons=(f"{constant}: {why}",))
+
+
+def _with_target_range(choice: Choice, schema: Schema) -> Choice:
+    """The choice with a private range of the target before its learner, which is then centred on the mean."""
+    make = find_learner(choice.learner)
+    if not make.uses_columns or any(isinstance(stage.mechanism, TargetRange) for stage in choice.before):
+        return choice
+    outlined = schema if schema.bounded else Bounds().outline(schema)
+    for stage in choice.before:
+        outlined = stage.outline(outlined)
+    cost = configured(choice.learner, make, choice.settings).cost(outlined, 1.0)
+    stage = Stage(
+        what="release the range of the target",
+        mechanism=TargetRange(),
+        join=TargetRange.clip,
+        share=share_for(cost, TARGET_FRACTION),
+    )
+    reason = f"{TARGET_FRACTION:.0%} of the budget finds the mean and the spread of the target to start from"
+    return replace(choice, before=(*choice.before, stage), reasons=(*choice.reasons, reason))

@@ -19,10 +19,12 @@ from privaware.schema import Schema
 from privaware.selectors._moments import clipped, folded, release, unfolded
 from privaware.selectors.normalise import Normalise
 from privaware.selectors.pca import Pca
+from privaware.selectors.target_range import TargetRange
 from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
 
 IMAGE = example("image", rows=24)
 COLOUR = example("image", rows=24, shape=(3, 4, 4))
+NUMBER = replace(example(rows=24), classes=(), low=0.0, high=10.0)
 NONE = 1e-9
 """Negligible noise."""
 
@@ -36,9 +38,10 @@ NONE = 1e-9
         (Normalise(features=(OneHot(bins=3),)), example()),
         (Pca(components=3), IMAGE),
         (Pca(components=2, norm=0.5), example()),
+        (TargetRange(), NUMBER),
     ],
 )
-def test_transformation_keeps_the_contract(mechanism: Normalise | Pca, schema: Schema) -> None:
+def test_transformation_keeps_the_contract(mechanism: Normalise | Pca | TargetRange, schema: Schema) -> None:
     assert check_mechanism(mechanism, schema=schema, games=60) <= 1.0
 
 
@@ -104,6 +107,28 @@ class UpperOnly(Pca):
 def test_planted_bug_is_caught(planted: Normalise | Pca, words: str) -> None:
     with pytest.raises(BrokenPromise, match=words):
         check_mechanism(planted, schema=IMAGE, games=0)
+
+
+class TargetsOnly(TargetRange):
+    """Charges for the mean, and not for the mean square beside it."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        return super().run(data, noise / np.sqrt(2), rng)
+
+
+def test_price_of_a_target_range_below_its_two_sums_is_caught() -> None:
+    with pytest.raises(BrokenPromise, match="price is too low|sensitivity exceeded"):
+        check_mechanism(TargetsOnly(), schema=NUMBER, games=0)
+
+
+def test_target_range_is_centred_on_the_mean() -> None:
+    data = rows_for(replace(NUMBER, rows=500), 500)
+    released = TargetRange(reach=2.0).run(data, NONE, Rng(1))
+    assert released.low is not None
+    assert released.high is not None
+    assert (released.low + released.high) / 2 == pytest.approx(data.y.mean(), abs=1e-4)
+    assert (released.high - released.low) / 4 == pytest.approx(data.y.std(), abs=1e-4)
+    assert TargetRange.clip(data, released).y.max() <= released.high
 
 
 def test_exact_components_have_no_guarantee() -> None:

@@ -1,0 +1,82 @@
+"""A private range of the target of a regression: its mean, and a few deviations to both sides.
+
+The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds are
+the mean and `reach` deviations around it, so that a model that has learned nothing predicts the mean, and noise that
+follows the bounds is small where the target is. Targets outside are clipped to them.
+
+Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; the use is ours.
+Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A target y in [-1, 1] moves the two
+    sums by (y, y^2), of length at most root 2, also as computed: both are whole multiples of 2^-30, whose sums are
+    exact in any order. They are divided by the declared number of rows, which is public.
+Use when: the task is regression: declared bounds are wide, and the middle between them is not the mean.
+
+>>> from privaware.noise import Rng
+>>> from privaware.schema import Schema
+>>> data = Data(schema=Schema(low=0, high=100, rows=4), x=np.zeros((4, 0)), y=np.array([9.0, 11.0, 9.0, 11.0]))
+>>> released = TargetRange().run(data, noise=1e-9, rng=Rng(seed=1))
+>>> round(released.low, 3), round(released.high, 3)
+(7.0, 13.0)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware._validate import expect_between
+from privaware.data import Data
+from privaware.events import Event, Gaussian
+from privaware.exact_sums import MARGIN, Lattice, column_sums
+from privaware.model import scaled
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors import Transformation
+
+__all__ = ["TargetRange"]
+
+TARGETS = Lattice(bound=1 - MARGIN, bits=30)
+LEAST = 1e-4
+"""The least deviation, as a share of the declared range: a smaller one would be rounded away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRange(Transformation):
+    """`reach` is the number of deviations to each side of the mean."""
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+
+    reach: float = 3.0
+
+    def __post_init__(self) -> None:
+        expect_between("target_range", 0.5, 100, reach=self.reach)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise)
+
+    def outline(self, schema: Schema) -> Schema:
+        """The schema before the release: its bounds are replaced by others."""
+        return schema
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        """The schema with the new bounds of the target."""
+        schema = data.schema
+        targets = TARGETS.round(np.nan_to_num(scaled(data.y, schema)))
+        exact_sums = np.array([float(column_sums(y, TARGETS)) for y in (targets, TARGETS.round(targets**2))])
+        mean, square = rng.gaussian(exact_sums, noise=noise, sensitivity=math.sqrt(2)) / schema.rows
+        mean = float(np.clip(mean, -1, 1))
+        least = max(noise * math.sqrt(2) / schema.rows, LEAST**2)  # a smaller variance is mostly noise
+        deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
+        reach = self.reach * deviation
+        assert schema.low is not None  # `scaled` has refused others
+        assert schema.high is not None
+        middle, half = (schema.low + schema.high) / 2, (schema.high - schema.low) / 2
+        return replace(schema, low=middle + half * (mean - reach), high=middle + half * (mean + reach))
+
+    @staticmethod
+    def clip(data: Data, schema: Schema) -> Data:
+        """Rows whose targets are clipped to the bounds that were released."""
+        clipped = np.clip(data.y, schema.low, schema.high)
+        return replace(data, y=clipped, schema=replace(data.schema, low=schema.low, high=schema.high))

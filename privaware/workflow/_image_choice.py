@@ -1,0 +1,111 @@
+"""What `auto` takes for images: a representation without privacy cost, and a linear head on it.
+
+>>> from privaware.schema import Schema
+>>> digits = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
+>>> [feature["name"] for feature in image_choice(digits, epsilon=1.0).settings["features"]]
+['scatter', 'group_norm']
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from privaware.schema import Schema
+from privaware.workflow._choice import Choice
+
+__all__ = ["image_choice"]
+
+SIDE = 32
+"""Larger images are resized to this side: the columns of scattering grow with the area."""
+LARGEST_SIDE = 40
+SMALLEST_SIDE = 4
+"""Scattering needs so many pixels a side."""
+PATIENCE = 1200.0
+"""Seconds that features and training may take where no time limit is given."""
+LARGEST_BYTES = 5e9
+"""Memory for the features of all rows."""
+MULTIPLICATION = 2e-10
+"""Seconds for a multiplication of the head's gradient on two cores."""
+STEPS = 100
+ENOUGH_GREY = 20_000
+"""Rows x epsilon from which scattering beside the prior gains a point at most on grey images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Representation:
+    """Features of an image, how long one image takes on two cores and on a GPU, and how many columns it gives."""
+
+    words: str
+    features: tuple[dict[str, Any], ...]
+    columns: int
+    seconds: float
+    gpu_seconds: float = 2e-4
+
+    def minutes(self, schema: Schema, device: str) -> float:
+        """About how long features and head take."""
+        head = self.columns * max(len(schema.classes), 1) * STEPS * MULTIPLICATION
+        each = self.gpu_seconds if device != "cpu" else self.seconds + head
+        return schema.rows * each / 60
+
+
+def image_choice(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: float | None = None) -> Choice:
+    """The best representation that is fast enough, with a linear head."""
+    limit = PATIENCE if time_limit is None else time_limit
+    known = representations(schema, epsilon)
+    fitting = [
+        each
+        for each in known
+        if 60 * each.minutes(schema, device) <= limit and 4 * schema.rows * each.columns <= LARGEST_BYTES
+    ]
+    best = fitting[0] if fitting else min(known, key=lambda each: each.seconds)
+    minutes = best.minutes(schema, device)
+    took = f"about {math.ceil(60 * minutes)} s" if minutes < 2 else f"about {minutes:.0f} minutes"
+    where = "two cores" if device == "cpu" else device
+    reasons = [f"linear on {best.words}: the best we know that takes {took} on {where} at most"]
+    if best is not known[0]:
+        longer = known[0].minutes(schema, device)
+        reasons.append(f"{known[0].words} would be better, and take about {longer:.0f} minutes: see --time-limit")
+    return Choice(learner="linear", settings={"features": list(best.features)}, reasons=tuple(reasons))
+
+
+def representations(schema: Schema, epsilon: float) -> list[Representation]:
+    """What suits these images, the most accurate first."""
+    channels, height, width = schema.shape
+    if min(height, width) < SMALLEST_SIDE:
+        return [_pixels(schema)]
+    scattering = _scattering(schema)
+    if channels not in (1, 3):
+        return [scattering]
+    prior = _prior(grey=channels == 1)
+    if channels == 1 and schema.rows * epsilon >= ENOUGH_GREY:
+        return [scattering]
+    return [prior, scattering]
+
+
+def _prior(*, grey: bool) -> Representation:
+    """The prior with scattering; a grey image is often a sign, which means something else in a mirror."""
+    feature: dict[str, Any] = {"name": "prior", "scatter": 1.0}
+    if grey:
+        feature["mirror"] = False
+    words = "features of a network pretrained on synthetic images, with scattering"
+    return Representation(words=words, features=(feature,), columns=20_672, seconds=0.010 if grey else 0.019)
+
+
+def _scattering(schema: Schema) -> Representation:
+    channels, height, width = schema.shape
+    resized = max(height, width) > LARGEST_SIDE
+    side, other = (SIDE, SIDE) if resized else (height, width)
+    features: list[dict[str, Any]] = [{"name": "resize", "side": SIDE}] if resized else []
+    features += [{"name": "scatter"}, {"name": "group_norm", "groups": 27}]
+    return Representation(
+        words="wavelet scattering",
+        features=tuple(features),
+        columns=channels * 81 * (side // 4) * (other // 4),
+        seconds=0.0006 * channels * (side * other / 784 + 0.2),
+    )
+
+
+def _pixels(schema: Schema) -> Representation:
+    return Representation(words="pixels", features=({"name": "pixels"},), columns=math.prod(schema.shape), seconds=1e-5)

@@ -1,0 +1,73 @@
+"""`auto` takes the private constant where rows and budget are too few, and is not worse than it elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privaware import metrics
+from privaware.data import Data
+from privaware.events import Gaussian, Pure
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.workflow._floor import enough, share_for, strength
+from privaware.workflow._training_plan import training_plan
+
+COLUMNS = tuple(Column(name=f"c{at}", low=-1.0, high=1.0) for at in range(6))
+NUMBER = Schema(columns=COLUMNS, target="t", low=0.0, high=100.0, rows=1500)
+
+
+def rows(schema: Schema, count: int, seed: int) -> Data:
+    """A weak signal, far from the middle of the declared range of the target."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (count, len(schema.used)))
+    y = np.clip(12 + 3 * x[:, 0] + 2 * x[:, 1] + 4 * rng.normal(size=count), 0, 100)
+    return Data(schema=schema, x=x, y=y)
+
+
+def test_strength_of_gaussians_is_that_of_one() -> None:
+    assert strength(25 * Gaussian(noise=10.0), 1e-5) == pytest.approx(0.5)
+    sampled = strength(25 * Gaussian(noise=10.0).sampled(rate=0.5), 1e-5)
+    assert sampled < 0.5
+    assert strength(Pure(epsilon=1.0), 1e-5) > strength(Pure(epsilon=0.1), 1e-5)
+
+
+def test_share_gives_a_release_its_fraction_of_the_budget() -> None:
+    share = share_for(100 * Gaussian(noise=1.0), 0.1)
+    first, rest = strength(Gaussian(noise=share), 1e-5) ** 2, 100.0
+    assert first / (first + rest) == pytest.approx(0.1)
+
+
+def test_constant_is_taken_below_the_least_signal() -> None:
+    assert training_plan(replace(NUMBER, rows=300), epsilon=0.1, delta=1e-5).learner == "mean"
+    assert training_plan(NUMBER, epsilon=1.0, delta=1e-5).learner != "mean"
+    two = replace(NUMBER, low=None, high=None, classes=("n", "y"))
+    many = replace(two, classes=tuple("abcdefghijklmnopqrstuvwxyz"))
+    assert training_plan(two, epsilon=0.3, delta=1e-5).learner != "majority"
+    assert training_plan(many, epsilon=0.3, delta=1e-5).learner == "majority"
+    assert enough(many) > enough(two)
+
+
+def test_bounds_that_are_paid_for_count_against_the_signal() -> None:
+    wide = replace(NUMBER, columns=tuple(Column(name=f"c{at}", low=0, high=1) for at in range(60)))
+    bare = replace(wide.bare(), low=0.0, high=100.0)
+    assert training_plan(wide, epsilon=0.3, delta=1e-5).learner != "mean"
+    assert training_plan(bare, epsilon=0.3, delta=1e-5).learner == "mean"
+
+
+def mean_score(learner: str, epsilon: float) -> float:
+    """R2 on other rows, over three seeds."""
+    test = rows(NUMBER, 1000, seed=99)
+    plan = training_plan(NUMBER, epsilon=epsilon, delta=1e-5, learner=learner)
+    scores = []
+    for seed in range(3):
+        model = plan.mechanism.run(rows(NUMBER, 1500, seed), plan.noise, Rng(seed))
+        scores.append(metrics.internal("regression", test.y, model.predictions(test))["test_score"] or 0.0)
+    return float(np.mean(scores))
+
+
+@pytest.mark.parametrize(("epsilon", "gain"), [(0.1, -0.01), (0.3, -0.01), (1.0, 0.05)])
+def test_regression_is_not_worse_than_the_private_mean(epsilon: float, gain: float) -> None:
+    assert mean_score("auto", epsilon) >= mean_score("mean", epsilon) + gain
