@@ -15,6 +15,10 @@ PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need the
 LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.", completes="learners")]
 TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training may take.")]
 
+_SCORE = "Buy a score that may be released: rows put aside train nothing, and score the model for this epsilon."
+SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
+METRIC = Annotated[str | None, o.option("What is shown: accuracy or auc for classes, r2 or mae for numbers.")]
+
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")
 @o.with_run_options
@@ -25,7 +29,10 @@ def fit(
     learner: LEARNER = "auto",
     set_: o.SET = None,
     test: o.TEST = None,
+    describe: o.DESCRIBE = None,
     time_limit: TIME_LIMIT = None,
+    score_epsilon: SCORE_EPSILON = None,
+    metric: METRIC = None,
     device: o.DEVICE = "cpu",
     out: o.FOLDER = None,
     json: o.JSON = False,
@@ -41,17 +48,20 @@ def fit(
         learner=learner,
         settings=o.named_values("--set", set_),
         test=test,
+        describe=describe,
         time_limit=time_limit,
+        score_epsilon=score_epsilon,
+        metric=metric,
         device=device,
         out=out or Path(f"{Path(data).name}-model"),
         say=say,
         **run_options,
     )
     lines = [result.sentence]
-    score = result.internal["test_score"]
-    if score is not None:
-        constant = result.internal["constant_score"]
-        lines.append(f"internal, not for release: test score {score:.4f} (a constant gets {constant:.4f})")
+    if (score := result.internal_score) is not None:
+        lines.append(f"internal, not for release: {score}")
+    if result.score:
+        lines.append(result.score_sentence)
     if result.out:
         lines += [f"model folder: {result.out}", f"report: {Path(result.out) / 'report.html'}"]
     show(result.json(), lines, json)

@@ -62,7 +62,7 @@ class ChargedRun:
     """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only.
 
     `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores and `test_rows` are for
-    the owner's eyes. `search` is what the model card says of a search.
+    the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a score.
     """
 
     plan: Plan
@@ -74,6 +74,9 @@ class ChargedRun:
         self.verb, self.source, self.options, self.rng = verb, source, options, rng
         self.model: Model | None = None
         self.search: Mapping[str, Any] = {}
+        self.score: Mapping[str, Any] = {}
+        self.metric = ""
+        self.description = report.owner_statement(options.describe)
         self.internal: dict[str, float | None] = {"test_score": None}
         self.seconds = 0.0
         self.test_rows: Data | None = None
@@ -144,9 +147,11 @@ class ChargedRun:
         self.seconds = time.perf_counter() - began
         return released
 
-    def publish_model(self, model: Model, *, search: Mapping[str, Any] | None = None) -> None:
+    def publish_model(
+        self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
+    ) -> None:
         """Makes the folder a model: all files are on disk, the run is closed, and one rename ends it."""
-        self.model, self.search = model, search or {}
+        self.model, self.search, self.score = model, search or {}, score or {}
         self.internal = self._internal_scores(model)
         folder = self.options.folder
         if folder is None:
@@ -155,9 +160,16 @@ class ChargedRun:
         with _output.disk_errors(folder, RESUMES):
             _output.discard_prepared(folder)  # another run's card never meets these tensors
             card = ModelCard.of(
-                self.plan, model, tensors=model.save(folder), entry=self.entry, seed=self.rng.seed, search=search
+                self.plan,
+                model,
+                tensors=model.save(folder),
+                entry=self.entry,
+                seed=self.rng.seed,
+                search=search,
+                score=score,
+                description=self.description,
             )
-            _output.prepare_model(folder, card, report.page(card))
+            _output.prepare_model(folder, card, report.page(card, tensors=model.tensors))
             self._close(_output.prepared_files(folder))
             _output.publish_model(folder, self.entry.time)
 
@@ -275,7 +287,7 @@ class ChargedRun:
             _output.publish_model(folder, self.entry.time)
         self.say("the run had ended before it could be published: published now")
         released = load(folder)
-        self.model, self.search = released, released.card.search
+        self.model, self.search, self.score = released, released.card.search, released.card.score
 
     def _key(self) -> str:
         """One name for one command: the same data, settings and folder resume, anything else is a new run."""
@@ -304,7 +316,11 @@ class ChargedRun:
             return {"test_score": None}
         if not self.schema.bounded:
             rows = rows.coded_by(scoring(model.schema))
-        return metrics.internal(model.schema.task, rows.y, model.predictions(rows))
+        scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows))
+        if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
+            chances = model.probabilities(rows)[:, 1]
+            scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
+        return scores
 
 
 def _finished_runs(ledger: Ledger, key: str) -> int:

@@ -37,6 +37,10 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if path is None or options.dry_run or finished or not os.path.isfile(path):
         return
     ledger = Ledger.open(path)
+    facts = {"delta": ledger.delta, "limit": ledger.limit}
+    differs = any(getattr(options, name) not in (None, fact) for name, fact in facts.items())
+    if differs or (options.unit or "row") != "row" or ledger.unit != "row":
+        return  # wrong for another reason, which comes first
     entries = ledger.entries()
     closed = {entry.run for entry in entries if entry.kind == "finished"}
     if any(entry.kind == "spend" and entry.run not in closed for entry in entries):

@@ -12,6 +12,7 @@ from privaware.model import Model
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._progress import step_progress
+from privaware.workflow._score import Score, ScoredModel, expect_metric, score_words, with_score
 from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Fit", "fit"]
@@ -29,6 +30,8 @@ class Fit:
     internal: dict[str, float | None]
     seconds: float
     out: str | None
+    score: Mapping[str, Any] | None = None
+    metric: str = ""
     model: Model | None = field(default=None, repr=False)
     sentence: str = ""
     assumptions: list[str] = field(default_factory=list, repr=False)
@@ -47,15 +50,27 @@ class Fit:
             internal=run.internal,
             seconds=run.seconds,
             out=run.out,
+            score=run.score or None,
+            metric=run.metric,
             model=run.model,
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
         )
 
+    @property
+    def internal_score(self) -> str | None:
+        """The score on test rows in words, for the owner's eyes."""
+        return score_words(self.metric, self.internal)
+
+    @property
+    def score_sentence(self) -> str:
+        """The score that was bought, in words."""
+        return "" if self.score is None else Score(**self.score).sentence
+
     def json(self) -> dict[str, Any]:
         """The fields of `privaware fit --json`."""
-        names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out")
+        names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
         return {name: getattr(self, name) for name in names}
 
 
@@ -68,16 +83,23 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     public: Any = None,
     test: Any = None,
+    describe: Any = None,
     time_limit: float | None = None,
+    score_epsilon: float | None = None,
+    metric: str | None = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Fit:
     """The best model we can release within (epsilon, delta), everything charged to one ledger.
 
+    `score_epsilon` buys a score that may be released: some rows are put aside, and `metric` (accuracy or auc, r2 or
+    mae) of the model on them is released with noise and an interval, as `score`.
+
     `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
-    otherwise bounds and categories are paid for. With `out` the model folder is written there.
+    otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
+    TOML file in which its owner says who answers for it and what it is for.
     """
-    options = RunOptions.of(run_options, public=public, test=test, device=device)
+    options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
     with charged_run("fit", data, options, learner=learner) as run:
         plan = training_plan(
             run.schema,
@@ -89,6 +111,13 @@ def fit(
             time_limit=time_limit,
             runtime={"device": device, "progress": step_progress(options.say)},
         )
+        run.metric = expect_metric(metric, run.schema.task, len(run.schema.classes))
+        if score_epsilon is not None:
+            plan = with_score(plan, epsilon=score_epsilon, metric=run.metric)
         if run.charge(plan):
-            run.publish_model(run.execute())
+            released = run.execute()
+            if isinstance(released, ScoredModel):
+                run.publish_model(released.model, score=released.score.json())
+            else:
+                run.publish_model(released)
     return Fit.of(run)

@@ -14,7 +14,7 @@ import pytest
 from privaware.ledger import Ledger
 from tests.cli.people import Run, contents, watched, write_people
 
-FIELDS = {"epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
+FIELDS = {"metric", "score", "epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
 
 
 def spends(path: Path) -> list[Any]:
@@ -246,7 +246,7 @@ def test_table_without_features_gets_a_constant(run: Run, tmp_path: Path) -> Non
     (tmp_path / "one.csv").write_text("y\n" + "yes\nno\n" * 50)
     words = ("fit", "one.csv", "--target", "y", "--accept-schema", "--epsilon", 2, "--json")
     assert run(*words, "--out", "model").json["learner"] == "majority"
-    refused = run(*words, "--learner", "linear", "--out", "other")
+    refused = run(*words, "--learner", "linear", "--ledger", "o.ledger", "--out", "other")
     assert refused.code == 2
     assert "column beside the target" in refused.err
 

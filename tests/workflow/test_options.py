@@ -15,7 +15,8 @@ from privaware.workflow._options import RunArguments, RunOptions
 
 VERBS = [fit, select, search, crossover]
 PROMISED = {
-    fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"},
+    fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
+    | {"score_epsilon", "metric", "describe"},
     select: {"method", "settings", "epsilon"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "device"},
@@ -35,7 +36,7 @@ SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema"
 
 def test_arguments_and_options_have_the_same_names() -> None:
     assert set(RunArguments.__annotations__) == SHARED
-    assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device"}
+    assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device", "describe"}
 
 
 def test_command_line_has_every_shared_option_with_the_same_default() -> None:

@@ -1,0 +1,177 @@
+"""A held-out score that may be released: some rows train no model, and what they say of it is noised and charged.
+
+Privacy: each row is put aside by an independent draw, so it either trains or scores, and of the two prices the larger
+counts (parallel composition); where one person may have rows in both parts the two compose. What is released of the
+held-out rows are the cells of `_score_cells.py`, whose L1 sensitivity is the number of their groups (twice that where
+labels are protected), with Laplace noise of that scale over epsilon: epsilon-DP. Score and interval follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privaware import accounting
+from privaware._validate import expect, expect_positive
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Disjoint, Event, Laplace
+from privaware.mechanism import Mechanism, Then
+from privaware.mechanism import unit as protected
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow._plan import Plan
+from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of
+
+__all__ = ["METRICS", "Score", "ScoredModel", "ScoredTraining", "expect_metric", "score_words", "with_score"]
+
+METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
+"""What can be shown of each task, the usual one first."""
+NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
+LARGEST, SMALLEST, ENOUGH, MOST = 0.2, 0.1, 500, 5000
+"""Put aside are a tenth of the rows, or 500 of them, or at most a fifth; but never more than about 5,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A noisy score with its 95% interval; `rows` is the noisy number of rows behind it.
+
+    For two classes `confusion` has noisy counts: a line for each true class, a column for each predicted one.
+    """
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    epsilon: float
+    rows: float
+    confusion: list[list[float]] | None = None
+
+    def json(self) -> dict[str, Any]:
+        """Plain values for `model.json`."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def sentence(self) -> str:
+        """The score as a person reads it."""
+        return (
+            f"{NAMES[self.metric]} {self.value:.4g} on held-out rows, 95% interval {self.low:.4g} to {self.high:.4g} "
+            f"(noisy, for epsilon {self.epsilon:g}: may be released)"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ScoredModel:
+    """A model and what was bought of its score."""
+
+    model: Model
+    score: Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredTraining:
+    """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof."""
+
+    training: Mechanism[Model]
+    metric: str
+    epsilon: float
+    held_out: float
+
+    @property
+    def unit(self) -> str:
+        return protected(self.training)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        training = self.training.cost(self.train_schema(schema), noise)
+        score = Laplace(noise=1 / self.epsilon)
+        if schema.unit in ("row", "label"):
+            return Disjoint(events=(training, score))
+        return training + score
+
+    def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
+        train, held_out = data.split(rng, (1 - self.held_out, self.held_out))
+        train = replace(train, schema=self.train_schema(data.schema))
+        model = self.training.run(train, noise, rng)
+        model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
+        sensitivity = GROUPS[self.metric] * (2.0 if self.unit == "label" else 1.0)
+        noisy = rng.laplace(exact_cells(self.metric, model, held_out), noise=1 / self.epsilon, sensitivity=sensitivity)
+        return ScoredModel(model=model, score=self.score(noisy, model.schema, sensitivity / self.epsilon, rng))
+
+    def train_schema(self, schema: Schema) -> Schema:
+        """The public facts about the rows that train."""
+        return replace(schema, rows=max(1, schema.rows - round(schema.rows * self.held_out)))
+
+    def score(self, noisy: np.ndarray, schema: Schema, scale: float, rng: Rng) -> Score:
+        """The score that noisy cells tell, with its interval; no row is looked at."""
+        low, high = bootstrap_interval(self.metric, noisy, scale, rng.initial)
+        value = float(STATISTICS[self.metric](noisy[None])[0])
+        unit = best = 1.0
+        if self.metric == "mae":
+            unit = best = float(schema.high or 0.0) - float(schema.low or 0.0)
+        worst = -1.0 if self.metric == "r2" else 0.0
+        value, low, high = (float(np.clip(unit * each, worst, best)) for each in (value, low, high))
+        square = self.metric == "accuracy" and noisy.size == 4
+        return Score(
+            metric=self.metric,
+            value=value,
+            low=min(low, value),
+            high=max(high, value),
+            epsilon=self.epsilon,
+            rows=max(0.0, float(groups_of(noisy, GROUPS[self.metric])[0].sum())),
+            confusion=np.round(noisy.reshape(2, 2), 2).tolist() if square else None,
+        )
+
+
+def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
+    """The plan with a bought score of its model, calibrated again to the budget of all of it."""
+    expect_positive("", score_epsilon=epsilon)
+    schema, total = plan.schema, plan.requested
+    chosen = expect_metric(metric, schema.task, len(schema.classes))
+    assert total is not None
+    most = total if schema.bounded and not isinstance(plan.mechanism, Then) else 0.9 * total
+    if epsilon > most:
+        raise WrongInput(
+            f"expected --score-epsilon of at most {most:g} beside --epsilon {total:g}, which is the price of all of "
+            f"it, got {epsilon:g}; a score costs no more than the dearer of itself and the training"
+        )
+    share = min(max(SMALLEST, min(LARGEST, ENOUGH / schema.rows)), MOST / schema.rows)
+
+    def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:
+        if isinstance(mechanism, Then):
+            return replace(mechanism, second=scored(mechanism.second))
+        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share)
+
+    what = f"{plan.parts[-1][0]}, and its {chosen} on held-out rows"
+    new = replace(plan, mechanism=scored(plan.mechanism), parts=(*plan.parts[:-1], (what, plan.parts[-1][1])))
+    noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
+    rows = f"about {schema.rows * share:.0f} of {schema.rows} rows"
+    reason = f"{rows} train nothing: they score the model for epsilon {epsilon:g}"
+    settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
+    return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
+
+
+def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:
+    """A score on test rows with its name, beside that of a constant; None where there is none.
+
+    >>> score_words("accuracy", {"test_score": 0.93, "constant_score": 0.6})
+    'test accuracy 0.9300 (a constant gets 0.6000)'
+    """
+    score = internal.get(metric) if metric in ("auc", "mae") else internal.get("test_score")
+    if score is None:
+        return None
+    constant = 0.5 if metric == "auc" else internal.get("constant_score")
+    beside = "" if metric == "mae" or constant is None else f" (a constant gets {constant:.4f})"
+    return f"test {NAMES[metric]} {score:.4f}{beside}"
+
+
+def expect_metric(metric: str | None, task: str, classes: int) -> str:
+    """The metric asked for, or the usual one of the task; one that the task does not have is refused."""
+    chosen = metric or METRICS[task][0]
+    expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
+    if chosen == "auc" and classes != 2:
+        raise WrongInput(f"expected two classes for --metric auc, got {classes}; take --metric accuracy")
+    return chosen

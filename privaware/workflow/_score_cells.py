@@ -1,0 +1,144 @@
+"""The cells behind a bought score: what a row adds to them, the score that they tell, and its interval.
+
+Cells come in groups and are not negative. A row adds at most 1 to the cells of each group together, and whole multiples
+of 2^-20, so that sums have no rounding error; the prediction of a row is computed by itself. Adding or removing a row
+therefore moves all cells by at most the number of groups in L1 norm, and changing its label by at most twice that.
+
+* accuracy: right and wrong predictions; for two classes all four cells of the confusion matrix.
+* AUC (two classes): a histogram of scores for each class on a public grid. Pairs in one cell count half.
+* MAE: the error over the range of the target, and one minus it. Targets outside the range are moved into it.
+* R2: the same for squared errors, and a second group with u^2 and u - u^2 of the target u in [0, 1].
+
+>>> STATISTICS["accuracy"](np.array([[8.0, 1.0, 2.0, 9.0]]))
+array([0.85])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from privaware import features
+from privaware.data import Data
+from privaware.model import Model
+
+__all__ = ["GROUPS", "STATISTICS", "bootstrap_interval", "exact_cells", "groups_of"]
+
+GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
+"""To how many groups of cells a row adds."""
+STEP = 2.0**-20
+GRID = np.sinh(np.linspace(-4.1, 4.1, 31)) / 5
+"""Edges between scores (differences of two logits) of an AUC: fine near 0, and up to 6 on either side."""
+CONFIDENCE = 0.95
+RESAMPLES = 400
+
+
+def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
+    """The exact sums over the rows; see the top of the file for what a row adds."""
+    classes, outputs = len(model.schema.classes), _row_outputs(model, data)
+    if metric == "auc":
+        exact = np.zeros((2, len(GRID) + 1))
+        difference = np.nan_to_num(outputs[:, 1] - outputs[:, 0], nan=0.0) if len(data) else np.zeros(0)
+        np.add.at(exact, (data.y, np.searchsorted(GRID, difference)), 1.0)
+        return exact.ravel()
+    if metric == "accuracy":
+        predictions = outputs.argmax(axis=1) if len(data) else np.zeros(0, dtype=np.int64)
+        if classes != 2:
+            right = float((predictions == data.y).sum())
+            return np.array([right, len(data) - right])
+        exact = np.zeros((2, 2))
+        np.add.at(exact, (data.y, predictions), 1.0)
+        return exact.ravel()
+    low, high = float(model.schema.low or 0.0), float(model.schema.high or 0.0)
+    truth = np.clip((data.y - low) / (high - low), 0, 1)
+    predictions = np.clip((model.decide(outputs) - low) / (high - low), 0, 1) if len(data) else np.zeros(0)
+    errors = np.nan_to_num(np.abs(predictions - truth), nan=1.0)  # a model that diverged is wrong, row by row
+    if metric == "mae":
+        errors = _rounded(errors)
+        return np.array([errors.sum(), (1 - errors).sum()])
+    errors, squares = _rounded(errors**2), _rounded(np.nan_to_num(truth) ** 2)
+    rest = np.maximum(_rounded(np.nan_to_num(truth)) - squares, 0.0)
+    return np.array([errors.sum(), (1 - errors).sum(), squares.sum(), rest.sum()])
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Down to the lattice on which up to 2^32 terms are added without rounding error."""
+    return np.floor(values / STEP) * STEP
+
+
+def _row_outputs(model: Model, data: Data) -> np.ndarray:
+    """Raw outputs, each row in the same slot by itself, so that its bits depend on no other row."""
+    import torch
+
+    rows = data.keep(tuple(column.name for column in model.schema.used))
+    inputs = features.apply(model.features, rows.x, model.schema)
+    if inputs.dtype == object:  # texts that no feature reads: a constant ignores its inputs
+        inputs = np.zeros((len(inputs), 1), dtype=np.float32)
+    inputs = np.ascontiguousarray(inputs)
+    network, outputs = model.network(), np.zeros((len(inputs), max(len(model.schema.classes), 1)))
+    with torch.no_grad():
+        slot = torch.empty((1, *inputs.shape[1:]), dtype=torch.from_numpy(inputs).dtype)
+        for at in range(len(inputs)):
+            slot.copy_(torch.from_numpy(inputs[at : at + 1]))
+            outputs[at] = network(slot)[0].double().numpy()
+    return outputs
+
+
+def _accuracy(cells: np.ndarray) -> np.ndarray:
+    right = cells[:, 0] if cells.shape[1] == 2 else cells[:, 0] + cells[:, 3]
+    return _ratio(right, cells.sum(axis=1), 0.5)
+
+
+def _auc(cells: np.ndarray) -> np.ndarray:
+    negative, positive = cells.reshape(len(cells), 2, -1).swapaxes(0, 1)
+    below = negative.cumsum(axis=1) - negative / 2
+    return _ratio((below * positive).sum(axis=1), negative.sum(axis=1) * positive.sum(axis=1), 0.5)
+
+
+def _error(cells: np.ndarray) -> np.ndarray:
+    return _ratio(cells[:, 0], cells[:, :2].sum(axis=1), 1.0)
+
+
+def _r2(cells: np.ndarray) -> np.ndarray:
+    count, squares = np.maximum(cells[:, :2].sum(axis=1), 1.0), cells[:, 2]
+    variance = squares - (squares + cells[:, 3]) ** 2 / count
+    return 1 - _ratio(cells[:, 0], variance, 2.0)
+
+
+def _ratio(part: np.ndarray, of: np.ndarray, otherwise: float) -> np.ndarray:
+    """The quotient; where noise left nothing to divide by, a value that says as little as possible."""
+    safe = of > 1e-9
+    return np.where(safe, part / np.where(safe, of, 1.0), otherwise)
+
+
+STATISTICS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "accuracy": _accuracy,
+    "auc": _auc,
+    "mae": _error,
+    "r2": _r2,
+}
+
+
+def groups_of(cells: np.ndarray, groups: int) -> list[np.ndarray]:
+    """The cells of each group."""
+    return np.split(cells, groups)
+
+
+def bootstrap_interval(metric: str, noisy: np.ndarray, scale: float, draw: np.random.Generator) -> tuple[float, float]:
+    """Limits of a score: rows are drawn again from the noisy cells, and noise of the same `scale` is added again."""
+    statistic, groups = STATISTICS[metric], GROUPS[metric]
+    count = max(1, round(float(groups_of(noisy, groups)[0].sum())))
+    drawn, centres = [], []
+    for cells in groups_of(noisy, groups):
+        likely = np.maximum(cells, 0.0)
+        nothing = max(count - likely.sum(), 0.0)  # rows that add less than 1 to the group
+        chances = np.append(likely, nothing) + 1e-9
+        chances /= chances.sum()
+        drawn.append(draw.multinomial(count, chances, RESAMPLES)[:, :-1])
+        centres.append(count * chances[:-1])
+    again = np.concatenate(drawn, axis=1) + draw.laplace(0, scale, (RESAMPLES, noisy.size))
+    errors = statistic(again) - statistic(np.concatenate(centres)[None])
+    value = float(statistic(noisy[None])[0])
+    reach = (1 - CONFIDENCE) / 2
+    return value - float(np.quantile(errors, 1 - reach)), value - float(np.quantile(errors, reach))

@@ -1,0 +1,203 @@
+"""A bought score: its price, its sensitivity, its interval, and that it is released with the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware import accounting, fit, load, metrics, verify
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.events import Disjoint
+from privaware.learners.linear import Linear
+from privaware.learners.majority import Majority
+from privaware.learners.mean import Mean
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.testing import check_mechanism, rows_for
+from privaware.workflow import _score_cells
+from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
+from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
+from privaware.workflow._training_plan import training_plan
+from tests.cli.people import write_people
+
+COLUMNS = (Column(name="a", low=-1, high=1), Column(name="b", low=0, high=5))
+TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
+THREE = replace(TABLE, classes=("no", "perhaps", "yes"))
+NUMBERS = Schema(columns=COLUMNS, low=0, high=10, rows=40)
+
+
+def scored(metric: str, training: Any = None, **changed: Any) -> ScoredTraining:
+    return ScoredTraining(
+        **{"training": training or Linear(steps=2), "metric": metric, "epsilon": 0.5, "held_out": 0.4} | changed
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "schema"),
+    [("accuracy", TABLE), ("accuracy", THREE), ("auc", TABLE), ("mae", NUMBERS), ("r2", NUMBERS)],
+    ids=["accuracy", "accuracy of three classes", "auc", "mae", "r2"],
+)
+def test_score_passes_the_mechanism_checks(metric: str, schema: Schema) -> None:
+    check_mechanism(scored(metric, Mean() if schema is NUMBERS else Majority()), schema=schema, games=6)
+
+
+def test_score_after_descent_passes_the_mechanism_checks() -> None:
+    check_mechanism(scored("accuracy"), schema=TABLE, games=6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOfAllRows(ScoredTraining):
+    """Planted: the rows that trained score too, and were charged for the training only."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
+        released = super().run(data, noise, rng)
+        noisy = rng.laplace(exact_cells(self.metric, released.model, data), noise=1 / self.epsilon, sensitivity=1.0)
+        return replace(released, score=self.score(noisy, data.schema, 1 / self.epsilon, rng))
+
+
+def test_planted_score_of_training_rows_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_mechanism(
+            ScoreOfAllRows(training=Majority(), metric="accuracy", epsilon=0.5, held_out=0.4), schema=TABLE, games=0
+        )
+
+
+def test_planted_sensitivity_of_one_group_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved = {**_score_cells.GROUPS, "r2": 0.5}
+    monkeypatch.setattr("privaware.workflow._score.GROUPS", halved)
+    monkeypatch.setattr("privaware.workflow._score.ScoredTraining.score", lambda *_: None)
+    with pytest.raises(AssertionError):
+        check_mechanism(scored("r2", Mean()), schema=NUMBERS, games=0)
+
+
+def test_price_is_that_of_the_dearer_part_and_composes_for_persons() -> None:
+    training = accounting.epsilon(Linear(steps=2).cost(replace(TABLE, rows=24), 3.0), 1e-5)
+    cost = scored("accuracy").cost(TABLE, 3.0)
+    assert isinstance(cost, Disjoint)
+    assert accounting.epsilon(cost, 1e-5) == pytest.approx(max(training, 0.5), rel=1e-3)
+    dear = scored("accuracy", epsilon=50.0).cost(TABLE, 3.0)
+    assert accounting.epsilon(dear, 1e-5) == pytest.approx(50.0, rel=1e-3)
+    persons = scored("accuracy").cost(replace(TABLE, unit="person", cap=2), 3.0)
+    assert accounting.epsilon(persons, 1e-5) > training + 0.3
+
+
+def test_labels_move_twice_as_much() -> None:
+    def noise_of(training: Any) -> float:
+        data = rows_for(TABLE, 8)
+        draws = [scored("accuracy", training).run(data, 9.0, Rng(seed=at)).score.rows for at in range(300)]
+        return float(np.std(draws))
+
+    @dataclass(frozen=True, kw_only=True)
+    class LabelMajority(Majority):
+        unit = "label"
+
+    assert noise_of(LabelMajority()) == pytest.approx(2 * noise_of(Majority()), rel=0.25)
+
+
+@pytest.mark.parametrize("chance", [0.5, 0.9, 0.99])
+def test_interval_of_an_accuracy_covers_it(chance: float) -> None:
+    draw = np.random.default_rng(3)
+    inside = 0
+    for _ in range(200):
+        right = draw.binomial(300, chance)
+        noisy = np.array([right, 300 - right]) + draw.laplace(0, 2.0, 2)
+        low, high = bootstrap_interval("accuracy", noisy, 2.0, draw)
+        inside += low <= chance <= high
+    assert inside >= 180
+
+
+def test_interval_of_an_auc_covers_it_and_is_not_idle() -> None:
+    draw = np.random.default_rng(4)
+    inside, widths = 0, []
+    for _ in range(120):
+        truth = draw.random(400) < 0.4
+        scores = draw.normal(truth * 1.0, 1.0)
+        cells = np.zeros((2, len(_score_cells.GRID) + 1))
+        np.add.at(cells, (truth.astype(int), np.searchsorted(_score_cells.GRID, scores)), 1.0)
+        low, high = bootstrap_interval("auc", cells.ravel() + draw.laplace(0, 2.0, cells.size), 2.0, draw)
+        inside += low <= 0.7602 <= high  # two normal distributions, one deviation apart
+        widths.append(high - low)
+    assert inside >= 105
+    assert np.mean(widths) < 0.3
+
+
+def test_cells_tell_the_same_as_the_metrics() -> None:
+    draw = np.random.default_rng(5)
+    truth, scores = draw.random(3000) < 0.5, draw.normal(size=3000)
+    scores += truth
+    cells = np.zeros((2, len(_score_cells.GRID) + 1))
+    np.add.at(cells, (truth.astype(int), np.searchsorted(_score_cells.GRID, scores)), 1.0)
+    exact = metrics.auc(scores[truth], scores[~truth])
+    assert STATISTICS["auc"](cells.reshape(1, -1))[0] == pytest.approx(exact, abs=0.005)
+    target, guess = draw.random(500), draw.random(500)
+    guess = (target + guess) / 2
+    errors = (target - guess) ** 2
+    cells = np.array([errors.sum(), (1 - errors).sum(), (target**2).sum(), (target - target**2).sum()])
+    assert STATISTICS["r2"](cells[None])[0] == pytest.approx(metrics.r2(target, guess))
+
+
+def test_p39_prediction_of_a_row_does_not_depend_on_other_rows() -> None:
+    data = rows_for(TABLE, 40)
+    model = Linear(steps=3).run(data, 1.0, Rng(seed=0))
+    together = _score_cells._row_outputs(model, data)
+    for at in (0, 7, 39):
+        alone = _score_cells._row_outputs(model, data.take(np.array([at])))
+        assert (alone[0] == together[at]).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"epsilon": 2.0}, "at most 1 beside --epsilon 1"),
+        ({"epsilon": 0.0}, "score_epsilon > 0"),
+        ({"epsilon": 0.5, "metric": "r2"}, "accuracy or auc for classification"),
+    ],
+)
+def test_unusable_scores_are_refused(asked: dict[str, Any], words: str) -> None:
+    plan = training_plan(replace(TABLE, rows=900), epsilon=1.0, delta=1e-5, learner="majority")
+    with pytest.raises(WrongInput, match=words):
+        with_score(plan, **({"metric": None} | asked))
+    with pytest.raises(WrongInput, match="two classes"):
+        with_score(replace(plan, schema=replace(THREE, rows=900)), epsilon=0.5, metric="auc")
+
+
+def test_rows_put_aside_are_a_fifth_of_few_and_five_thousand_of_many() -> None:
+    def held_out(rows: int) -> float:
+        plan = training_plan(replace(TABLE, rows=rows), epsilon=1.0, delta=1e-9, learner="majority")
+        mechanism = with_score(plan, epsilon=0.5, metric=None).mechanism
+        assert isinstance(mechanism, ScoredTraining)
+        return rows * mechanism.held_out
+
+    assert [round(held_out(rows)) for rows in (300, 3000, 20_000, 1_000_000)] == [60, 500, 2000, 5000]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc"])
+def test_score_is_charged_released_and_verified(tmp_path: Path, metric: str) -> None:
+    people = write_people(tmp_path / "people.csv", rows=1500)
+    result = fit(
+        people, target="y", epsilon=2.0, score_epsilon=1.0, metric=metric, accept_schema=True, out=tmp_path / "m"
+    )
+    score = result.json()["score"]
+    assert {"metric", "value", "low", "high", "epsilon"} <= set(score)
+    assert (score["metric"], score["epsilon"]) == (metric, 1.0)
+    assert 0.7 < score["value"] <= 1.0
+    assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+    assert ("confusion" in score) == (metric == "accuracy")
+    assert result.epsilon <= 2.0
+    model = load(tmp_path / "m")
+    assert model.card.score == score
+    assert model.schema.rows == 1500
+    assert verify(tmp_path / "m", ledger=tmp_path / "people.csv.ledger").valid
+    assert result.internal["test_score"] is None
+
+
+def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: Path) -> None:
+    people = write_people(tmp_path / "people.csv")
+    result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
+    assert result.json()["score"] is None
+    assert "score" not in (tmp_path / "m" / "model.json").read_text()
