@@ -11,14 +11,18 @@ ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
 endif
 
-.PHONY: run test lint types slow bench docs data clean
+.PHONY: run test browser lint types slow bench docs data clean
 
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
 
 test: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
-test: $(VENV)/installed lint types data  ## lint, types, doctests and all tests
+test: $(VENV)/installed lint types data browser  ## lint, types, doctests and all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+browser:  ## Chromium for the tests of pages, installed only by root in CI; elsewhere those tests skip without it
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || test -z "$$CI" || \
+		(apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core) >/dev/null 2>&1 || true
 
 lint: $(VENV)/installed
 	@$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from privaware.cli import (
     advise,
     audit,
     bench,
+    card,
     crossover,
     data,
     fit,
@@ -65,7 +66,22 @@ def privaware(context: typer.Context, version: VERSION = False) -> None:
         print("\n".join([f"privaware {__version__}. {WHAT}", "", *lines]))
 
 
-for verb in (advise, fit, select, search, crossover, predict, verify, audit, report, schema, ledger, list_, reproduce):
+for verb in (
+    advise,
+    fit,
+    select,
+    search,
+    crossover,
+    predict,
+    verify,
+    audit,
+    report,
+    card,
+    schema,
+    ledger,
+    list_,
+    reproduce,
+):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")
 app.add_typer(bench.app, name="bench")

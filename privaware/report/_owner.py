@@ -19,6 +19,7 @@ __all__ = ["LABELS", "owner_statement"]
 LABELS = {
     "name": "name",
     "owner": "owner",
+    "owner_type": "kind of owner",
     "contact": "contact",
     "intended_use": "intended use",
     "intended_users": "intended users",

@@ -37,6 +37,8 @@ class AuditRecord:
     refuted: bool
     assumes: str
     auc: float
+    members: int = 0
+    non_members: int = 0
     roc: tuple[tuple[float, float], ...]
 
 
@@ -53,6 +55,7 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
         record = AuditRecord(
             **facts,
             refuted=content["refuted"] is not False,
+            **{name: int(_number(content.get(name, 0))) for name in ("members", "non_members")},
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )
     except (OSError, LookupError, TypeError, ValueError, RecursionError):

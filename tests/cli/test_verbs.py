@@ -17,6 +17,7 @@ VERBS = (
     "predict",
     "verify",
     "report",
+    "card",
     "schema",
     "ledger",
     "account dpsgd",

@@ -1,0 +1,183 @@
+"""A checklist after NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (March 2025).
+
+Its pyramid is walked from the top: the guarantee, what can undermine it, what it stands on. Each item says what the
+card shows; what only the owner can know stays an open box, and hazards that the card shows are named as such.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privaware.card import ModelCard
+from privaware.report import _words
+from privaware.report._bought_score import bought_score
+from privaware.report._card_facts import (
+    NOT_STATED,
+    composition,
+    mechanisms,
+    model_name,
+    neighbours,
+    paid_choices,
+    plain,
+    stated,
+    unprotected,
+)
+
+__all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
+
+LARGE = 10.0
+"""An epsilon from which single results may become more than 20,000 times as likely."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChecklistItem:
+    """A factor of the pyramid; `shown` says whether the card alone answers it."""
+
+    layer: str
+    factor: str
+    answer: str
+    shown: bool
+    hazard: str = ""
+
+
+def nist_markdown(card: ModelCard) -> str:
+    """The checklist as Markdown with boxes."""
+    lines = [
+        f"# {plain(model_name(card))}: checklist after NIST SP 800-226",
+        "",
+        "A ticked box is answered by `model.json`, which `privaware verify` recomputes; an open one is for the owner.",
+    ]
+    layer = ""
+    for item in nist_items(card):
+        if item.layer != layer:
+            layer = item.layer
+            lines += ["", f"## {layer}", ""]
+        lines.append(f"- [{'x' if item.shown else ' '}] **{item.factor}.** {plain(item.answer)}")
+        if item.hazard:
+            lines.append(f"  - **Hazard:** {plain(item.hazard)}")
+    lines += ["", "## Sign-off", "", "- [ ] Name and role:", "- [ ] Date:", "- [ ] Signature:", ""]
+    return "\n".join(lines)
+
+
+def nist_items(card: ModelCard) -> list[ChecklistItem]:
+    """Every item, from the top of the pyramid down."""
+    return [*_guarantee(card), *_undermining(card), *_foundations(card)]
+
+
+def _guarantee(card: ModelCard) -> list[ChecklistItem]:
+    guarantee, schema = card.guarantee, card.schema
+    epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
+    layer = "The guarantee"
+    large = "" if guarantee.epsilon <= LARGE else f"epsilon {epsilon} is large: it promises little in practice."
+    likely = (
+        "" if guarantee.delta * schema.rows < 1 else "delta times the declared rows is 1 or more: it allows a row out."
+    )
+    several = "" if guarantee.unit != "row" else "somebody with several rows is protected less; is a row a person here?"
+    labels = "only labels are protected." if guarantee.unit in _words.LABEL_UNITS else several
+    uncertified = "" if guarantee.certified else "the guarantee is not certified: its own sentence says why."
+    return [
+        ChecklistItem(
+            layer=layer, factor="Epsilon", shown=True, hazard=large, answer=f"{epsilon}, all releases together."
+        ),
+        ChecklistItem(
+            layer=layer, factor="Delta", shown=True, hazard=likely, answer=f"{delta}, of {schema.rows:,} rows."
+        ),
+        ChecklistItem(layer=layer, factor="Unit of privacy", shown=True, hazard=labels, answer=neighbours(card)),
+        ChecklistItem(layer=layer, factor="Composition", shown=True, answer=composition(card)),
+        ChecklistItem(
+            layer=layer,
+            factor="Statement",
+            shown=True,
+            hazard=uncertified,
+            answer=_words.tidy(guarantee.sentence, guarantee.epsilon),
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Budget over time",
+            shown=False,
+            answer="Other releases from the same rows are in their ledger: its total and its limit are acceptable.",
+        ),
+    ]
+
+
+def _undermining(card: ModelCard) -> list[ChecklistItem]:
+    layer = "What can undermine it"
+    guarantee = card.guarantee
+    drafted = "" if card.schema.reviewed else "bounds and categories were read off the rows and nobody reviewed them."
+    tuned = "settings were chosen without noise." if card.search.get("workflow") == "standard" else drafted
+    seeded = "" if guarantee.seed is None else "the noise was seeded: whoever knows the seed can take it away."
+    unproven = next((why for part in card.events if (why := _words.unproven_reason(part.event))), "")
+    infinite = "" if math.isfinite(guarantee.epsilon) else "no finite epsilon is proven."
+    score = bought_score(card)
+    utility = (
+        "No score was bought: the utility is not known to readers."
+        if score is None
+        else f"{score.name} {_words.number(score.value, 4)} on held-out rows, bought for epsilon "
+        f"{_words.rounded_up(score.epsilon)}."
+    )
+    return [
+        ChecklistItem(
+            layer=layer,
+            factor="Algorithms and correctness",
+            shown=True,
+            hazard=unproven or infinite,
+            answer=f"{'; '.join(mechanisms(card))}. Epsilon is computed by two independent accountants.",
+        ),
+        ChecklistItem(
+            layer=layer, factor="Preprocessing and tuning", shown=True, hazard=tuned, answer=paid_choices(card)
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Randomness and floating point",
+            shown=True,
+            hazard=seeded,
+            answer="Noise is keyed by the operating system and released on a lattice; sums over rows are exact.",
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Side channels",
+            shown=False,
+            hazard="time seen from outside the process is not protected.",
+            answer="Nobody but the owner could watch the run: its duration, load or memory.",
+        ),
+        ChecklistItem(layer=layer, factor="Utility", shown=score is not None, answer=utility),
+        ChecklistItem(
+            layer=layer,
+            factor="Bias",
+            shown=False,
+            hazard="noise weighs most on small groups, and can make existing bias worse.",
+            answer="The model was tested on the groups it is used for, with rows of the user's own.",
+        ),
+    ]
+
+
+def _foundations(card: ModelCard) -> list[ChecklistItem]:
+    layer = "What it stands on"
+    return [
+        ChecklistItem(
+            layer=layer,
+            factor="Trust model",
+            shown=True,
+            answer=f"Central: the curator sees the rows and is trusted. {unprotected(card)}",
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Data security and access control",
+            shown=False,
+            answer="Rows, ledger and the key of the digests are readable by their owner only.",
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Data collection exposure",
+            shown=stated(card, "data") != NOT_STATED,
+            hazard="differential privacy protects what is released, not what was collected.",
+            answer=f"Data: {stated(card, 'data')}",
+        ),
+        ChecklistItem(
+            layer=layer,
+            factor="Owner and intended use",
+            shown=stated(card, "owner") != NOT_STATED and stated(card, "intended_use") != NOT_STATED,
+            answer=f"Owner: {stated(card, 'owner')} Intended use: {stated(card, 'intended_use')}",
+        ),
+    ]

@@ -1,0 +1,126 @@
+"""A record for the Differential Privacy Deployments Registry of OpenDP: YAML, to be completed by its owner.
+
+The form is that of 2026: basic, dp_variant, privacy_loss, deployment_model, accounting, implementation, administrative.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from privaware.card import ModelCard
+from privaware.report import _words
+from privaware.report._bought_score import bought_score
+from privaware.report._card_facts import (
+    composition,
+    mechanisms,
+    model_name,
+    neighbours,
+    paid_choices,
+    stated,
+    unprotected,
+)
+from privaware.report._limits import limitations
+from privaware.report._yaml import yaml
+
+__all__ = ["registry_record", "registry_yaml"]
+
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+FLOATS = (
+    "Noise is drawn in double precision and released on a lattice; sums over rows are exact in any order. Time seen "
+    "from outside the process is not protected."
+)
+
+
+def registry_yaml(card: ModelCard) -> str:
+    """The record as the file that the registry takes."""
+    return yaml(registry_record(card))
+
+
+def registry_record(card: ModelCard) -> dict[str, Any]:
+    """The record as plain values."""
+    name, day = model_name(card), card.created[:10]
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{name} {stated(card, 'owner', '')} {day[:4]}".lower()).strip("-")
+    return {
+        "url_slug": slug,
+        "deployment": {
+            "basic": _basic(card, name, day),
+            "dp_variant": {
+                "variant_name": "Approximate DP" if card.guarantee.delta else "Pure DP",
+                "data_domain": f"Data sets of form {card.schema.form} with the declared schema "
+                f"({len(card.schema.columns)} columns, target {card.schema.target}).",
+                "unprotected_quantities": unprotected(card),
+            },
+            "privacy_loss": _privacy_loss(card),
+            "deployment_model": _deployment_model(card),
+            "accounting": {
+                "post_processing": "Everything computed from the released tensors is post-processing: predictions, "
+                "curves of columns, this record.",
+                "composition": composition(card),
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": paid_choices(card),
+                "mechanisms": "\n".join(
+                    f"- {line}" for line in (*mechanisms(card), f"Implemented by privaware {card.version}. {FLOATS}")
+                ),
+                "justification": "\n".join(f"- {line}" for line in limitations(card)),
+            },
+            "administrative": {"registry_authors": [stated(card, "owner")], "status": "Draft", "tier": 3},
+        },
+    }
+
+
+def _basic(card: ModelCard, name: str, day: str) -> dict[str, Any]:
+    score = bought_score(card)
+    quality = (
+        f" Its {score.name} on held-out rows is {_words.number(score.value, 4)}, released with noise."
+        if score is not None
+        else ""
+    )
+    sector, curator = stated(card, "sector", ""), stated(card, "owner_type", "")
+    return {
+        "name": name,
+        "data_curators": [
+            {"data_curator_name": stated(card, "owner")} | ({"data_curator_type": curator} if curator else {})
+        ],
+        "description": f"A model ({card.learner}, {card.architecture.get('name', 'network')}) that predicts "
+        f"{card.schema.target}, trained under differential privacy. {stated(card, 'data', '')}{quality}".strip(),
+        "intended_use": stated(card, "intended_use"),
+        "data_product_type": "Machine learning model",
+        "data_product_region": stated(card, "region"),
+        "publication_date": day,
+        **({"data_product_sector": sector} if sector in SECTORS else {}),
+    }
+
+
+def _privacy_loss(card: ModelCard) -> dict[str, Any]:
+    guarantee = card.guarantee
+    return {
+        "privacy_unit": _words.protected_unit(guarantee.unit, card.schema.cap).split(";")[0],
+        "privacy_unit_details": neighbours(card),
+        "privacy_parameters": {
+            "epsilon": float(_words.rounded_up(guarantee.epsilon).replace(",", "")),
+            "delta": guarantee.delta,
+        },
+        "privacy_parameters_details": _words.tidy(guarantee.sentence, guarantee.epsilon)
+        + ("" if guarantee.certified else " This guarantee is not certified."),
+    }
+
+
+def _deployment_model(card: ModelCard) -> dict[str, Any]:
+    return {
+        "model_name": "Central",
+        "model_name_details": "The curator holds the rows and runs the mechanisms; only the model folder leaves.",
+        "actors": "\n".join(
+            (
+                "- The curator, who holds the rows and their ledger and is trusted with both.",
+                "- Everybody who sees the model, trusted with nothing: arbitrary side knowledge is assumed.",
+            )
+        ),
+        "release_type": "One release",
+        "release_type_details": "Other releases from the same rows are charged to the same ledger, with a limit"
+        + (f"; this one is its entry {card.ledger.entry}." if card.ledger.entry else "."),
+        "data_source_type": "Static",
+        "access_type": "Non-interactive",
+        "access_type_details": "Users receive the model and cannot query the rows.",
+    }

@@ -1,0 +1,122 @@
+"""A SACRO-ML target and attack report, for an output checker's own tool: no row, no prediction and no pickle.
+
+`target.yaml` describes the model and its columns; `report.json` holds the audit of the model folder in the form of an
+attack report, where there is an audit: measured on crafted canaries, beside the epsilon that is claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from scipy.stats import norm
+
+from privaware.card import ModelCard
+from privaware.report import _words
+from privaware.report._card_facts import model_name, stated
+from privaware.report._risk import FPRS, AuditRecord, largest_rates
+from privaware.report._yaml import yaml
+
+__all__ = ["sacro_files", "sacro_report", "sacro_target"]
+
+
+def sacro_files(card: ModelCard, audit: AuditRecord | None) -> dict[str, str]:
+    """The files of the folder, by name."""
+    files = {"target.yaml": yaml(sacro_target(card))}
+    if audit is not None:
+        files["report.json"] = json.dumps(sacro_report(card, audit), indent=4, allow_nan=False) + "\n"
+    return files
+
+
+def sacro_target(card: ModelCard) -> dict[str, Any]:
+    """The target: columns and what is claimed. A model type is left out, so that nothing is ever unpickled for it."""
+    guarantee = card.guarantee
+    claim = {
+        "attack": "differential privacy",
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "unit": guarantee.unit,
+        "relation": guarantee.relation,
+        "certified": guarantee.certified,
+        "sentence": _words.tidy(guarantee.sentence, guarantee.epsilon),
+    }
+    return {
+        "dataset_name": stated(card, "data", card.schema.target),
+        "dataset_module_path": "",
+        "features": _features(card),
+        "safemodel": [claim],
+        "model_name": model_name(card),
+        "model_params": {"learner": card.learner, "architecture": str(card.architecture.get("name", "network"))},
+        "n_samples": card.schema.rows,
+    }
+
+
+def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
+    """Each declared column that is used, and which inputs it becomes where categories are one-hot."""
+    shown: dict[int, dict[str, Any]] = {}
+    start = 0
+    for at, column in enumerate(card.schema.used if card.schema.form == "table" else ()):
+        several = column.kind == "category"
+        width = max(len(column.categories), 1) if several else 1
+        encoding = "onehot" if several else "float"
+        shown[at] = {"name": column.name, "indices": list(range(start, start + width)), "encoding": encoding}
+        start += width
+    return shown
+
+
+def sacro_report(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
+    """The attack report, under a name that is the same for the same audit."""
+    name = f"privaware audit {audit.attack}"
+    identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {audit!r}"))
+    day, clock = card.created[:10], card.created[11:19]
+    report = {
+        "log_id": identity,
+        "log_time": f"{day[8:10]}/{day[5:7]}/{day[:4]} {clock}",
+        "metadata": {
+            "attack_name": name,
+            "attack_params": {"attack": audit.attack, "canaries": "crafted rows, none of the data"},
+            "global_metrics": {
+                "epsilon_claimed": audit.epsilon_claimed,
+                "epsilon_lower": audit.epsilon_lower,
+                "delta": audit.delta,
+                "confidence": audit.confidence,
+                "refuted": audit.refuted,
+                "assumes": audit.assumes,
+                "largest_possible_tpr": _largest(card),
+            },
+            "target_model": model_name(card),
+        },
+        "attack_experiment_logger": {"attack_instance_logger": {"instance_0": _instance(audit)}},
+    }
+    return {f"{name}_{identity}": report}
+
+
+def _largest(card: ModelCard) -> dict[str, float]:
+    rates = largest_rates(card).trade_off
+    return {f"TPR@{fpr:g}%": rates.power(fpr) for fpr in FPRS}
+
+
+def _instance(audit: AuditRecord) -> dict[str, Any]:
+    """The measured rates, under the names that SACRO-ML gives them."""
+    members, others = audit.members, audit.non_members
+    corner = max(audit.roc, key=lambda point: point[1] - point[0], default=(0.0, 0.0))
+    fprs, tprs = zip(*((0.0, 0.0), *audit.roc), strict=True)
+    metrics: dict[str, Any] = {
+        "AUC": audit.auc,
+        "Advantage": max(corner[1] - corner[0], 0.0),
+        "TPR": corner[1],
+        "FPR": corner[0],
+        "fpr": list(fprs),
+        "tpr": list(tprs),
+        **{f"TPR@{fpr:g}%": max((tpr for at, tpr in audit.roc if at <= fpr), default=0.0) for fpr in FPRS},
+    }
+    if members and others:
+        deviation = ((members + others + 1) / (12 * members * others)) ** 0.5
+        metrics |= {
+            "ACC": (corner[1] * members + (1 - corner[0]) * others) / (members + others),
+            "P_HIGHER_AUC": float(norm.sf((audit.auc - 0.5) / deviation)),
+            "n_pos_test_examples": members,
+            "n_neg_test_examples": others,
+        }
+    return metrics

@@ -1,0 +1,86 @@
+"""The card of a model in other formats, each written where it is asked for and over nothing that is there."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from privaware._files import atomic_write
+from privaware._validate import expect_one_of
+from privaware.card import ModelCard
+from privaware.errors import WrongInput
+from privaware.report._card_cyclonedx import cyclonedx_json
+from privaware.report._card_huggingface import huggingface_markdown
+from privaware.report._card_nist import nist_markdown
+from privaware.report._card_registry import registry_yaml
+from privaware.report._card_sacro import sacro_files
+from privaware.report._owner import owner_statement
+from privaware.report._printable import printable
+from privaware.report._risk import read_audit
+
+__all__ = ["FORMATS", "Exported", "export"]
+
+FILES: dict[str, tuple[str, Callable[[ModelCard], str]]] = {
+    "registry": ("registry.yaml", registry_yaml),
+    "huggingface": ("README.md", huggingface_markdown),
+    "cyclonedx": ("model.cdx.json", cyclonedx_json),
+    "nist": ("nist-sp-800-226.md", nist_markdown),
+}
+FORMATS = (*FILES, "sacro")
+WANTED = {
+    "registry": ("owner", "owner_type", "intended_use", "region", "data"),
+    "huggingface": ("owner", "contact", "intended_use", "licence"),
+    "cyclonedx": ("owner", "intended_use", "intended_users"),
+    "nist": ("owner", "intended_use", "data"),
+    "sacro": ("data",),
+}
+"""What the owner should state for each format."""
+
+
+class Exported:
+    """Where a card was written, and what its owner has not stated yet."""
+
+    def __init__(self, out: Path, missing: list[str]) -> None:
+        self.out, self.missing = out, missing
+
+    def json(self) -> dict[str, Any]:
+        """The fields of `privaware card --json`."""
+        return {"out": str(self.out), "missing": self.missing}
+
+
+def export(
+    folder: str | Path,
+    to: str,
+    out: str | Path | None = None,
+    *,
+    describe: str | Path | Mapping[str, Any] | None = None,
+) -> Exported:
+    """Writes the card of a model folder in another format: a file, or for `sacro` a new folder."""
+    expect_one_of("card", FORMATS, to=to)
+    folder = Path(folder)
+    card = printable(ModelCard.read(folder))
+    card = replace(card, description={**card.description, **owner_statement(describe)})
+    if not math.isfinite(card.guarantee.epsilon):
+        raise WrongInput("expected a model with a finite epsilon, got one of which nothing is proven: it has no card")
+    missing = [name for name in WANTED[to] if name not in card.description]
+    path = Path(out) if out is not None else Path(f"{folder.name}-{to}" if to == "sacro" else FILES[to][0])
+    if os.path.lexists(path):
+        raise WrongInput(f"{path} exists already; name another place with --out, or remove it")
+    if path.parent.resolve() == folder.resolve():
+        raise WrongInput(
+            "expected --out outside the model folder: its ledger binds the files in it; name another place"
+        )
+    try:
+        if to == "sacro":
+            path.mkdir()
+            for name, content in sacro_files(card, read_audit(folder)).items():
+                atomic_write(path / name, content.encode())
+        else:
+            atomic_write(path, FILES[to][1](card).encode())
+    except OSError as problem:
+        raise WrongInput(f"cannot write the card {path}: {problem.strerror or problem}; name another place") from None
+    return Exported(path, missing)
