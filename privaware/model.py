@@ -16,7 +16,7 @@ import numpy as np
 
 from privaware import datasets, features, models, registry
 from privaware._files import atomic_write
-from privaware.data import Data, read
+from privaware.data import Data, Outside, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -87,14 +87,17 @@ class Model:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
         return self.probabilities(self.rows(data))
 
-    def rows(self, data: Any, *, header: bool | None = None) -> Data:
-        """Rows to predict, read against the schema; the target may be missing. `header` is as in `data.read`."""
+    def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
+        """Rows to predict, read against the schema; the target may be missing.
+
+        `outside` counts values that the model has not seen, and `reading` are the options of `data.read`.
+        """
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
             expected, built_in = self.schema, datasets.schema(data)
             if (expected.form, expected.shape, expected.columns) != (built_in.form, built_in.shape, built_in.columns):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test
-        return Data.of(read(data, header=header), self.schema, labelled=False)
+        return Data.of(read(data, **reading), self.schema, labelled=False, outside=outside)
 
     def save(self, folder: Path) -> str:
         """Writes `model.safetensors` into the folder; returns its SHA-256."""

@@ -23,7 +23,10 @@ def option(text: str, *names: str, completes: str | None = None) -> object:
     return typer.Option(*names, help=text, autocompletion=complete_names(completes, "auto") if completes else None)
 
 
-_DATA = "A CSV, Parquet or .npz file, a folder of images by class, or a built-in data set (`privaware data list`)."
+_DATA = (
+    "A CSV, Parquet, Feather, Excel or .npz file, a folder of images or texts by class, or a built-in data set "
+    "(`privaware data list`)."
+)
 _ACCEPT = "Take bounds and categories as drafted from the rows: the result is not certified until you review them."
 _DELTA = "The chance that the guarantee fails. Default: 1e-5, from 100,000 rows on a tenth of 1 / rows."
 _UNIT = "Whom to protect: a column that names the person of each row, or `label`."
@@ -39,6 +42,9 @@ PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget:
 UNIT = Annotated[str | None, option(_UNIT)]
 CAP = Annotated[int, option("With --unit COLUMN: how many rows of one person are used at most.")]
 HEADER = Annotated[bool | None, option("Whether the first line of a CSV holds names.", "--header/--no-header")]
+SEP = Annotated[str | None, option("What stands between the values of a CSV. Default: found from its first line.")]
+DECIMAL = Annotated[str | None, option("A comma, where the numbers of a CSV have a decimal comma.")]
+ENCODING = Annotated[str | None, option("How the text of a CSV is stored, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression, where the target could be either.")]
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
@@ -85,6 +91,9 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "unit": (UNIT, None),
     "cap": (CAP, 1),
     "header": (HEADER, None),
+    "sep": (SEP, None),
+    "decimal": (DECIMAL, None),
+    "encoding": (ENCODING, None),
     "task": (TASK, None),
     "ledger": (LEDGER, None),
     "limit": (LIMIT, None),

@@ -11,6 +11,7 @@ from privaware.cli._terminal import show
 
 app = typer.Typer()
 ACCURACY = Annotated[float | None, o.option("Also: which epsilon and how many rows this accuracy needs, such as 0.9.")]
+DELTA = Annotated[float | None, o.option("The chance that the guarantee fails. Default: as `fit` takes it.")]
 PUBLIC = Annotated[str | None, o.option("Public rows that you could use; only whether there are any counts.")]
 
 
@@ -20,12 +21,15 @@ def advise(
     epsilon: o.EPSILON,
     accuracy: ACCURACY = None,
     target: o.TARGET = None,
-    delta: o.DELTA = None,
+    delta: DELTA = None,
     schema: o.SCHEMA = None,
     unit: o.UNIT = None,
     task: o.TASK = None,
     public: PUBLIC = None,
     header: o.HEADER = None,
+    sep: o.SEP = None,
+    decimal: o.DECIMAL = None,
+    encoding: o.ENCODING = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
@@ -33,7 +37,8 @@ def advise(
     from privaware.workflow.advise import advise as run
 
     options: dict[str, Any] = {"target": target, "delta": delta, "schema": schema, "unit": unit, "task": task}
-    result = run(data, epsilon=epsilon, accuracy=accuracy, public=public, header=header, **options)
+    options |= {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    result = run(data, epsilon=epsilon, accuracy=accuracy, public=public, **options)
     show(result.json(), [*_rules(result.advice), *_risk(result), *_estimates(result), result.charged], json)
 
 

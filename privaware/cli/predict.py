@@ -18,13 +18,17 @@ def predict(
     model: o.MODEL,
     data: o.DATA,
     header: o.HEADER = None,
+    sep: o.SEP = None,
+    decimal: o.DECIMAL = None,
+    encoding: o.ENCODING = None,
     out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
     """Predict new rows; costs nothing, for a released model is public."""
+    from privaware.workflow.predict import outside_sentences
     from privaware.workflow.predict import predict as run
 
-    result = run(model, data, out=out, header=header)
-    show(result, [f"{result['rows']} predictions: {result['out']}"], json)
+    result = run(model, data, out=out, header=header, sep=sep, decimal=decimal, encoding=encoding)
+    show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)

@@ -20,6 +20,9 @@ def schema(
     task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
     unit: o.UNIT = None,
     header: o.HEADER = None,
+    sep: o.SEP = None,
+    decimal: o.DECIMAL = None,
+    encoding: o.ENCODING = None,
     out: Annotated[Path | None, typer.Option(help="A new .toml file to edit and confirm.")] = None,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
@@ -29,7 +32,8 @@ def schema(
     from privaware.errors import WrongInput
     from privaware.workflow._source import draft_schema
 
-    draft = draft_schema(data, target=target, task=task, unit=unit, header=header)
+    reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    draft = draft_schema(data, target=target, task=task, unit=unit, **reading)
     if out is not None:
         if out.exists():
             raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")

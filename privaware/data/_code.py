@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Values = pd.Series | np.ndarray | Words
 
-__all__ = ["coded", "days_among", "joined_texts", "over_lines", "uncoded"]
+__all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 
 NO_NUMBER = 'mend the row, declare unseen = "other" to count it as missing, or declare another kind'
 
@@ -47,6 +47,11 @@ def uncoded(batch: Raw, schema: Schema) -> Cells:
     expect_columns(batch, schema)
     columns = (_READERS[column.kind](batch, batch.values(column.name), column) for column in schema.declared)
     return Cells(tuple(columns), len(batch))
+
+
+def columns_read(batch: Raw, column: Column, outside: Outside) -> None:
+    """Counts the values of a column of numbers, dates or times that are none."""
+    _finite_or_nan(batch, batch.values(column.name), column, outside, column.kind)
 
 
 def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:

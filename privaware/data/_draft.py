@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.data._code import has_date_type
 from privaware.data._data import target_of
+from privaware.data._draft_column import FEW, draft_column, outward
+from privaware.data._names import UNNAMED, is_identifier_name
 from privaware.data._raw import Raw
-from privaware.data._values import Words, got, numbers_of, quoted, words_of
+from privaware.data._values import got, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
-from privaware.schema import LARGEST, Column, Schema
+from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW = 20
-"""Up to this many distinct whole numbers, a target is a set of classes unless `task` says otherwise."""
+FEW_TEXTS = 3
+"""Up to so many columns of text, and no other, may be a data set of texts."""
 
 MANY = 100
 """A draft proposes no more classes than this: beyond it the target is an identifier or free text."""
 
 
-IDENTIFIERS = frozenset(("id", "uuid", "guid"))
-"""Words that make the name of a column that of an identifier."""
-
 DRAFTED = "drafted from the rows and moved outward"
 """How a drafted bound is marked in what a schema assumes."""
-
-NOUGHT = 1e-100
-"""Numbers closer to 0 than this count as 0 when a bound is drafted."""
 
 
 def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
@@ -43,132 +38,100 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     with raw.named():
-        values = target_of(raw, target)
-        if len(values) == 0:
-            raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
-        facts = {
-            **_draft_target(raw, values, task),
-            "target": target,
-            "rows": len(values),
-            "unit": unit,
-            "cap": cap,
-            "reviewed": False,
-        }
+        facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
         if raw.frame is None:
             return _draft_images(raw, facts)
-        return _draft_table(raw, raw.frame, facts)
+        columns = tuple(draft_column(name, raw.frame[name]) for name in _feature_names(raw, facts))
+        return Schema(columns=columns, form=_form(columns), assumed=_assumed(columns, facts), **facts)
 
 
-def outward(low: float, high: float) -> tuple[float, float]:
-    """The next 1, 2 or 5 times a power of ten strictly beyond each end; a 0 moves by a hundredth of the other end.
+def typed(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
+    """A schema with columns by their names and types alone, so that no row changes it: bounds are still to be bought.
 
-    >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
-    ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))
+    Numbers, dates, truth values and categories are what their type says; text and the columns of a text file are
+    undecided, because only a count over rows tells their kind; identifiers by their name, and what is no single value,
+    are not used. Where nothing but free text is there, the schema is one of text, which needs no bounds.
     """
-    ends = [0.0 if abs(end) < NOUGHT else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
-    widened = [_beyond(end) if end else 0.0 for end in ends]
-    scale = max(map(abs, widened)) or 100.0
-    first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in widened)
-    return max(-first, -LARGEST), min(second, LARGEST)
+    with raw.named():
+        facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
+        if raw.frame is None:
+            return _draft_images(raw, facts)
+        columns = tuple(_typed_column(name, raw.frame[name], raw) for name in _feature_names(raw, facts))
+        used = [column for column in columns if column.kind not in NOT_USED]
+        if 0 < len(used) <= FEW_TEXTS and all(column.kind == "undecided" for column in used):
+            drafted = tuple(draft_column(column.name, raw.frame[column.name]) for column in columns)
+            if _form(drafted) == "text":
+                return Schema(columns=drafted, form="text", assumed=_assumed(drafted, facts), **facts)
+        return Schema(columns=columns, **facts)
 
 
-def _beyond(number: float) -> float:
-    """The least 1, 2 or 5 times a power of ten (or minus one) above a number other than 0."""
-    exponent = math.floor(math.log10(abs(number)))
-    steps = (float(f"{digit}e{power}") for power in range(exponent - 1, exponent + 2) for digit in (1, 2, 5))
-    signed = sorted(math.copysign(step, number) for step in steps)
-    return next(step for step in signed if step > number)
+def _facts(raw: Raw, *, target: str, task: str | None, unit: str, cap: int) -> dict[str, Any]:
+    """What a schema says of the target, the rows and the unit."""
+    if task not in (None, "classification", "regression"):
+        raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
+    values = target_of(raw, target)
+    if len(values) == 0:
+        raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
+    about = _draft_target(raw, values, task)
+    return {**about, "target": target, "rows": len(values), "unit": unit, "cap": cap, "reviewed": False}
 
 
-def typed(frame: pd.DataFrame, drafted: Schema) -> Schema:
-    """The schema with columns by their names and types alone, so that no row changes it.
+def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
+    """The columns beside the target and the unit."""
+    names, target, unit = raw.columns or [], facts["target"], facts["unit"]
+    if unit not in ("row", "label") and (unit not in names or unit == target):
+        raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
+    return [name for name in names if name != target and (unit in ("row", "label") or name != unit)]
 
-    Numbers, truth values and categories are what their type says; text is undecided, because only a count over rows
-    tells numbers from categories; columns named as identifiers, dates and what is no single value are not used.
-    """
-    return replace(drafted, columns=tuple(_typed_column(column.name, frame[column.name]) for column in drafted.columns))
+
+def _form(columns: tuple[Column, ...]) -> str:
+    """Only texts are data of form text; beside other columns they are hashed."""
+    return "text" if {column.kind for column in columns} - set(NOT_USED) == {"text"} else "table"
 
 
-def _typed_column(name: str, values: pd.Series) -> Column:
+def _typed_column(name: str, values: pd.Series, raw: Raw) -> Column:
     import pandas as pd
 
-    if IDENTIFIERS & set(words_of_name(name)):
-        return Column(name=name, kind="ignore")
+    unnamed = UNNAMED.fullmatch(name) and not all(UNNAMED.fullmatch(each) for each in raw.columns or ())
+    if is_identifier_name(name) or (unnamed and not raw.typed):
+        return Column(name=name, kind="identifier")
+    undecided = Column(name=name, kind="undecided", fold=True)
+    if not raw.typed:
+        return undecided
     if isinstance(values.dtype, pd.CategoricalDtype):
         return Column(name=name, kind="category")
-    if values.dtype.kind in "biuf":
-        return Column(name=name)
-    if values.dtype.kind != "O":
-        return Column(name=name, kind="ignore")
+    if has_date_type(values):
+        return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if "date" in str(values.dtype)[:6] else ())
+    if values.dtype.kind in "biufm":
+        return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
     try:
         words_of(values)
     except WrongInput:  # lists, records and bytes are no single values
         return Column(name=name, kind="ignore")
-    return Column(name=name, kind="undecided")
+    return undecided
 
 
-def words_of_name(name: str) -> list[str]:
-    return name.lower().replace("_", " ").replace("-", " ").split()
-
-
-def _draft_table(raw: Raw, frame: pd.DataFrame, facts: dict[str, Any]) -> Schema:
-    target, unit = facts["target"], facts["unit"]
-    if unit not in ("row", "label") and (unit not in frame.columns or unit == target):
-        raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
-    excluded = (target,) if unit in ("row", "label") else (target, unit)
-    columns = tuple(draft_column(name, frame[name]) for name in frame.columns if name not in excluded)
-    form = "text" if {column.kind for column in columns} - {"ignore"} == {"text"} else "table"
-    if form == "table":
-        columns = tuple(replace(c, kind="ignore") if c.kind == "text" else c for c in columns)
-    assumed = ["the number of rows", "the names and kinds of the columns"]
-    assumptions = {
+def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:
+    sentences = {
         "number": f"the range of {{}}, {DRAFTED}",
+        "date": f"the range of {{}}, {DRAFTED}",
         "category": "the categories of {}",
+        "boolean": "that {} is true or false",
+        "time": "that {} is a time of day",
         "text": "that {} is text",
+        "identifier": "that {} may be left out",
         "ignore": "that {} may be left out",
     }
-    assumed += [assumptions[column.kind].format(column.name) for column in columns]
+    assumed = ["the number of rows", "the names and kinds of the columns"]
+    for column in columns:
+        assumed.append(sentences[column.kind].format(column.name))
+        if column.kind in ("number", "date", "time") and column.unseen == "other":
+            assumed.append(f"that a value of {column.name} of another kind is missing")
+        if column.fold:
+            assumed.append(f"that case and blanks do not count in {column.name}")
+    target = facts["target"]
     assumed += [f"the classes of {target}" if "classes" in facts else f"the range of {target}, {DRAFTED}"]
-    return Schema(columns=columns, form=form, assumed=tuple(assumed), **facts)
-
-
-def draft_column(name: str, values: pd.Series) -> Column:
-    """Numbers by their range, words by their categories; identifiers and constants are ignored."""
-    try:
-        numbers, missing = numbers_of(values)
-    except WrongInput:  # lists, records and bytes are no single values
-        return Column(name=name, kind="ignore")
-    if (np.isnan(numbers) & ~missing).any():
-        return _draft_words(name, words_of(values), missing)
-    finite = numbers[np.isfinite(numbers)]
-    if len(np.unique(finite)) < 2 or _is_identifier(name, finite):
-        return Column(name=name, kind="ignore")
-    policy = "category" if len(finite) < len(numbers) else "refuse"
-    low, high = outward(finite.min(), finite.max())
-    return Column(name=name, low=low, high=high, missing=policy)
-
-
-def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
-    distinct = sorted({words.spellings[code] for code in np.unique(words.codes[~missing])})
-    if len(distinct) < 2:
-        return Column(name=name, kind="ignore")
-    if len(distinct) > max(FEW, len(missing) // 10):
-        sentences = np.mean([" " in word and any(c.isalpha() for c in word) for word in distinct])
-        return Column(name=name, kind="text" if sentences > 0.5 else "ignore")
-    return Column(
-        name=name,
-        kind="category",
-        categories=tuple(distinct),
-        missing="category" if missing.any() else "refuse",
-        unseen="other",
-    )
-
-
-def _is_identifier(name: str, numbers: np.ndarray) -> bool:
-    """Whether whole numbers, all different, look like identifiers of rows rather than measurements."""
-    if len(numbers) <= FEW or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
-        return False
-    return bool((IDENTIFIERS | {"index", "key"}) & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
+    return tuple(assumed)
 
 
 def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:

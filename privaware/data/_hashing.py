@@ -12,6 +12,8 @@ import numpy as np
 
 __all__ = ["hashed_grams", "hashed_words"]
 
+ROUNDING_MARGIN = 1 - 2.0**-20
+"""Rounding must not carry the words of a text past length 1."""
 PUNCTUATION = re.compile(r"[\W_]+")
 
 
@@ -43,7 +45,7 @@ def hashed_words(texts: Texts, slots: int) -> np.ndarray:
     True
     """
     plain = [PUNCTUATION.sub(" ", text) for text in texts]
-    return np.clip(hashed_grams(plain, slots=slots, words=1, letters=0), -1.0, 1.0)
+    return hashed_grams(plain, slots=slots, words=1, letters=0, norm=ROUNDING_MARGIN)
 
 
 def _grams(text: str, words: int, letters: int) -> Counter[str]:

@@ -76,6 +76,8 @@ def decided(column: Column, counts: np.ndarray) -> Column:
     }
     kind = max(groups, key=lambda name: groups[name])
     facts: dict[str, object] = {"kind": kind, "missing": "category", "unseen": "other"}
+    if kind != "category":
+        facts["fold"] = False
     if kind == "date":
         with_hours = each["moment"] > each["date"]
         facts |= {"parts": () if with_hours else DATE_PARTS[:-1], "day_first": each["day_first"] > each["month_first"]}

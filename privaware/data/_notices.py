@@ -1,78 +1,109 @@
-"""What the owner of rows should know before a charge: columns that are not used, and persons with several rows.
+"""What the owner of rows should know before a charge: columns that are not used, values that count as missing, and
+persons with several rows.
 
 For the owner's eyes only: these sentences follow from rows without noise, so they are said and never written.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+import numpy as np
 
-from privaware.data._draft import FEW, IDENTIFIERS, draft_column, words_of_name
+from privaware.data._code import columns_read, has_date_type
+from privaware.data._draft_column import FEW, draft_column
+from privaware.data._names import is_identifier_name, is_person_name
+from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import quoted, words_of
 from privaware.errors import WrongInput
-from privaware.schema import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
+from privaware.schema import NOT_USED, Column, Schema
 
 __all__ = ["notices"]
 
-PERSONS = IDENTIFIERS | {"account", "client", "customer", "email", "member", "name", "patient", "person", "ssn", "user"}
-"""Words that make the name of a column that of a person."""
-DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}")
-
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
-    """Which columns are not used, or hardly, and why; and which seem to name persons with several rows."""
+    """Which columns are not used, or hardly, and why; what counts as missing; which columns seem to name persons."""
     if raw.frame is None:
         return []
-    others = [name for name in raw.frame.columns if name not in (schema.target, schema.unit)]
-    used = {column.name: column for column in schema.used}
-    unused = [f"{quoted(name)} ({_why_unused(name, raw.frame[name])})" for name in others if name not in used]
-    sentences = [f"not used: {', '.join(unused)}"] if unused else []
-    for name in others:
-        undecided = name in used and used[name].kind == "undecided"
-        if undecided and draft_column(name, raw.frame[name]).kind in ("text", "ignore"):
-            reason = _why_unused(name, raw.frame[name])
-            sentences.append(f"hardly used: {quoted(name)} ({reason}): only values that many rows share are released")
+    others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
+    declared = {column.name: column for column in schema.columns}
+    used = {column.name: column for column in schema.declared}
+    unused = [f"{quoted(name)} ({_why_unused(raw, name, declared.get(name))})" for name in others if name not in used]
+    sentences = [f"not used: {', '.join(unused)}; a schema file can use them (`privaware schema`)"] if unused else []
+    for name, column in used.items():
+        if column.kind == "undecided" and name in raw.frame.columns and _hardly_used(raw, name):
+            sentences.append(
+                f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
+                "are released"
+            )
+    sentences += _joined(raw, schema)
     if schema.unit == "row":
-        sentences += [_several_rows(name) for name in others if _names_persons(name, raw.frame[name])]
+        sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
     return sentences
 
 
-def _several_rows(name: str) -> str:
+def _of_persons(name: str) -> str:
     return (
         f"{quoted(name)} has the same value in several rows: if it names a person, the guarantee is for one row "
         f"and not for all of theirs; protect them with --unit {quoted(name)}"
     )
 
 
-def _why_unused(name: str, values: pd.Series) -> str:
-    """What a column holds that is not used, in a few words."""
-    if values.dtype.kind in "mM":
-        return "dates and times"
+def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
+    """Why a column is not used, in a few words."""
+    if column is None:
+        return "left out by the schema"
+    if is_person_name(name):
+        return "it names persons"
+    if is_identifier_name(name):
+        return "an identifier"
+    assert raw.frame is not None
+    values = raw.frame[name]
     try:
-        words = words_of(values).distinct()
+        words_of(values)
     except WrongInput:
         return "no single values"
-    if sum(DATE.match(word) is not None for word in words) > len(words) / 2:
-        return "dates and times"
-    if IDENTIFIERS & set(words_of_name(name)):
-        return "an identifier"
-    kind = draft_column(name, values).kind
-    if kind == "text":
-        return "free text"
-    return "identifiers or constant" if kind == "ignore" else "left out by the schema"
+    drafted = draft_column(name, values).kind
+    if drafted in NOT_USED:
+        return "identifiers" if drafted == "identifier" else "constant"
+    return "a column without a name" if column.kind == "identifier" else "left out by the schema"
 
 
-def _names_persons(name: str, values: pd.Series) -> bool:
+def _hardly_used(raw: Raw, name: str) -> bool:
+    """Whether a column of undecided kind holds nothing that could be released."""
+    assert raw.frame is not None
+    values = raw.frame[name]
+    return values.dtype.kind not in "biufmM" and draft_column(name, values).kind in NOT_USED
+
+
+def _joined(raw: Raw, schema: Schema) -> list[str]:
+    """Values that are taken for others by a declared rule: typos as missing, spellings as one category."""
+    sentences = []
+    outside = Outside()
+    for column in schema.declared if schema.form == "table" else ():
+        if column.kind in ("number", "date", "time") and column.unseen == "other" and column.missing != "refuse":
+            columns_read(raw, column, outside)
+    for name, counts in outside.counts.items():
+        what, count = next(iter(counts.items()))
+        kind = what.removeprefix("no_")
+        verb = "value is" if count == 1 else "values are"
+        sentences.append(
+            f"{quoted(name)}: {count} {verb} no {kind} and {'counts' if count == 1 else 'count'} as missing"
+        )
+    folded = [column.name for column in schema.declared if column.fold and column.kind == "category"]
+    if folded:
+        sentences.append(f"case and blanks do not count in {', '.join(quoted(name) for name in folded)}")
+    return sentences
+
+
+def _names_persons(raw: Raw, name: str) -> bool:
     """Whether a column is named like one of persons and has many values, some of them in several rows."""
-    if not PERSONS & set(words_of_name(name)):
+    assert raw.frame is not None
+    values = raw.frame[name]
+    if not is_identifier_name(name) or has_date_type(values):
         return False
     try:
-        persons = [word for word in words_of(values).distinct() if word]
+        words = words_of(values)
     except WrongInput:
         return False
-    return max(2, min(FEW, len(values) // 10)) <= len(persons) < len(values)
+    persons = len(np.unique(words.codes[~words.missing()]))
+    return max(2, min(FEW, len(values) // 10)) <= persons < len(values)

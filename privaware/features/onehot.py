@@ -2,13 +2,13 @@
 
 A column with declared bins (or any column, with `bins` set) sets one of its slots, missing and unseen
 values have slots of their own, and a number without bins becomes one entry in [-1, 1]. Every column
-adds at most 1 to the squared norm, so a row divided by the root of the number of columns never
-exceeds `norm`, for any values.
+adds at most 1 to the squared norm, and the slots of one hashed text together do, so a row divided by
+the root of their number never exceeds `norm`, for any values.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.
 
->>> from privaware.schema import Column, Schema
+>>> from privaware.schema import CodedColumn, Column, Schema
 >>> facts = Schema(columns=(Column(name="age", low=0, high=90, bins=(30, 60)),), classes=("n", "y"))
 >>> OneHot()(np.array([[45.0]]), facts)
 array([[0., 1., 0.]], dtype=float32)
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.schema import Column, Schema
+from privaware.schema import CodedColumn, Column, Schema
 
 __all__ = ["OneHot"]
 
@@ -39,7 +39,28 @@ class OneHot:
             raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
         blocks = [self._block(x[:, at], column) for at, column in enumerate(used)]
         rows = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(x), 0), np.float32)
-        return rows * np.float32(self.norm / np.sqrt(max(len(used), 1)))
+        for entries in self._texts(schema).values():
+            text = rows[:, entries[0] : entries[-1] + 1]
+            text /= np.maximum(np.sqrt(np.square(text, dtype=np.float64).sum(axis=1, keepdims=True)), 1.0)
+        return rows * np.float32(self.norm / np.sqrt(max(self.squares(schema), 1)))
+
+    def squares(self, schema: Schema) -> int:
+        """The most that the entries of a row, before they are scaled, add up to when squared."""
+        return sum(not self._of_text(column) for column in schema.used) + len(self._texts(schema))
+
+    def _texts(self, schema: Schema) -> dict[str, list[int]]:
+        """The entries of each hashed text, which lie side by side."""
+        texts: dict[str, list[int]] = {}
+        at = 0
+        for column in schema.used:
+            if self._of_text(column) and isinstance(column, CodedColumn):
+                texts.setdefault(column.source, []).append(at)
+            at += self._slots(column)
+        return texts
+
+    def _of_text(self, column: Column) -> bool:
+        """Whether a column is one entry, a slot of a hashed text; in bins it would be as any other."""
+        return isinstance(column, CodedColumn) and column.of_text and not self.bins
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""

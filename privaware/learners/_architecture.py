@@ -27,7 +27,7 @@ def network_feature(schema: Schema) -> Any:
     plain = feature_for(schema)
     if isinstance(plain, Hashed):
         return Hashed(slots=plain.slots, words=plain.words, letters=plain.letters, norm=8.0)
-    return OneHot(norm=math.sqrt(max(len(schema.used), 1)))
+    return OneHot(norm=math.sqrt(max(OneHot().squares(schema), 1)))
 
 
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def _problems(schema: Schema) -> int:
 
 def _encoded(data: Data) -> np.ndarray:
     """Every column adds at most 1 to a row's squared norm, and so does the constant at the end."""
-    rows = OneHot(norm=math.sqrt(len(data.schema.used)))(data.x, data.schema)
+    rows = OneHot(norm=math.sqrt(OneHot().squares(data.schema)))(data.x, data.schema)
     return np.hstack([rows.astype(float), np.ones((len(data), 1))])
 
 

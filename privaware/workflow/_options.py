@@ -34,6 +34,9 @@ class RunArguments(TypedDict, total=False):
     unit: str | None
     cap: int
     header: bool | None
+    sep: str | None
+    decimal: str | None
+    encoding: str | None
     ledger: Ledger | str | Path | None
     limit: float | None
     dry_run: bool
@@ -49,7 +52,7 @@ class RunOptions:
 
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
     without a schema option bounds and categories are paid for, as with `private_schema`. `header` says whether the
-    first line of a CSV file holds names. `test` are rows to score on, `public` those of a learner that needs some;
+    first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written. `test` are rows to score on, `public` those of a learner that needs some;
     `describe` is what the owner says of the model, or the TOML file that says it.
     `sign` is the file of a private key that signs the result. `say` receives the plan and the progress, one sentence
     at a time.
@@ -64,6 +67,9 @@ class RunOptions:
     unit: str | None = None
     cap: int = 1
     header: bool | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
     ledger: Ledger | str | Path | None = None
     limit: float | None = None
     dry_run: bool = False
@@ -107,6 +113,11 @@ class RunOptions:
         if self.delta is not None:
             return self.delta
         return DELTA if DELTA * schema.rows < 1 else 1 / (10 * schema.rows)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How text files are read: the options of `privaware.data.read`."""
+        return {"header": self.header, "sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
 
     @property
     def folder(self) -> Path | None:

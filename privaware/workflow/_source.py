@@ -55,16 +55,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if _is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    raw = cache(lambda: read(data, header=options.header))
+    raw = cache(lambda: read(data, **options.reading))
     schema = _schema_of(raw, options)
     _expect_agreement(schema, options)
     public = None
     if options.public is not None:
-        public = Data.of(read(options.public, header=options.header), replace(schema, unit="row"), labelled=False)
+        public = Data.of(read(options.public, **options.reading), replace(schema, unit="row"), labelled=False)
 
     def rows() -> tuple[Data, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
-        test = raw().test if options.test is None else read(options.test, header=options.header)
+        test = raw().test if options.test is None else read(options.test, **options.reading)
         train = coded(raw(), schema)
         return train, None if test is None else coded(test, scoring(schema))
 
@@ -81,17 +81,15 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
 
 
 def draft_schema(
-    data: Any,
-    *,
-    target: str | None = None,
-    task: str | None = None,
-    unit: str | None = None,
-    header: bool | None = None,
+    data: Any, *, target: str | None = None, task: str | None = None, unit: str | None = None, **reading: Any
 ) -> Schema:
-    """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set."""
+    """A schema to edit and confirm: drafted from a file, or the reviewed one of a built-in data set.
+
+    `reading` are the options of `privaware.data.read`.
+    """
     if _is_builtin(data):
         return datasets.schema(data)
-    raw = read(data, header=header)
+    raw = read(data, **reading)
     return draft(raw, target=target or _default_target(raw), task=task, unit=unit or "row")
 
 
@@ -120,8 +118,7 @@ def _expect_there(data: Any) -> Path:
     near = nearest(data, registry.names("datasets")) if isinstance(data, str) else None
     raise WrongInput(
         "expected a data file, a folder of images, a DataFrame or a built-in data set "
-        f"(`privaware data list`), but there is nothing called {shown}"
-        + (f"; did you mean {near}?" if near else "")
+        f"(`privaware data list`), but there is nothing called {shown}" + (f"; did you mean {near}?" if near else "")
     )
 
 
@@ -180,16 +177,16 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
         return schema if options.unit is None else replace(schema, unit=options.unit, cap=options.cap)
     rows = raw()
     target = options.target or _default_target(rows)
-    drafted = draft(rows, target=target, task=options.task, unit=options.unit or "row", cap=options.cap)
-    by_type = drafted if rows.frame is None or drafted.form == "text" else typed(rows.frame, drafted)
-    bare = replace(by_type.bare(), reviewed=True)
+    facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
+    bare = replace(typed(rows, **facts).bare(), reviewed=True)
     # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
-    return drafted if options.accept_schema and not bare.bounded else bare
+    return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 
 
 def _default_target(raw: Raw) -> str:
     if raw.frame is None:
         return "class"
-    if "y" in raw.frame.columns and "x0" in raw.frame.columns:
-        return "y"
+    for target, other in (("y", "x0"), ("class", "text")):
+        if target in raw.frame.columns and other in raw.frame.columns and raw.declared:
+            return target
     raise WrongInput(f"expected --target to name one of the columns {raw.columns_shown()}, got none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from privaware import features
 from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
+from privaware.data import Outside
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
 
-__all__ = ["ReleasedModel", "load", "predict"]
+__all__ = ["ReleasedModel", "load", "outside_sentences", "predict"]
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -49,10 +51,21 @@ def load(folder: str | Path) -> ReleasedModel:
     return model
 
 
-def predict(model: str | Path, data: Any, *, out: str | Path, header: bool | None = None) -> dict[str, Any]:
+def predict(
+    model: str | Path,
+    data: Any,
+    *,
+    out: str | Path,
+    header: bool | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, Any]:
     """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class.
 
-    Labels are spelt as in the training data. `header` says whether the first line of a CSV file holds names.
+    Labels are spelt as in the training data; the target may be absent. `outside` in the result counts the values of
+    each column that the model has not seen: categories that are not declared, numbers and dates outside the bounds, and
+    what is no number or date. `header`, `sep`, `decimal` and `encoding` say how a CSV file is written.
     """
     import pandas as pd
 
@@ -62,13 +75,20 @@ def predict(model: str | Path, data: Any, *, out: str | Path, header: bool | Non
     if path.exists():
         raise WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")
     released = load(model)
-    rows = released.rows(data, header=header)
+    outside = Outside()
+    reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    rows = released.rows(data, outside=outside, **reading)
     columns = {"prediction": released.labels(released.predictions(rows))}
     if released.schema.classes:
         probabilities = released.probabilities(rows)
         columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(released.schema.classes)}
     _write(pd.DataFrame(columns), path)
-    return {"rows": len(rows), "out": str(path)}
+    return {"rows": len(rows), "out": str(path), "outside": outside.counts}
+
+
+def outside_sentences(result: Mapping[str, Any]) -> list[str]:
+    """What `predict` counted, one sentence a column."""
+    return Outside(result["outside"]).sentences()
 
 
 def _write(frame: Any, path: Path) -> None:

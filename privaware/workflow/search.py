@@ -173,8 +173,8 @@ def _search_public_rows(
     expect_valid_space(search, plan.schema, priced=aware)
     _expect_workers(run, search)
     if not run.options.dry_run:
-        header = run.options.header
-        rows = run.public_rows() if public is None else _public_rows(public, run.source, search.held_out, header)
+        reading = run.options.reading
+        rows = run.public_rows() if public is None else _public_rows(public, run.source, search.held_out, reading)
         observed = replace(search, progress=search_progress(run.options.say, secret=False))
         point = observed.run_public(rows, plan.noise if aware else 0.0, run.rng.spawn()).point
         plan = _candidate_plan(run, search, point, settings, epsilon, flaw=plan.flaw)
@@ -223,9 +223,9 @@ def _one_of(epsilon: float | None, model_epsilon: float | None) -> float:
     return float(epsilon or model_epsilon or 0.0)
 
 
-def _public_rows(public: Any, source: Source, held_out: float, header: bool | None) -> Data:
+def _public_rows(public: Any, source: Source, held_out: float, reading: dict[str, Any]) -> Data:
     """Public rows to search, enough to train on and to score on."""
-    rows = Data.of(read(public, header=header), replace(source.schema, unit="row", cap=1))
+    rows = Data.of(read(public, **reading), replace(source.schema, unit="row", cap=1))
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
             f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "

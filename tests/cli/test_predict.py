@@ -14,7 +14,11 @@ def test_predictions_keep_the_order_and_need_no_target(run: Run, model: Path, pe
     rows = pd.read_csv(people)
     rows[["town", "age"]].to_csv("new.csv", index=False)
     rows[::-1].to_parquet("turned.parquet", index=False)
-    assert run("predict", model, "new.csv", "--out", "p.csv", "--json").json == {"rows": 300, "out": "p.csv"}
+    assert run("predict", model, "new.csv", "--out", "p.csv", "--json").json == {
+        "rows": 300,
+        "out": "p.csv",
+        "outside": {},
+    }
     assert run("predict", model, "turned.parquet", "--out", "q.parquet").code == 0
     forward, backward = pd.read_csv("p.csv"), pd.read_parquet("q.parquet")
     assert list(forward) == ["prediction", "probability_no", "probability_yes"]

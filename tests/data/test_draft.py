@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware.data import Data, draft, read
-from privaware.data._draft import outward
+from privaware.data._draft_column import outward
 from privaware.errors import WrongInput
+from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
 
 ROWS = 60
 
@@ -42,24 +44,23 @@ def test_numbers_get_a_wider_range_and_words_their_categories() -> None:
         ([None] * ROWS, "empty"),
         ([[1]] * ROWS, "nested"),
         ([np.inf] * ROWS, "infinite"),
-        (pd.date_range("2020", periods=ROWS), "day"),
     ],
 )
 def test_identifiers_and_constant_columns_are_ignored(values: Any, name: str) -> None:
-    assert draft_column(values, name).kind == "ignore"
+    assert draft_column(values, name).kind in NOT_USED
 
 
 def test_distinct_measurements_are_not_taken_for_identifiers() -> None:
     assert draft_column([at * 17 + at % 3 for at in range(ROWS)], "weight").kind == "number"
 
 
-def test_sentences_are_text_only_without_other_columns() -> None:
+def test_sentences_are_data_of_text_alone_and_a_text_column_beside_others() -> None:
     texts = [f"call me at {at} please" for at in range(ROWS)]
     frame = pd.DataFrame({"words": texts, "y": ["ham", "spam"] * 30})
     assert draft(read(frame), target="y").form == "text"
     mixed = draft(read(frame.assign(age=[1.5, 2.5] * 30)), target="y")
     assert mixed.form == "table"
-    assert {column.name: column.kind for column in mixed.columns} == {"words": "ignore", "age": "number"}
+    assert {column.name: column.kind for column in mixed.columns} == {"words": "text", "age": "number"}
 
 
 @pytest.mark.parametrize(
@@ -184,3 +185,69 @@ def test_p47_draft_holds_no_extreme_of_a_column_or_target() -> None:
     assert (schema.low, schema.high) == (10_000, 100_000)
     assert "reviewed = false" in text
     assert text.count("drafted from the rows and moved outward") == 3
+
+
+def csv_column(tmp_path: Path, values: list[str], name: str = "a") -> Column:
+    """What a draft says of a column of a CSV file."""
+    path = tmp_path / "data.csv"
+    pd.DataFrame({name: values, "y": ["n", "p"] * (len(values) // 2)}).to_csv(path, index=False)
+    return draft(read(path), target="y").columns[0]
+
+
+def test_one_typo_does_not_make_numbers_categories(tmp_path: Path) -> None:
+    age = csv_column(tmp_path, [str(20 + at % 50) for at in range(99)] + ["fourty"], "age")
+    assert (age.kind, age.low, age.high) == ("number", 10, 100)
+    assert (age.missing, age.unseen) == ("category", "other")
+    assert csv_column(tmp_path, ["7", "many"] * 50).kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["yes", "no", "Yes", ""] * 25, "boolean"),
+        (["2020-01-05", "2021-07-01"] * 50, "date"),
+        (["8:15", "17:00 ", "?"] * 34, "time"),
+        ([f"a{at}@b.org" for at in range(100)], "identifier"),
+        ([f"P{at:05}" for at in range(100)], "identifier"),
+        ([f"pain in arm {at}" for at in range(100)], "text"),
+        (["yes"] * 100, "ignore"),
+        ([""] * 100, "ignore"),
+        (["Never married", "Married to spouse here"] * 50, "category"),
+    ],
+)
+def test_kinds_are_recognised_in_a_csv(tmp_path: Path, values: list[str], kind: str) -> None:
+    assert csv_column(tmp_path, values).kind == kind
+
+
+def test_case_and_blanks_of_categories_are_joined_and_assumed(tmp_path: Path) -> None:
+    town = csv_column(tmp_path, ["New York", "new  york", "NEW YORK ", "New York", "Ulm"] * 20, "town")
+    assert (town.categories, town.fold) == (("New York", "Ulm"), True)
+    frame = pd.DataFrame({"town": ["new york", "ULM", "New York"], "y": ["n", "p", "n"]})
+    schema = Schema(columns=(town,), classes=("n", "p"), target="y")
+    assert Data.of(read(frame), schema).x[:, 0].tolist() == [0, 1, 0]
+
+
+def test_dates_are_bounded_by_years_and_read_in_the_order_that_the_rows_need(tmp_path: Path) -> None:
+    day = csv_column(tmp_path, ["3/4/2020", "25/12/2021"] * 50)
+    assert (day.kind, day.day_first, day.parts) == ("date", True, DATE_PARTS[:-1])
+    assert "low = 2020-01-01\nhigh = 2022-01-01" in Schema(columns=(day,), classes=("n", "p")).toml()
+    assert csv_column(tmp_path, ["4/3/2020", "12/25/2021"] * 50).day_first is False
+    assert csv_column(tmp_path, ["2020-04-03 10:30", "2021-12-25 11:15:10"] * 50).parts == ()
+    stamps = draft_column(pd.date_range("2020", periods=ROWS))
+    assert (stamps.kind, stamps.parts) == ("date", DATE_PARTS[:-1])
+
+
+def test_draft_of_mixed_kinds_codes_its_own_rows_and_says_what_it_assumes(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    rows = [
+        f"{20 + at % 40};{'yes' if at % 3 else 'no'};{1 + at % 28}.1.2020;pain in arm {at};p{at};n" for at in range(99)
+    ]
+    path.write_text("\n".join(["age;ill;seen;note;patient;y", *rows, "old;no;1.2.2020;;p;p"]))
+    schema = draft(read(path), target="y")
+    assert [column.kind for column in schema.columns] == ["number", "boolean", "date", "text", "identifier"]
+    assert Schema.parse(schema.toml()) == schema
+    assert "that a value of age of another kind is missing" in schema.assumed
+    assert "that patient may be left out" in schema.assumed
+    data = Data.of(read(path), schema)
+    assert data.x.shape == (100, len(schema.used)) == (100, 1 + 1 + 3 + 64)
+    assert np.isnan(data.x[-1, 0])

@@ -32,7 +32,7 @@ def test_load_gives_card_and_guarantee() -> None:
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 def test_predictions_hold_label_and_probability_of_each_class(tmp_path: Path, frame: pd.DataFrame, name: str) -> None:
-    assert predict(FORMAT_1, frame, out=tmp_path / name) == {"rows": 3, "out": str(tmp_path / name)}
+    assert predict(FORMAT_1, frame, out=tmp_path / name) == {"rows": 3, "out": str(tmp_path / name), "outside": {}}
     written = (pd.read_csv if name.endswith("csv") else pd.read_parquet)(tmp_path / name)
     assert list(written.columns) == ["prediction", "probability_no", "probability_yes"]
     assert list(written["prediction"]) == list(load(FORMAT_1).predict(frame))

@@ -1,0 +1,155 @@
+"""One column drafted from its values: its kind, and its range or categories, for a person to confirm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privaware.data._code import days_among, has_date_type
+from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._names import is_identifier_name, words_of_name
+from privaware.data._values import TRUE, Words, numbers_of, words_of
+from privaware.errors import WrongInput
+from privaware.schema import DATE_PARTS, LARGEST, Column, folded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FEW", "draft_column", "outward"]
+
+FEW = 20
+"""Up to this many distinct whole numbers, a target is a set of classes unless `task` says otherwise."""
+
+CLEAR = 0.9
+"""A column has the kind that this share of its values has; the others are typos, and count as missing."""
+
+NOUGHT = 1e-100
+"""Numbers closer to 0 than this count as 0 when a bound is drafted."""
+
+
+def draft_column(name: str, values: pd.Series) -> Column:
+    """The kind that nearly all values have, with its range or categories; identifiers and constants are not used."""
+    if is_identifier_name(name):
+        return Column(name=name, kind="identifier")
+    if has_date_type(values):
+        return _draft_dates(Column(name=name, kind="date"), days_among(values, Column(name=name, kind="date")))
+    if values.dtype.kind in "iufm":
+        return _draft_numbers(Column(name=name), numbers_of(values)[0])
+    try:
+        words = words_of(values)
+    except WrongInput:  # lists, records and bytes are no single values
+        return Column(name=name, kind="ignore")
+    return _draft_text(name, words)
+
+
+def _draft_text(name: str, words: Words) -> Column:
+    """A column of text, by the kinds of its values."""
+    counts = kind_counts(words)
+    missing = words.missing()
+    column = decided(Column(name=name, kind="undecided"), counts)
+    of_kind, known = _count_of(column, counts), int(counts.sum())
+    if column.kind == "category" or of_kind < CLEAR * known or not known:
+        return _draft_words(name, words, missing)
+    column = replace(
+        column,
+        missing="category" if missing.any() or of_kind < known else "refuse",
+        unseen="other" if of_kind < known else "refuse",
+    )
+    if column.kind == "number":
+        return _draft_numbers(column, numbers_of(words)[0])
+    if column.kind == "date":
+        return _draft_dates(column, days_among(words, column))
+    if column.kind == "boolean" and len({word.lower() in TRUE for word in words.distinct() if word}) < 2:
+        return Column(name=name, kind="ignore")
+    return column
+
+
+def _count_of(column: Column, counts: np.ndarray) -> float:
+    """How many values are of the kind of a column."""
+    names = {"date": ("date", "moment", "day_first", "month_first"), "identifier": ("email",)}
+    chosen = names.get(column.kind, (column.kind,))
+    wrong_order = "month_first" if column.day_first else "day_first"
+    return float(sum(counts[COUNTED.index(name)] for name in chosen if name in COUNTED and name != wrong_order))
+
+
+def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
+    finite = numbers[np.isfinite(numbers)]
+    if len(np.unique(finite)) < 2:
+        return Column(name=column.name, kind="ignore")
+    if _is_identifier(column.name, finite):
+        return Column(name=column.name, kind="identifier")
+    low, high = outward(finite.min(), finite.max())
+    missing = "category" if len(finite) < len(numbers) else column.missing
+    return replace(column, low=low, high=high, missing=missing)
+
+
+def _draft_dates(column: Column, days: np.ndarray) -> Column:
+    """The years strictly around the dates; hours where there are some."""
+    finite = days[np.isfinite(days)]
+    if len(np.unique(finite)) < 2:
+        return Column(name=column.name, kind="ignore")
+    years = (finite.min() - 1, finite.max() + 366)
+    low, high = (
+        int(day) for day in np.array(years, "datetime64[D]").astype("datetime64[Y]").astype("datetime64[D]").astype(int)
+    )
+    parts = DATE_PARTS if (finite != np.floor(finite)).any() else DATE_PARTS[:-1]
+    missing = "category" if len(finite) < len(days) else column.missing
+    return replace(
+        column, low=float(low), high=float(high), missing=missing, parts=() if parts == DATE_PARTS else parts
+    )
+
+
+def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
+    """Categories, joined where they differ in case and blanks only; many different words are text or identifiers."""
+    times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
+    common: dict[str, tuple[int, str]] = {}
+    spellings = set()
+    for word, count in zip(words.spellings, times.tolist(), strict=True):
+        if count:
+            spellings.add(word)
+            common[folded(word)] = max(common.get(folded(word), (0, "")), (count, word))
+    if len(common) < 2:
+        return Column(name=name, kind="ignore")
+    if len(common) > max(FEW, len(missing) // 10):
+        sentences = np.mean([" " in word and any(c.isalpha() for c in word) for word in common])
+        return Column(name=name, kind="text" if sentences > 0.5 else "identifier")
+    fold = len(common) < len(spellings)
+    return Column(
+        name=name,
+        kind="category",
+        categories=tuple(sorted(word for _, word in common.values())),
+        missing="category" if missing.any() else "refuse",
+        unseen="other",
+        fold=fold,
+    )
+
+
+def _is_identifier(name: str, numbers: np.ndarray) -> bool:
+    """Whether whole numbers, all different, look like identifiers of rows rather than measurements."""
+    if len(numbers) <= FEW or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
+        return False
+    return bool({"index", "key"} & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """The next 1, 2 or 5 times a power of ten strictly beyond each end; a 0 moves by a hundredth of the other end.
+
+    >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
+    ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))
+    """
+    ends = [0.0 if abs(end) < NOUGHT else float(np.clip(end, -LARGEST, LARGEST)) for end in (-low, high)]
+    widened = [_beyond(end) if end else 0.0 for end in ends]
+    scale = max(map(abs, widened)) or 100.0
+    first, second = (end or 10.0 ** (math.floor(math.log10(scale)) - 2) for end in widened)
+    return max(-first, -LARGEST), min(second, LARGEST)
+
+
+def _beyond(number: float) -> float:
+    """The least 1, 2 or 5 times a power of ten (or minus one) above a number other than 0."""
+    exponent = math.floor(math.log10(abs(number)))
+    steps = (float(f"{digit}e{power}") for power in range(exponent - 1, exponent + 2) for digit in (1, 2, 5))
+    signed = sorted(math.copysign(step, number) for step in steps)
+    return next(step for step in signed if step > number)

@@ -1,0 +1,57 @@
+"""What the name of a column says of it: a public fact, whatever its rows are."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_identifier_name", "is_person_name", "words_of_name"]
+
+IDENTIFIERS = frozenset(("id", "ids", "uuid", "guid", "rowid", "unnamed"))
+"""Words that make a name that of an identifier."""
+PERSONS = frozenset(
+    ("account", "client", "customer", "employee", "member", "owner", "patient", "person", "student", "subject", "user")
+)
+"""Words for a person: alone they name one, and before `name` or `number` too."""
+CONTACTS = frozenset(
+    ("email", "mail", "phone", "telephone", "mobile", "fax", "ssn", "passport", "iban", "surname", "lastname")
+)
+"""Last words of the name of a column that tells persons apart."""
+BEFORE_NAME = PERSONS | {"name", "first", "last", "full", "given", "family", "middle", "maiden", "nick"}
+UNNAMED = re.compile(r"column_\d+")
+"""What a column without a name is called: an index that was written beside the table."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+
+
+def words_of_name(name: str) -> list[str]:
+    """The words of a name in lower case, also where only capitals divide them.
+
+    >>> words_of_name("customerID_no"), words_of_name("E-Mail")
+    (['customer', 'id', 'no'], ['e', 'mail'])
+    """
+    return [word.lower() for word in WORD.findall(name)]
+
+
+def is_identifier_name(name: str) -> bool:
+    """Whether a name is that of identifiers of rows or persons.
+
+    >>> [is_identifier_name(name) for name in ("patientId", "row id", "paid", "email", "product_name", "name")]
+    [True, True, False, True, False, True]
+    """
+    return bool(IDENTIFIERS & set(words_of_name(name))) or is_person_name(name)
+
+
+def is_person_name(name: str) -> bool:
+    """Whether a name is that of persons, or of what only one person has.
+
+    >>> [is_person_name(name) for name in ("customer", "customer_type", "user_id", "full name", "phone", "id")]
+    [True, False, True, True, True, False]
+    """
+    words = words_of_name(name)
+    if not words:
+        return False
+    *before, last = words
+    if last in CONTACTS or (last in PERSONS and not before):
+        return True
+    if last == "name":
+        return set(before) <= BEFORE_NAME
+    return last in IDENTIFIERS | {"number", "no", "nr", "key", "code"} and bool(PERSONS & set(before))
