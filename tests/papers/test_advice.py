@@ -7,7 +7,7 @@ import json
 import pytest
 
 from privaware import papers
-from privaware.papers import _advice
+from privaware.papers import _advice, _advice_evidence
 
 
 def test_shipped_evidence_equals_the_stored_cells() -> None:
@@ -15,12 +15,12 @@ def test_shipped_evidence_equals_the_stored_cells() -> None:
 
 
 def test_every_command_of_the_evidence_is_an_item_that_exists() -> None:
-    for name, entry in _advice.evidence().items():
+    for name, entry in _advice_evidence.evidence().items():
         verb, _, item = entry["command"].removeprefix("privaware ").partition(" ")
         assert verb == "audit" or papers.find(item).id == item, name
 
 
 def test_a_changed_number_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads(_advice.FILE.read_text(encoding="utf-8"))
-    monkeypatch.setattr(_advice, "_percent", lambda value: "0.0")
-    assert _advice.evidence()["labels"]["ours"] != stored["evidence"]["labels"]["ours"]
+    monkeypatch.setattr(_advice_evidence, "_percent", lambda value: "0.0")
+    assert _advice_evidence.evidence()["labels"]["ours"] != stored["evidence"]["labels"]["ours"]
