@@ -2,7 +2,8 @@
 
 The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds are
 the mean and `reach` deviations around it, so that a model that has learned nothing predicts the mean, and noise that
-follows the bounds is small where the target is. Targets outside are clipped to them.
+follows the bounds is small where the target is. Targets outside are clipped to them. Declared bounds that are inside
+of these on both sides stay.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; the use is ours.
 Privacy: (epsilon, delta) for one row added or removed, one Gaussian release. A target y in [-1, 1] moves the two
@@ -70,6 +71,8 @@ class TargetRange(Transformation):
         least = max(noise * math.sqrt(2) / schema.rows, LEAST**2)  # a smaller variance is mostly noise
         deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
         reach = self.reach * deviation
+        if reach >= 1 + abs(mean):
+            return schema  # the declared bounds are the narrower ones
         assert schema.low is not None  # `scaled` has refused others
         assert schema.high is not None
         middle, half = (schema.low + schema.high) / 2, (schema.high - schema.low) / 2

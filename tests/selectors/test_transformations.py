@@ -117,7 +117,7 @@ class TargetsOnly(TargetRange):
 
 
 def test_price_of_a_target_range_below_its_two_sums_is_caught() -> None:
-    with pytest.raises(BrokenPromise, match="price is too low|sensitivity exceeded"):
+    with pytest.raises(BrokenPromise, match=r"price is too low|sensitivity exceeded"):
         check_mechanism(TargetsOnly(), schema=NUMBER, games=0)
 
 
