@@ -17,6 +17,7 @@ from privaware import features
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError
 from privaware.model import Model
+from privaware.models import trees
 from privaware.report._words import date, number
 from privaware.schema import CodedColumn, Column, Schema
 
@@ -24,11 +25,16 @@ __all__ = ["Effect", "Effects", "effects"]
 
 MOST_COLUMNS, MOST_CLASSES, POINTS = 400, 12, 41
 KINDS = ("number", "category")
+TWO_SIDED = 1.96
+"""Deviations of a normal number that it stays within with a chance of 95%."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The curves of one column, one for each output: `values` has a line for each of the `levels`, centred."""
+    """The curves of one column, one for each output: `values` has a line for each of the `levels`, centred.
+
+    `noise` is, where it is known, how far privacy noise alone moves each level with a chance of 95%.
+    """
 
     column: str
     kind: str
@@ -36,6 +42,7 @@ class Effect:
     points: tuple[float, ...]
     values: np.ndarray
     missing: np.ndarray | None = None
+    noise: np.ndarray | None = None
 
     @property
     def size(self) -> float:
@@ -67,7 +74,8 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
             architecture=card.architecture,
             tensors={name: np.asarray(value) for name, value in tensors.items()},
         )
-        curves = [_effect(model, at) for at in drawn]
+        deviations = _deviations(model)
+        curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in drawn]
     except (PrivawareError, ValueError, RuntimeError, LookupError):  # tensors that are not of this card
         return None
     if not all(np.isfinite(curve.values).all() for curve in curves):
@@ -86,7 +94,15 @@ def _unit(schema: Schema) -> str:
     return "log odds of a class, up to a constant" if schema.classes else schema.target
 
 
-def _effect(model: Model, at: int) -> Effect:
+def _deviations(model: Model) -> list[np.ndarray] | None:
+    """What privacy noise alone gave the level scores of each column, where the learner recorded it."""
+    if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
+        return None
+    found = [curve.deviations for curve in trees.curves(model)]
+    return found if all(np.isfinite(column).all() for column in found) else None
+
+
+def _effect(model: Model, at: int, deviations: np.ndarray | None) -> Effect:
     """One column moves, the others stay in the middle of their range or at their first category."""
     used = model.schema.used
     column = used[at]
@@ -103,7 +119,21 @@ def _effect(model: Model, at: int) -> Effect:
         points=tuple(points),
         values=values[:-1],
         missing=values[-1] if column.missing == "category" else None,
+        noise=None if deviations is None else TWO_SIDED * _scale(model.schema) * deviations[_codes(model, rows, at)],
     )
+
+
+def _codes(model: Model, rows: np.ndarray, at: int) -> np.ndarray:
+    """The level of a column in each row but the last."""
+    codes = model.features[0](rows[:-1], model.schema)
+    return np.asarray(codes[:, at], dtype=np.int64)
+
+
+def _scale(schema: Schema) -> float:
+    """How much a score of the model weighs in what is drawn: two classes have the same one with opposite signs."""
+    if len(schema.classes) == 2:
+        return 2.0
+    return 1.0 if schema.classes else ((schema.high or 0.0) - (schema.low or 0.0)) / 2
 
 
 def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:

@@ -27,6 +27,7 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
     return {
         "unit": effects.unit,
         "top": number(top, 3),
+        "noise": all(effect.noise is not None for effect in drawn),
         "drawn": [_drawing(effect, top, classes) for effect in drawn],
         "sizes": [(effect.column, number(effect.size, 3)) for effect in effects.columns],
         "legend": [
@@ -49,20 +50,22 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
         return shown
     order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MOST_BARS]
     shown["left"] = len(effect.levels) - len(order)
-    rows = [(effect.levels[at], effect.values[at]) for at in sorted(order.tolist())]
+    kept = sorted(order.tolist())
     if classes == 1:
-        shown["bars"] = [_bar(name, float(values[0]), top) for name, values in rows]
+        noise = {} if effect.noise is None else {at: number(float(effect.noise[at]), 2) for at in kept}
+        shown["bars"] = [_bar(effect.levels[at], float(effect.values[at, 0]), top, noise.get(at)) for at in kept]
     else:
-        shown["table"] = [(name, [number(float(value), 2) for value in values]) for name, values in rows]
+        shown["table"] = [(effect.levels[at], [number(float(value), 2) for value in effect.values[at]]) for at in kept]
     return shown
 
 
-def _bar(name: str, value: float, top: float) -> dict[str, Any]:
+def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
     """A bar from the middle to the right or to the left, in per cent of the width."""
     share = 50 * min(abs(value) / top, 1.0)
     return {
         "name": name,
         "value": number(value, 3),
+        "noise": noise,
         "left": f"{50 if value >= 0 else 50 - share:.2f}",
         "width": f"{share:.2f}",
     }
@@ -77,7 +80,15 @@ def _svg(effect: Effect, top: float, steps: bool) -> str:
         across: Sequence[float] = np.repeat(edges, 2)[1:-1].tolist()
     else:
         across = [WIDTH * (point - low) / ((high - low) or 1.0) for point in effect.points]
-    lines = [f'<line x1="0" y1="{middle:g}" x2="{WIDTH}" y2="{middle:g}" stroke="currentColor" stroke-opacity=".35"/>']
+    lines = []
+    if effect.noise is not None and effect.values.shape[1] == 1:
+        repeat = 2 if steps else 1
+        ends = [(effect.values[:, 0] + sign * effect.noise).repeat(repeat) for sign in (1, -1)]
+        upper, lower = ([middle - scale * float(value) for value in end] for end in ends)
+        ring = [*zip(across, upper, strict=True), *reversed([*zip(across, lower, strict=True)])]
+        shade = " ".join(f"{x:.1f},{min(max(y, 0), HEIGHT):.1f}" for x, y in ring)
+        lines.append(f'<polygon points="{shade}" fill="{COLOURS[0]}" fill-opacity=".25"/>')
+    lines += [f'<line x1="0" y1="{middle:g}" x2="{WIDTH}" y2="{middle:g}" stroke="currentColor" stroke-opacity=".35"/>']
     for at in range(effect.values.shape[1]):
         values = effect.values[:, at].repeat(2 if steps else 1)
         path = " ".join(f"{x:.1f},{middle - scale * value:.1f}" for x, value in zip(across, values, strict=True))

@@ -112,3 +112,33 @@ def test_many_categories_show_the_largest_and_count_the_rest() -> None:
     assert shown["drawn"][0]["left"] == 18
     names = [bar["name"] for bar in shown["drawn"][0]["bars"]]
     assert names == [f"t{at}" for at in (*range(6), *range(24, 30))]
+
+
+def test_curves_of_an_additive_model_are_its_scores_with_the_noise_they_got() -> None:
+    """Two classes have one score with opposite signs, so that log odds move twice as far as a score."""
+    schema = Schema(columns=(AGE, TOWN), target="y", classes=("no", "yes"), rows=10)
+    entries = card_entries()
+    entries["schema"] = schema.json()
+    entries["features"] = [{"name": "codes", "cells": 32, "numbers": False}]
+    levels, outputs = [3, 4], 2
+    shape = {"levels": levels, "outputs": outputs, "numbers": 0, "trees": 0, "depth": 1}
+    entries["architecture"] = {"name": "trees", **shape, "deviations": [0.25, 0.5]}
+    score = np.array([0.1, 0.4, -0.5, 1.0, 0.0, -1.0, 2.0], dtype=np.float32)
+    tensors = {
+        "bias": np.zeros(2, np.float32),
+        "scores": np.stack([-score, score], axis=1),
+        "slopes": np.zeros((0, 2), np.float32),
+        "leaves": np.zeros((0, 2, 2), np.float32),
+        "columns": np.zeros((0, 1), np.int64),
+        "right": np.zeros((0, 1, 4), bool),
+    }
+    shown = effects(ModelCard.from_json(entries), tensors)
+    assert shown is not None
+    curves = {effect.column: effect for effect in shown.columns}
+    assert curves["age"].values[:, 0] == pytest.approx(2 * (score[:3] - score[:3].mean()), abs=1e-6)
+    assert curves["age"].noise == pytest.approx(1.96 * 2 * 0.25 * np.ones(3))
+    assert curves["town"].values[:, 0] == pytest.approx(2 * score[3:6], abs=1e-6)
+    assert curves["town"].noise == pytest.approx(1.96 * 2 * 0.5 * np.ones(3))
+    html = page(ModelCard.from_json(entries), tensors=tensors)
+    assert html.count("<polygon") == 1
+    assert "2 \u00b1 2" in page_text(html)
