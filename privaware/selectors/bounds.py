@@ -40,22 +40,28 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_in
-from privaware.data import COUNTED, Data, Words, days_among, decided, kind_counts, numbers_of, uncoded_column, words_of
+from privaware.data import COUNTED, Data, Words, decided, kind_counts, uncoded_column
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
-from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
+from privaware.schema import Column, Schema
 from privaware.selectors import Transformation
+from privaware.selectors._open_columns import (
+    NONE,
+    SLOTS,
+    filled,
+    on_line,
+    open_columns,
+    open_target,
+    outline,
+    released,
+    single,
+    worded,
+)
 
 __all__ = ["Bounds"]
 
-SLOTS = 1024
-"""Counts are padded to this length, so that their number reveals nothing about the categories."""
-
 KIND_NOISE = 4
 """Noise multiplier of the count that decides a kind, over that of a bound: most columns are clear cases."""
-
-NONE = ("other",)
-"""The categories of a column none of whose values is common enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +80,9 @@ class Bounds(Transformation):
         expect_in("bounds", "(0, 0.5)", delta=self.delta)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        undecided = len(_open(schema, "undecided"))
-        words = len(_open(schema, "category")) + undecided
-        lines = len(_open(schema, "number")) + len(_open(schema, "date")) + _open_target(schema)
+        undecided = len(open_columns(schema, "undecided"))
+        words = len(open_columns(schema, "category")) + undecided
+        lines = len(open_columns(schema, "number")) + len(open_columns(schema, "date")) + open_target(schema)
         choices = 2 * lines + undecided
         event: Event = choices * Pure(epsilon=1 / noise) if choices else NOTHING
         if words:
@@ -86,29 +92,23 @@ class Bounds(Transformation):
         return event
 
     def outline(self, schema: Schema) -> Schema:
-        """The public facts of the release before it is run: the same names and kinds, all bounded.
-
-        An undecided column counts as a number; what a mechanism costs does not depend on the kinds of its columns.
-        """
-        columns = tuple(
-            column if column.bounded else _filled(_as_number(column), (0.0, 1.0), NONE) for column in schema.columns
-        )
-        return _released(schema, columns, (0.0, 1.0))
+        """The public facts of the release before it is run: the same names and kinds, all bounded."""
+        return outline(schema)
 
     def run(self, data: Data, noise: float, rng: Rng) -> Schema:
         """The schema, from rows as `Data.uncoded` holds them."""
         schema, columns = data.schema, []
         positions = {column.name: at for at, column in enumerate(schema.declared)}
-        delta = self.delta / max(len(_open(schema, "category")) + len(_open(schema, "undecided")), 1)
+        delta = self.delta / max(len(open_columns(schema, "category")) + len(open_columns(schema, "undecided")), 1)
         for column in schema.columns:
             if not column.bounded:
                 values = uncoded_column(data.x, positions[column.name])
                 column = self._bought(column, values, schema, _Price(noise=noise, delta=delta, rng=rng))
             columns.append(column)
         limits = (schema.low, schema.high)
-        if _open_target(schema):
+        if open_target(schema):
             limits = _range(data.y.astype(float), schema.rows, noise, rng)
-        return _released(schema, tuple(columns), limits)
+        return released(schema, tuple(columns), limits)
 
     def _bought(self, column: Column, values: np.ndarray | Words, schema: Schema, price: _Price) -> Column:
         """The column with its kind, and with bounds or categories where that kind has some."""
@@ -116,18 +116,18 @@ class Bounds(Transformation):
         counts = np.zeros(len(COUNTED))
         if column.kind == "undecided":
             counts = _noisy_kinds(values, price, changed=changed)
-            column = _single(decided(column, counts)) if self.single else decided(column, counts)
+            column = single(decided(column, counts)) if self.single else decided(column, counts)
         if column.kind in ("number", "date"):
             grid = days() if column.kind == "date" else None
-            return _filled(column, _range(_on_line(values, column), schema.rows, price.noise, price.rng, grid), ())
+            return filled(column, _range(on_line(values, column), schema.rows, price.noise, price.rng, grid), ())
         if column.kind != "category":
             return column
-        words = _worded(values)
+        words = worded(values)
         common, covered = _common(words, price.noise, price.delta, price.rng, changed=changed)
         mostly_text = counts[COUNTED.index("text")] > counts[COUNTED.index("word")]
         if mostly_text and not self.single and covered < counts[COUNTED.index("text")] / 2:
             return replace(column, kind="text", fold=False)
-        return _filled(column, (0.0, 1.0), common)
+        return filled(column, (0.0, 1.0), common)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,64 +139,12 @@ class _Price:
     rng: Rng
 
 
-def _open(schema: Schema, kind: str) -> list[Column]:
-    return [column for column in schema.declared if column.kind == kind and not column.bounded]
-
-
-def _open_target(schema: Schema) -> bool:
-    return schema.task == "regression" and schema.low is None
-
-
-def _as_number(column: Column) -> Column:
-    return replace(column, kind="number") if column.kind == "undecided" else column
-
-
-def _single(column: Column) -> Column:
-    """The column as one coded one: of a date the days, of an identifier no category at all."""
-    if column.kind == "identifier":
-        return replace(column, kind="category")
-    return replace(column, parts=DATE_PARTS[:1]) if column.kind == "date" else column
-
-
-def _filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
-    if column.kind == "category":
-        return replace(column, categories=words, missing="category", unseen="other")
-    fill = column.missing
-    if not isinstance(fill, str):
-        fill = min(max(fill, limits[0]), limits[1])
-    return replace(column, low=limits[0], high=limits[1], missing=fill)
-
-
-def _released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    low, high = limits if _open_target(schema) else (schema.low, schema.high)
-    given = GIVEN_BUT_PAID if _open(schema, "undecided") else GIVEN_KINDS
-    assumed = [given, "the number of rows", *schema.assumed]
-    assumed += [f"the classes of {schema.target}"] if schema.classes else []
-    return replace(schema, columns=columns, low=low, high=high, assumed=tuple(dict.fromkeys(assumed)))
-
-
 def _noisy_kinds(values: np.ndarray | Words, price: _Price, *, changed: int) -> np.ndarray:
     """How many values are of each kind, with noise: a row has one value, so it changes `changed` counts by one."""
     exact_counts = kind_counts(values)
     return np.asarray(
         price.rng.laplace(exact_counts, noise=KIND_NOISE * price.noise, sensitivity=float(changed)), dtype=float
     )
-
-
-def _on_line(values: np.ndarray | Words, column: Column) -> np.ndarray:
-    """Numbers, or days of dates; NaN for anything else."""
-    return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
-
-
-def _worded(values: np.ndarray | Words) -> Counter[str]:
-    """How often each word occurs, a missing one not counted."""
-    words = words_of(values)
-    times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
-    counts: Counter[str] = Counter()
-    for word, count in zip(words.spellings, times.tolist(), strict=True):
-        if word and count:
-            counts[word] += count
-    return counts
 
 
 def _range(
@@ -290,5 +238,5 @@ def _common(
     # alone has; the last term is for the rounding of released values to a lattice.
     threshold = 1 + noise * changed * (math.log(changed / (2 * delta)) + LATTICE)
     above = noisy[: len(ranked)] > threshold
-    released = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))
-    return released or NONE, float(noisy[: len(ranked)][above].sum())
+    passed = tuple(sorted(word for word, common in zip(ranked, above, strict=True) if common))
+    return passed or NONE, float(noisy[: len(ranked)][above].sum())

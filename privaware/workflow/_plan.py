@@ -20,16 +20,18 @@ from privaware import accounting
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Group, describe
+from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, describe, leaves
 from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
 from privaware.selectors import find_selector, selectors
 from privaware.selectors.bounds import Bounds
+from privaware.selectors.quantiles import Quantiles
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._choice import Stage
+from privaware.workflow._floor import share_for
 from privaware.workflow._settings import configured
 
 __all__ = [
@@ -50,6 +52,10 @@ __all__ = [
 
 BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
+BOUNDS_FRACTION = 0.2
+"""The fraction of the budget for bounds that come from counts of all columns at once."""
+BINS, BINNED = 8, ("additive", "boosted", "linear")
+"""Bins of about equal numbers of rows that each number gets beside its bounds, and the learners that they help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +206,7 @@ def priced(
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
     reasons: tuple[str, ...] = ()
     if not schema.bounded:
-        bounds = bounds_within(delta)
-        mechanism = Stage(
-            what="release bounds", mechanism=bounds, join=Data.coded_by, outline=bounds.outline, share=BOUNDS_SHARE
-        ).then(mechanism)
+        mechanism = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta).then(mechanism)
         kinds = any(column.kind == "undecided" for column in schema.used)
         reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
     if noise is None:
@@ -218,6 +221,20 @@ def priced(
         parts=_parts(what, mechanism, schema, noise),
         reasons=reasons,
     )
+
+
+def _bounds_before(name: str, cost: Event, delta: float) -> Stage:
+    """The release of bounds before a mechanism of this cost at noise 1.
+
+    Counts of all columns at once are cheaper than two choices for each, but their price has to be weighed against
+    Gaussian releases; before anything else choices scale with it.
+    """
+    parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
+    chosen: Bounds | Quantiles = bounds_within(delta)
+    if parts and all(isinstance(part, Gaussian) for part in parts):
+        chosen = Quantiles(delta=chosen.delta, bins=BINS if name in BINNED else 0)
+    share = share_for(cost, BOUNDS_FRACTION) if isinstance(chosen, Quantiles) else BOUNDS_SHARE
+    return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 
 
 def bounds_within(delta: float) -> Bounds:

@@ -1,0 +1,99 @@
+"""Columns whose bounds, categories or kinds are not declared, and what becomes of them when they are released."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from privaware.data import Words, days_among, numbers_of, words_of
+from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
+
+__all__ = [
+    "NONE",
+    "SLOTS",
+    "as_number",
+    "filled",
+    "on_line",
+    "open_columns",
+    "open_target",
+    "outline",
+    "released",
+    "single",
+    "worded",
+]
+
+SLOTS = 1024
+"""Counts are padded to this length, so that their number reveals nothing about the categories."""
+
+NONE = ("other",)
+"""The categories of a column none of whose values is common enough."""
+
+
+def open_columns(schema: Schema, *kinds: str) -> list[Column]:
+    """The columns of these kinds whose bounds, categories or kinds are not declared."""
+    return [column for column in schema.declared if column.kind in kinds and not column.bounded]
+
+
+def open_target(schema: Schema) -> bool:
+    """Whether a target is a number without bounds."""
+    return schema.task == "regression" and schema.low is None
+
+
+def as_number(column: Column) -> Column:
+    """The column as a number if its kind is undecided."""
+    return replace(column, kind="number") if column.kind == "undecided" else column
+
+
+def single(column: Column) -> Column:
+    """The column as one coded one: of a date the days, of an identifier no category at all."""
+    if column.kind == "identifier":
+        return replace(column, kind="category")
+    return replace(column, parts=DATE_PARTS[:1]) if column.kind == "date" else column
+
+
+def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
+    """The column with bounds, or with categories."""
+    if column.kind == "category":
+        return replace(column, categories=words, missing="category", unseen="other")
+    fill = column.missing
+    if not isinstance(fill, str):
+        fill = min(max(fill, limits[0]), limits[1])
+    return replace(column, low=limits[0], high=limits[1], missing=fill)
+
+
+def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
+    """The schema with these columns and the limits of its target, and what is assumed of the rest."""
+    low, high = limits if open_target(schema) else (schema.low, schema.high)
+    given = GIVEN_BUT_PAID if open_columns(schema, "undecided") else GIVEN_KINDS
+    assumed = [given, "the number of rows", *schema.assumed]
+    assumed += [f"the classes of {schema.target}"] if schema.classes else []
+    return replace(schema, columns=columns, low=low, high=high, assumed=tuple(dict.fromkeys(assumed)))
+
+
+def outline(schema: Schema) -> Schema:
+    """The public facts of a release of bounds before it is run: the same names and kinds, all bounded.
+
+    An undecided column counts as a number; what a mechanism costs does not depend on the kinds of its columns.
+    """
+    columns = tuple(
+        column if column.bounded else filled(as_number(column), (0.0, 1.0), NONE) for column in schema.columns
+    )
+    return released(schema, columns, (0.0, 1.0))
+
+
+def on_line(values: np.ndarray | Words, column: Column) -> np.ndarray:
+    """Numbers, or days of dates; NaN for anything else."""
+    return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
+
+
+def worded(values: np.ndarray | Words) -> Counter[str]:
+    """How often each word occurs, a missing one not counted."""
+    words = words_of(values)
+    times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
+    counts: Counter[str] = Counter()
+    for word, count in zip(words.spellings, times.tolist(), strict=True):
+        if word and count:
+            counts[word] += count
+    return counts

@@ -1,0 +1,135 @@
+"""Bounds, categories and bins from counts on public grids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware import accounting
+from privaware.data import Data, read
+from privaware.events import Gaussian
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.selectors.quantiles import Quantiles
+from privaware.testing import check_mechanism
+from tests.selectors.neighbours import ratios
+
+
+def bare(*columns: Column, rows: int = 10_000, **facts: object) -> Schema:
+    return Schema(**{"columns": columns, "target": "y", "rows": rows, "classes": ("0", "1"), **facts})
+
+
+def frame_of(rows: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, rows),
+            "price": rng.lognormal(8, 1, rows),
+            "change": rng.normal(0, 0.02, rows),
+            "latitude": rng.uniform(44.9, 45.1, rows),
+            "year": rng.integers(1998, 2013, rows),
+            "flag": rng.random(rows) < 0.3,
+            "town": rng.choice(["north", "east", "south"], rows, p=[0.6, 0.3, 0.1]),
+            "y": rng.integers(0, 2, rows),
+        }
+    )
+
+
+NAMES = ("age", "price", "change", "latitude", "year", "flag")
+SCHEMA = bare(*(Column(name=name, missing="category") for name in NAMES), Column(name="town", kind="category"))
+
+
+def calibrated(schema: Schema, epsilon: float) -> float:
+    return accounting.calibrate(lambda noise: Quantiles().cost(schema, noise), epsilon, 1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_hold_nearly_all_rows_and_are_not_much_wider(seed: int) -> None:
+    frame = frame_of(10_000, seed)
+    schema = Quantiles().run(Data.uncoded(read(frame), SCHEMA), calibrated(SCHEMA, 1.0), Rng(seed=seed))
+    for column in schema.columns[:6]:
+        values = frame[column.name].astype(float)
+        assert column.low is not None
+        assert column.high is not None
+        assert (values < column.low).mean() <= 0.05
+        assert (values > column.high).mean() <= 0.05
+        assert column.high - column.low <= 4 * np.ptp(np.quantile(values, [0.01, 0.99]))
+    assert schema.columns[6].categories == ("east", "north", "south")
+    assert schema.bounded
+    assert len(Data.of(read(frame), schema)) == len(frame)
+
+
+def test_bins_hold_about_equal_numbers_of_rows() -> None:
+    frame = frame_of(10_000)
+    schema = Quantiles(bins=4).run(Data.uncoded(read(frame), SCHEMA), calibrated(SCHEMA, 4.0), Rng(seed=1))
+    age = schema.columns[0]
+    shares = np.diff([0, *((frame["age"] < edge).mean() for edge in age.bins), 1])
+    assert len(age.bins) == 3
+    assert 0.15 < shares.min() <= shares.max() < 0.35
+
+
+def test_regression_target_gets_bounds() -> None:
+    frame = frame_of(10_000).assign(y=np.linspace(1000, 50_000, 10_000))
+    schema = replace(SCHEMA, classes=())
+    released = Quantiles().run(Data.uncoded(read(frame), schema), calibrated(schema, 1.0), Rng(seed=3))
+    assert released.low is not None
+    assert released.high is not None
+    assert 0 <= released.low <= 3000 < 47_000 <= released.high <= 110_000
+
+
+def test_all_rounds_together_are_one_gaussian_of_the_noise() -> None:
+    for schema in (bare(Column(name="a")), replace(bare(Column(name="a")), classes=())):
+        price = accounting.epsilon(Quantiles().cost(schema, 3.0), 1e-5)
+        assert price == pytest.approx(accounting.epsilon(Gaussian(noise=3.0), 1e-5), rel=1e-6)
+    words = bare(Column(name="a", kind="undecided"))
+    assert accounting.epsilon(Quantiles().cost(words, 3.0), 1.1e-5) > accounting.epsilon(Gaussian(noise=3.0), 1.1e-5)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("classes", [("0", "1"), ()])
+def test_counts_keep_the_contract(relation: str, classes: tuple[str, ...]) -> None:
+    schema = bare(Column(name="a", missing="category"), Column(name="b"), rows=24, relation=relation, classes=classes)
+    assert check_mechanism(Quantiles(bins=3), schema=schema, games=100) <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["category", "undecided"])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_words_and_kinds_keep_the_contract(relation: str, kind: str) -> None:
+    columns = (Column(name="town", kind=kind, missing="category"), Column(name="size", missing="category"))
+    schema = bare(*columns, rows=300, relation=relation)
+    frame = pd.DataFrame({"town": ["a"] * 100 + ["7"] * 200, "size": [1.5] * 300, "y": ["0", "1"] * 150})
+    others = frame if relation == "add_remove" else frame[:-1]
+    other = pd.concat([others, pd.DataFrame({"town": ["new"], "size": [-3e7], "y": ["0"]})])
+    data, neighbour = (Data.uncoded(read(each), schema) for each in (frame, other))
+    assert check_mechanism(Quantiles(), data=data, neighbour=neighbour, games=50) <= 1.0
+
+
+def test_one_row_reaches_the_sensitivity() -> None:
+    schema = bare(Column(name="a"), Column(name="b"), rows=50, classes=())
+    x = np.random.default_rng(0).uniform(3, 9, (50, 2))
+    moved = ratios(Quantiles(), Data(schema=schema, x=x, y=x.sum(axis=1)), at=7)
+    assert moved[0] == pytest.approx(1.0)
+
+
+def test_word_that_one_row_has_is_not_released() -> None:
+    schema = bare(Column(name="name", kind="category"), rows=2000)
+    words = ["common"] * 1000 + [f"person {at}" for at in range(1000)]
+    data = Data.uncoded(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
+    for seed in range(20):
+        assert Quantiles().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
+
+
+@pytest.mark.parametrize(
+    "values", [[], [None] * 50, [np.inf, -np.inf, np.nan] * 20, [7.0] * 40, [0.0] * 40, [-3e15] * 9]
+)
+def test_empty_missing_and_constant_columns_still_get_bounds(values: list[float]) -> None:
+    schema = bare(Column(name="a", missing="category"), Column(name="t", kind="category", missing="category"), rows=50)
+    frame = pd.DataFrame({"a": values, "t": [None] * len(values), "y": ["0"] * len(values)})
+    for seed in range(10):
+        data = Data.uncoded(read(frame.astype({"a": object})), schema)
+        released = Quantiles(bins=4).run(data, 10.0 ** (seed % 5 - 2), Rng(seed=seed))
+        assert released.bounded
+        assert len(Data.of(read(frame), released)) == len(frame)
