@@ -11,6 +11,7 @@ from privaware import accounting
 from privaware.card import Guarantee
 from privaware.data import array_hashes, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
+from privaware.descent._layer_checks import check_layers
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
@@ -72,6 +73,7 @@ def train(
         raise WrongInput(
             f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
         )
+    check_layers(module)  # what is refused costs nothing
     settings = {"clip": flat(norm), "update": sgd(lr), "loss": loss, **more}
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)

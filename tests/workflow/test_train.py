@@ -9,7 +9,7 @@ from torch import nn
 from privaware import Ledger, train
 from privaware.accounting import epsilon
 from privaware.descent import Descent
-from privaware.errors import BudgetExceeded, WrongInput
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 
 
 def task():
@@ -86,4 +86,13 @@ def test_rows_without_targets_cost_nothing(tmp_path):
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
     with pytest.raises(WrongInput, match="one target an example"):
         train(nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+    assert ledger.spent() == 0
+
+
+def test_module_that_mixes_examples_costs_nothing(tmp_path):
+    x, y = task()
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    mixing = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    with pytest.raises(PrivawareError, match="batch norm"):
+        train(mixing, x, y, epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
     assert ledger.spent() == 0
