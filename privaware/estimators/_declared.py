@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from privaware._validate import suggestion
+from privaware.data import read
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 
-__all__ = ["PrivateEstimator", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
+__all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
@@ -28,19 +32,27 @@ class PrivateEstimator(BaseEstimator):
     delta: float
     schema: Schema | str | Path | None
     ledger: Ledger | str | Path | None
+    unit: str | None = None
+    cap: int = 1
+    missing: str | float = "refuse"
+    text: Sequence[str] = ()
 
     def __sklearn_tags__(self) -> Any:
         """With a `random_state` a fit can be repeated bit for bit, so `non_deterministic` stays false."""
         tags = super().__sklearn_tags__()
-        if isinstance(self.schema, Schema):
+        if self.schema is None:
+            tags.input_tags.allow_nan = self.missing != "refuse"
+        elif isinstance(self.schema, Schema):
             tags.input_tags.allow_nan = any(c.missing != "refuse" for c in self.schema.used)
         return tags
 
     def _declared(self, X: Any, task: str) -> Schema | None:
         """The schema given, or for a DataFrame what its types say; None where every column is a number."""
         if self.schema is None:
-            return schema_from_types(X) if isinstance(X, pd.DataFrame) else None
+            return self._from_types(X)
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        if self.unit is not None:
+            schema = replace(schema, unit=self.unit, cap=self.cap)
         if schema.task != task:
             raise WrongInput(
                 f"expected a schema with {'classes' if task == 'classification' else 'no classes'} "
@@ -50,10 +62,37 @@ class PrivateEstimator(BaseEstimator):
             raise WrongInput("expected a schema of form table or text, got one of images; use privaware.fit")
         return schema
 
+    def _from_types(self, X: Any) -> Schema | None:
+        """What the types of a DataFrame and the settings of the estimator declare."""
+        named = self.unit not in (None, "row", "label")
+        if not isinstance(X, pd.DataFrame):
+            if named or self.text:
+                raise WrongInput("expected X as a data frame with unit or text, which name columns, got an array")
+            if self.missing == "refuse" and self.unit is None:
+                return None
+            X = pd.DataFrame(np.asarray(X, dtype=float))
+            X.columns = [f"x{at}" for at in range(X.shape[1])]
+        columns = [str(name) for name in X.columns]
+        for name in (*self.text, *((str(self.unit),) if named else ())):
+            if name not in columns:
+                raise WrongInput(f"expected a column of X, got {name!r:.80}; {suggestion(name, columns)}")
+        used = X.drop(columns=[name for name in X.columns if named and str(name) == self.unit])
+        declared = schema_from_types(used, text=self.text, missing=self.missing)
+        return replace(declared, unit=self.unit or "row", cap=self.cap)
+
+
+def as_pandas(X: Any) -> Any:
+    """A data frame of polars, or another that hands out Arrow, as one of pandas; anything else as it is."""
+    if isinstance(X, pd.DataFrame) or not hasattr(X, "__arrow_c_stream__") or not hasattr(X, "columns"):
+        return X
+    return read(X).frame
+
 
 def input_checks(schema: Schema | None) -> dict[str, Any]:
     """How scikit-learn is to check X: plain finite numbers, or (where more is declared) nothing but its shape."""
-    plain = schema is None or all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
+    plain = schema is None or (
+        schema.unit in ("row", "label") and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
+    )
     if plain:
         return {"dtype": np.float64}
     return {"dtype": None, "ensure_all_finite": False}
@@ -84,16 +123,18 @@ def _place_of_text(values: Any, name: str) -> str:
     return ""
 
 
-def schema_from_types(X: pd.DataFrame) -> Schema:
+def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str | float = "refuse") -> Schema:
     """Columns by the types of a DataFrame: numbers, truth values, text; values are never read."""
-    return Schema(columns=tuple(_column(str(name), kind) for name, kind in X.dtypes.items()))
+    kinds = {str(name): kind for name, kind in X.dtypes.items()}
+    free = {name: Column(name=name, kind="text") for name in text}
+    return Schema(columns=tuple(free.get(name) or _column(name, kind, missing) for name, kind in kinds.items()))
 
 
-def _column(name: str, kind: Any) -> Column:
+def _column(name: str, kind: Any, missing: str | float) -> Column:
     if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
         return Column(name=name, low=0, high=1)
     if pd.api.types.is_numeric_dtype(kind):
-        return Column(name=name)
+        return Column(name=name, missing=missing)
     text = isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) or kind.kind == "O"
     if not text:
         raise WrongInput(
@@ -113,6 +154,8 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
         columns=columns,
         target=target,
         classes=classes,
+        unit=typed.unit if typed else "row",
+        cap=typed.cap if typed else 1,
         rows=shape[0],
         assumed=ASSUMED + (("the classes, as the labels that occur in y",) if classes else ()),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from privaware.data import Data, read
 from privaware.estimators._declared import (
     PrivateEstimator,
+    as_pandas,
     checked_input,
     input_checks,
     named_frame,
@@ -26,6 +28,7 @@ from privaware.estimators._overlap import fit_ledger, is_overlapping
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Schema
+from privaware.workflow._release import Release
 from privaware.workflow.fit import fit
 
 __all__ = ["PrivateClassifier", "PrivateRegressor"]
@@ -35,6 +38,7 @@ class PrivateModel(PrivateEstimator):
     """Public settings in, a released model out."""
 
     model_: Model
+    release_: Release
 
     def __init__(
         self,
@@ -44,6 +48,12 @@ class PrivateModel(PrivateEstimator):
         learner: str = "auto",
         random_state: Any = None,
         ledger: Ledger | str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        unit: str | None = None,
+        cap: int = 1,
+        missing: str | float = "refuse",
+        text: Sequence[str] = (),
+        score_epsilon: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -51,6 +61,12 @@ class PrivateModel(PrivateEstimator):
         self.learner = learner
         self.random_state = random_state
         self.ledger = ledger
+        self.settings = settings
+        self.unit = unit
+        self.cap = cap
+        self.missing = missing
+        self.text = text
+        self.score_epsilon = score_epsilon
 
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plans, charges and trains; keeps only what may be seen by everyone."""
@@ -63,6 +79,8 @@ class PrivateModel(PrivateEstimator):
                 delta=self.delta,
                 schema=schema,
                 learner=self.learner,
+                settings=self.settings,
+                score_epsilon=self.score_epsilon,
                 ledger=ledger,
                 seed=seed,
             )
@@ -75,10 +93,18 @@ class PrivateModel(PrivateEstimator):
         self.guarantee_ = result.sentence
         self.assumptions_ = result.assumptions
         self.model_ = result.model
+        self.score_ = result.score
+        self.release_ = result.release
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the released model to a new folder, which `privaware.load` and every verb reads."""
+        check_is_fitted(self, "release_")
+        return self.release_.save(folder)
 
     def _rows(self, X: Any) -> Data:
         """New rows against the released schema."""
         check_is_fitted(self, "model_")
+        X = as_pandas(X)
         schema = self.model_.schema
         checked = checked_input(self, X, reset=False, **input_checks(schema))
         return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
@@ -87,10 +113,14 @@ class PrivateModel(PrivateEstimator):
 class PrivateClassifier(ClassifierMixin, PrivateModel):
     """A classifier released under (epsilon, delta)-differential privacy.
 
-    `schema` is a `Schema` or its TOML file; `learner` any name of `privaware list learners`;
-    `ledger` the file that the cost is charged to. Without one, fits of this process on overlapping rows are added up,
-    and from the second on each warns with the epsilon of all and is not certified.
-    A `random_state` makes the result reproducible and therefore not for release.
+    `X` is an array or a data frame of pandas or polars. `schema` is a `Schema` or its TOML file; `learner` any name of
+    `privaware list learners`, with its `settings`. `unit` names the column of the person whose rows (at most `cap`) are
+    protected together, or is "label". Without a schema `missing` says what an empty number becomes ("refuse",
+    "category", or a number), and `text` names columns of free text, whose words are hashed. `score_epsilon` buys a
+    score on rows that train nothing (`score_`). `ledger` is the file that the cost is charged to. Without one, fits of
+    this process on overlapping rows are added up, and from the second on each warns with the epsilon of all and is not
+    certified. A `random_state` makes the result reproducible and therefore not for release. `save` writes a folder for
+    `privaware.load`.
 
     >>> import pandas as pd
     >>> from privaware.schema import Column
@@ -104,6 +134,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Releases a model of `y` given `X`; the labels that occur are taken as declared."""
+        X = as_pandas(X)
         schema = self._declared(X, "classification")
         checked, y = checked_input(self, X, y, **input_checks(schema))
         check_classification_targets(y)
@@ -148,6 +179,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Releases a model of the numbers `y` given `X`."""
+        X = as_pandas(X)
         schema = self._declared(X, "regression")
         checked, y = checked_input(self, X, y, y_numeric=True, **input_checks(schema))
         if self.schema is None:

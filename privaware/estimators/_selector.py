@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from privaware._validate import expect
 from privaware.estimators._declared import (
     PrivateEstimator,
+    as_pandas,
     checked_input,
     input_checks,
     named_frame,
@@ -34,8 +35,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
     """Keeps columns that are worth having, chosen under (epsilon, delta)-differential privacy.
 
     `method` is any name of `privaware list selectors`, with its `settings`; the target is a class unless `task` says
-    "regression". `schema`, `ledger` and `random_state` are as in `PrivateClassifier`. A private learner after it in a
-    pipeline pays for itself: give both the same ledger.
+    "regression". `schema`, `unit`, `cap`, `missing`, `ledger` and `random_state` are as in `PrivateClassifier`. A
+    private learner after it in a pipeline pays for itself: give both the same ledger.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 3))
@@ -54,6 +55,9 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         ledger: Ledger | str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
         task: str = "classification",
+        unit: str | None = None,
+        cap: int = 1,
+        missing: str | float = "refuse",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -63,9 +67,13 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.settings = settings
         self.task = task
+        self.unit = unit
+        self.cap = cap
+        self.missing = missing
 
     def fit(self, X: Any, y: Any) -> Self:
         """Releases the names of columns of `X` that tell about `y`."""
+        X = as_pandas(X)
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
         schema = self._declared(X, self.task)
         numbers = self.task == "regression"

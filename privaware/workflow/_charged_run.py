@@ -34,6 +34,7 @@ from privaware.schema import Schema
 from privaware.workflow import _output
 from privaware.workflow._options import DELTA, RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
+from privaware.workflow._release import Release
 from privaware.workflow._row_ledger import expect_unspent, is_new, ledger_place, open_ledger, register_rows, what_fits
 from privaware.workflow._signature import Signer
 from privaware.workflow._source import Source, resolve, scoring
@@ -98,6 +99,13 @@ class ChargedRun:
     def certified(self) -> bool:
         """Whether the result may be released: unseeded, a proven guarantee, and no schema left as it was drafted."""
         return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
+
+    @property
+    def release(self) -> Release | None:
+        """The model with its plan and its charge, to be written later."""
+        if self.model is None:
+            return None
+        return Release.of(self.plan, self.model, self.entry, seed=self.options.seed, score=self.score)
 
     @property
     def sentence(self) -> str:

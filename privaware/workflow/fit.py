@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Unpack
 
+from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._progress import step_progress
+from privaware.workflow._release import Release
 from privaware.workflow._score import Score, ScoredModel, expect_metric, score_words, with_score
 from privaware.workflow._training_plan import training_plan
 
@@ -36,6 +39,7 @@ class Fit:
     sentence: str = ""
     assumptions: list[str] = field(default_factory=list, repr=False)
     event: Event = field(default=NOTHING, repr=False)
+    release: Release | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, run: ChargedRun) -> Fit:
@@ -56,7 +60,14 @@ class Fit:
             sentence=run.sentence,
             assumptions=list(assumptions(plan)),
             event=plan.event,
+            release=run.release,
         )
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the model to a new folder, where `out` was not given."""
+        if self.release is None:
+            raise WrongInput("expected a model to save, got a dry run; fit without dry_run")
+        return self.release.save(folder)
 
     @property
     def internal_score(self) -> str | None:

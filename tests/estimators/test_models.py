@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from importlib import import_module
 
@@ -16,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privaware import Ledger, PrivateClassifier, PrivateRegressor, Schema
+from privaware import Ledger, PrivateClassifier, PrivateRegressor, Schema, load, verify
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.estimators import EXPECTED_FAILED_CHECKS, _overlap
 from privaware.events import Approximate, Pure, leaves
@@ -274,7 +275,7 @@ def test_a_regression_stays_within_the_range_that_was_released_or_declared():
     y = 50 * X[:, 0]
     paid = PrivateRegressor(random_state=0).fit(X, y)
     facts = Schema(columns=square().columns, low=-20, high=20, rows=400)
-    free = PrivateRegressor(schema=facts, random_state=0).fit(X, y)
+    free = PrivateRegressor(schema=facts, learner="linear", random_state=0).fit(X, y)
     assert (free.model_.schema.low, free.model_.schema.high) == (-20, 20)
     for model in (paid, free):
         result = model.predict(100 * X)
@@ -293,7 +294,9 @@ class Fitted:
     def run(self, data, noise, rng):
         self.patch.setattr(import_module("privaware.workflow._charged_run"), "Rng", lambda seed: rng)
         self.patch.setattr(_overlap, "PAST_FITS", [])  # neighbours are never in one process
-        return vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
+        fitted = vars(clone(self.estimator).fit(data.x.astype(float), data.y.astype(float)))
+        # time, hash and run of a charge are drawn anew for each, and every card has them
+        return {**fitted, "release_": replace(fitted["release_"], charged=None)}
 
 
 class WithMeans(PrivateRegressor):
@@ -336,3 +339,85 @@ def test_leaked_column_mean_is_detected(monkeypatch, bounded):
     mechanism = Fitted(WithMeans(schema=two_columns(bounded=bounded), learner="linear"), monkeypatch)
     with pytest.raises(BrokenPromise, match="the release differs on neighbouring rows"):
         replay(mechanism, data, data.take(np.arange(59)), noise=1.0)
+
+
+# What a person has: persons, gaps, texts, other frames, and a folder at the end.
+
+
+def visits(rows: int = 1200) -> tuple[pd.DataFrame, np.ndarray]:
+    draw = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {"age": draw.uniform(0, 90, rows), "who": np.arange(rows) // 2, "note": ["rain", "sun"] * (rows // 2)}
+    )
+    return frame, np.where(frame["age"] > 45, "old", "young")
+
+
+def test_unit_protects_all_rows_of_a_person(tmp_path):
+    frame, y = visits()
+    ledger = tmp_path / "visits.ledger"
+    model = PrivateClassifier(epsilon=3.0, unit="who", cap=2, text=["note"], ledger=ledger).fit(frame, y)
+    assert (Ledger.open(ledger).unit, Ledger.open(ledger).facts.cap) == ("who", 2)
+    assert "all rows of any one who" in model.guarantee_
+    assert [column.name for column in model.model_.schema.columns] == ["age", "note"]
+    with pytest.raises(WrongInput, match="did you mean who"):
+        PrivateClassifier(unit="whoo").fit(frame, y)
+    with pytest.raises(WrongInput, match="data frame"):
+        PrivateClassifier(unit="who").fit(frame[["age", "who"]].to_numpy(), y)
+
+
+@pytest.mark.parametrize("as_array", [False, True], ids=["frame", "array"])
+def test_missing_numbers_are_refused_unless_said_otherwise(as_array):
+    frame, y = visits()
+    frame = frame[["age"]]
+    frame.loc[::10, "age"] = np.nan
+    X = frame.to_numpy() if as_array else frame
+    with pytest.raises(ValueError, match="NaN"):
+        PrivateClassifier(epsilon=3.0, random_state=0).fit(X, y)
+    model = PrivateClassifier(epsilon=3.0, missing="category", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert get_tags(model).input_tags.allow_nan
+
+
+def test_words_of_a_text_column_are_learnt():
+    frame, _ = visits()
+    y = frame["note"] == "sun"
+    model = PrivateClassifier(epsilon=3.0, text=["note"], random_state=0).fit(frame[["age", "note"]], y)
+    assert model.score(frame[["age", "note"]], y) > 0.9
+
+
+def test_frame_of_polars_gives_the_same_model():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame, y = visits()
+    frame = frame[["age"]]
+    other = polars.DataFrame({"age": frame["age"].to_list()})
+    models = [PrivateClassifier(epsilon=2.0, random_state=3).fit(X, y) for X in (frame, other)]
+    assert (models[0].predict_proba(frame) == models[1].predict_proba(other)).all()
+    assert list(models[1].feature_names_in_) == ["age"]
+
+
+def test_settings_reach_the_learner_and_wrong_ones_cost_nothing(tmp_path):
+    X, y = measurements()
+    ledger = Ledger.create(tmp_path / "m.ledger", limit=2.0)
+    model = PrivateClassifier(schema=square(), learner="linear", settings={"steps": 7}, ledger=ledger).fit(X, y)
+    assert [times for event in ledger.entries() if event.event for _, times in leaves(event.event)] == [7]
+    with pytest.raises(WrongInput, match="did you mean steps"):
+        clone(model).set_params(settings={"stepps": 7}).fit(X, y)
+    assert len([entry for entry in ledger.entries() if entry.kind == "spend"]) == 1
+
+
+def test_saved_model_loads_verifies_and_predicts_the_same(tmp_path):
+    X, y = measurements()
+    estimator = PrivateClassifier(epsilon=2.0, schema=square(), score_epsilon=1.0, ledger=tmp_path / "m.ledger").fit(
+        X, y
+    )
+    folder = pickle.loads(pickle.dumps(estimator)).save(tmp_path / "model")
+    model = load(folder)
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    assert (model.predict(rows) == estimator.predict(X).astype(str)).all()
+    assert model.card.score == estimator.score_
+    assert model.guarantee.sentence == estimator.guarantee_
+    verdict = verify(folder, ledger=tmp_path / "m.ledger")
+    assert verdict.valid
+    assert not verdict.bound  # its run was closed before there were files
+    with pytest.raises(WrongInput, match="finished model"):
+        estimator.save(folder)
