@@ -38,7 +38,7 @@ NONE = 1e-9
         (Normalise(features=(OneHot(bins=3),)), example()),
         (Pca(components=3), IMAGE),
         (Pca(components=2, norm=0.5), example()),
-        (TargetRange(), NUMBER),
+        (TargetRange(reach=0.5), NUMBER),
     ],
 )
 def test_transformation_keeps_the_contract(mechanism: Normalise | Pca | TargetRange, schema: Schema) -> None:
@@ -118,16 +118,16 @@ class TargetsOnly(TargetRange):
 
 def test_price_of_a_target_range_below_its_two_sums_is_caught() -> None:
     with pytest.raises(BrokenPromise, match=r"price is too low|sensitivity exceeded"):
-        check_mechanism(TargetsOnly(), schema=NUMBER, games=0)
+        check_mechanism(TargetsOnly(reach=0.5), schema=NUMBER, games=0)
 
 
 def test_target_range_is_centred_on_the_mean() -> None:
     data = rows_for(replace(NUMBER, rows=500), 500)
-    released = TargetRange(reach=2.0).run(data, NONE, Rng(1))
+    released = TargetRange(reach=1.0).run(data, NONE, Rng(1))
     assert released.low is not None
     assert released.high is not None
     assert (released.low + released.high) / 2 == pytest.approx(data.y.mean(), abs=1e-4)
-    assert (released.high - released.low) / 4 == pytest.approx(data.y.std(), abs=1e-4)
+    assert (released.high - released.low) / 2 == pytest.approx(data.y.std(), abs=1e-4)
     assert TargetRange.clip(data, released).y.max() <= released.high
 
 
