@@ -94,9 +94,9 @@ class Model:
         """
         if isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists():
             expected, built_in = self.schema, datasets.schema(data)
-            if (expected.form, expected.shape, expected.columns) != (built_in.form, built_in.shape, built_in.columns):
+            if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
-            return datasets.load(data).test
+            return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
         return Data.of(read(data, **reading), self.schema, labelled=False, outside=outside)
 
     def save(self, folder: Path) -> str:
@@ -149,6 +149,14 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
     """Regression targets as a network learns them: the declared range becomes [-1, 1]."""
     middle, half = _range(schema)
     return np.clip((targets - middle) / half, -1, 1)
+
+
+def _among(model: Schema, data: Schema) -> bool:
+    """Whether data have every column that a model reads, coded alike; the model may leave out others."""
+    coded = {column.name: (column.kind, column.categories, column.low, column.high) for column in data.used}
+    return all(
+        coded.get(column.name) == (column.kind, column.categories, column.low, column.high) for column in model.used
+    )
 
 
 def _range(schema: Schema) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import pytest
 import privaware
 
 PROMISED = {
+    "advise",
     "audit",
     "fit",
     "select",
@@ -27,10 +28,15 @@ PROMISED = {
 
 
 def test_promised_names_import_and_are_listed() -> None:
-    assert set(dir(privaware)) >= PROMISED
+    assert set(dir(privaware)) == PROMISED | {"__version__"}
     assert all(callable(getattr(privaware, name)) for name in PROMISED)
     with pytest.raises(AttributeError, match="'fitt'"):
         _ = privaware.fitt  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(PROMISED))
+def test_promised_name_has_a_docstring_with_an_example(name: str) -> None:
+    assert ">>> " in (getattr(privaware, name).__doc__ or "")  # examples are run as doctests
 
 
 def test_import_is_quick() -> None:

@@ -94,6 +94,7 @@ class PrivateModel(PrivateEstimator):
         self.assumptions_ = result.assumptions
         self.model_ = result.model
         self.score_ = result.score
+        assert result.release is not None
         self.release_ = result.release
 
     def save(self, folder: str | Path) -> Path:

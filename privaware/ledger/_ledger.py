@@ -27,6 +27,15 @@ class Ledger:
     """The budget of one data set. Every call opens the file again, so threads and forks are safe.
 
     One that is not `lasting` is removed by whoever made it, so that no registry of rows notes it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from privaware.events import Gaussian
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/patients.ledger", limit=3.0)
+    ...     charges = [ledger.spend(Gaussian(noise=4.0), what="a noisy sum") for _ in range(2)]
+    ...     alone, together = ledger.json()["events"][0]["epsilon"], ledger.spent()
+    >>> alone < together < 2 * alone  # composed exactly, which is less than the sum
+    True
     """
 
     path: Path

@@ -27,7 +27,12 @@ GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """What is public about a data set."""
+    """What is public about a data set.
+
+    >>> facts = Schema(columns=(Column(name="age", low=0, high=120),), target="ill", classes=("no", "yes"), rows=5000)
+    >>> facts.task, facts.unit, facts.relation
+    ('classification', 'row', 'add_remove')
+    """
 
     columns: tuple[Column, ...] = ()
     target: str = "target"

@@ -40,13 +40,13 @@ def spending_chart(ledger: Ledger) -> Any:
     import altair as alt
 
     alone = {entry["number"]: entry["epsilon"] for entry in ledger.json()["events"]}
-    points = [{"charge": 0, "what": "created", "way": way, "epsilon": 0.0} for way in (ADDED, COMPOSED)]
+    points: list[dict[str, Any]] = [{"charge": 0, "what": "created", "way": way, "epsilon": 0.0} for way in (ADDED, COMPOSED)]
     added = 0.0
     for count, (entry, composed) in enumerate(ledger.history(), 1):
         added += alone[entry.number]
         facts = {"charge": count, "what": entry.what, "time": entry.time}
         points += [{**facts, "way": ADDED, "epsilon": added}, {**facts, "way": COMPOSED, "epsilon": composed}]
-    last = int(points[-1]["charge"])
+    last = points[-1]["charge"]
     ticks = list(range(0, last + 1, 1 + last // 10))
     scale = alt.Scale(domain=[COMPOSED, ADDED], range=[_charts.ORANGE, _charts.GREY])
     dash = alt.Scale(domain=[COMPOSED, ADDED], range=[[1, 0], [5, 4]])

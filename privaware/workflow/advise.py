@@ -68,6 +68,9 @@ def advise(
 
     Data and schema are given as for `fit`. With `accuracy` also which epsilon it needs at these rows, and how many rows
     at this epsilon, on recorded data of the same form. `public` says that there are public rows.
+
+    >>> len(advise("wisconsin", epsilon=1.0).advice) > 0
+    True
     """
     options = RunOptions.of({**run_options, "dry_run": True})
     source = resolve(data, options)

@@ -64,6 +64,10 @@ def audit(
     `data` is a model folder, or rows as for `fit`. A model and many_run are audited on crafted rows, without touching
     private ones. one_run on rows costs what the mechanism costs, and is charged; a membership attack among rows is for
     the owner only, and charged nothing, because nothing of it is written.
+
+    >>> plan = audit("wisconsin", learner="linear", epsilon=1.0, attack="one_run", dry_run=True)
+    >>> plan.epsilon_claimed <= 1.0, plan.epsilon_lower is None
+    (True, True)
     """
     asked = AuditSettings(
         attack=attack,

@@ -116,6 +116,10 @@ def crossover(
 
     Both are given as `privaware crossover` takes them; `settings` go to both learners. Data, schema and ledger are as
     for `fit`. With `out` a folder is made with crossover.json and a plot.
+
+    >>> plan = crossover("wisconsin", simple="majority", complex="linear", epsilons=[0.1, 1.0], repeats=2, dry_run=True)
+    >>> plan.epsilon > 1.0  # every training is charged
+    True
     """
     grid = _grid(epsilons, repeats)
     sides = {"simple": contender(simple, settings), "complex": contender(complex, settings)}

@@ -109,6 +109,10 @@ def fit(
     `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
     otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
     TOML file in which its owner says who answers for it and what it is for.
+
+    >>> result = fit("wisconsin", epsilon=1.0, learner="majority", score_epsilon=0.5)
+    >>> result.learner, result.epsilon <= 1.0, 0 <= result.score["low"] <= result.score["high"] <= 1
+    ('majority', True, True)
     """
     options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
     with charged_run("fit", data, options, learner=learner) as run:

@@ -31,7 +31,16 @@ class ReleasedModel(Model):
 
 
 def load(folder: str | Path) -> ReleasedModel:
-    """The model in a folder that `fit` or `search` wrote; a damaged or foreign one is refused with a sentence."""
+    """The model in a folder that `fit` or `search` wrote; a damaged or foreign one is refused with a sentence.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from privaware import fit
+    >>> with TemporaryDirectory() as folder:
+    ...     released = fit("wisconsin", epsilon=1.0, learner="majority", out=f"{folder}/model")
+    ...     model = load(f"{folder}/model")
+    >>> model.guarantee.epsilon <= 1.0, model.card.learner, len(model.predict("wisconsin")) > 100
+    (True, 'majority', True)
+    """
     card = ModelCard.read(folder)
     tensors = read_tensors(Path(folder))
     try:
@@ -66,6 +75,14 @@ def predict(
     Labels are spelt as in the training data; the target may be absent. `outside` in the result counts the values of
     each column that the model has not seen: categories that are not declared, numbers and dates outside the bounds, and
     what is no number or date. `header`, `sep`, `decimal` and `encoding` say how a CSV file is written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from privaware import fit
+    >>> with TemporaryDirectory() as folder:
+    ...     released = fit("wisconsin", epsilon=1.0, learner="majority", out=f"{folder}/model")
+    ...     written = predict(f"{folder}/model", "wisconsin", out=f"{folder}/predictions.csv")
+    >>> written["rows"] > 100
+    True
     """
     import pandas as pd
 

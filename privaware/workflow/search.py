@@ -118,6 +118,10 @@ def search(
     Give `epsilon`, the total, or `model_epsilon`, one model's. `settings` go to every candidate's learner, `options`
     to the strategy. With `public` rows the search has no privacy cost. `workers` processes or a `ray` cluster train
     candidates.
+
+    >>> plan = search("wisconsin", space="fcn", strategy="rs", model_epsilon=1.0, trials=5, dry_run=True)
+    >>> plan.epsilon_model <= 1.0 < plan.epsilon_total
+    True
     """
     described = Space.load(space)
     chosen = dict(settings or {})

@@ -77,6 +77,9 @@ def select(
 
     `data` and the ways to a schema are as for `fit`. With `out` a folder is made with the columns and what they cost
     in selection.json.
+
+    >>> select("wisconsin", method="top", epsilon=5.0, settings={"columns": 2}, seed=1).columns
+    ('mean concave points', 'worst perimeter')
     """
     options = RunOptions.of(run_options)
     with charged_run("select", data, options) as run:

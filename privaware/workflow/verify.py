@@ -61,6 +61,14 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
 
     With `ledger` also the chain, the charge and the hashes of all files; with `key`, an ed25519 public key in a PEM
     file, also the signature.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from privaware import fit
+    >>> with TemporaryDirectory() as folder:
+    ...     released = fit("wisconsin", epsilon=1.0, learner="majority", out=f"{folder}/model")
+    ...     verdict = verify(f"{folder}/model", ledger=f"{folder}/model/run.ledger")
+    >>> verdict.valid, verdict.certified, verdict.bound
+    (True, True, True)
     """
     folder = Path(model)
     name = result_name(folder)

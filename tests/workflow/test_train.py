@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -78,6 +81,10 @@ def test_trained_module_carries_its_guarantee(tmp_path):
     assert "probability 0.2" in guarantee.sampler
     seeded = train(nn.Linear(4, 2), x[1:], y[1:], seed=3, **settings)
     assert not seeded.guarantee.certified
+    for copied in (copy.deepcopy(trained), pickle.loads(pickle.dumps(trained))):
+        assert copied.guarantee == guarantee
+        assert torch.equal(copied.weight, trained.weight)
+    assert trained.state_dict().keys() == nn.Linear(4, 2).state_dict().keys()  # loads into a plain module
     assert "NOT FOR RELEASE" in seeded.guarantee.sentence
 
 
