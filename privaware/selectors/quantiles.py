@@ -39,6 +39,7 @@ from privaware.events import NOTHING, Approximate, Event, Gaussian
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column, Schema
 from privaware.selectors import Transformation
+from privaware.selectors._grids import cells, equal_bins, grid_between
 from privaware.selectors._open_columns import (
     NONE,
     SLOTS,
@@ -65,9 +66,6 @@ NOTHING_THERE = 2.0
 
 TAIL = 0.005
 """The share of rows that may be cut off at either end, beside what noise hides."""
-
-CELLS = 16
-"""About half the number of cells of a finer grid."""
 
 DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 """Edges of the first grid on the positive side, from a millionth to a million millions; what is smaller is zero."""
@@ -186,7 +184,7 @@ class _Counts:
         """
         edges = np.concatenate([-DECADES[::-1], DECADES])
         ranked = {name: sorted(counts, key=lambda word: (-counts[word], word)) for name, counts in self.words.items()}
-        exact_parts = [_cells(values, edges) for values in self.numbers.values()]
+        exact_parts = [cells(values, edges) for values in self.numbers.values()]
         for name, words in ranked.items():
             exact_counts = np.zeros(max(SLOTS, len(words)))
             exact_counts[: len(words)] = [self.words[name][word] for word in words]
@@ -208,14 +206,14 @@ class _Counts:
         self, spans: dict[str, Span], rows: int, noise: float, bins: int
     ) -> tuple[dict[str, Span], dict[str, tuple[float, ...]]]:
         """Spans without the ends that hold next to nothing, and bins, from counts on finer grids."""
-        grids = {name: _grid(*spans[name]) for name in self.numbers}
-        exact_parts = [_cells(values, grids[name])[1:-1] for name, values in self.numbers.items()]
+        grids = {name: grid_between(*spans[name]) for name in self.numbers}
+        exact_parts = [cells(values, grids[name])[1:-1] for name, values in self.numbers.items()]
         scale, closer, edges = noise * self.sensitivity, dict(spans), {}
         for name, part in zip(self.numbers, self._noisy(exact_parts, noise), strict=False):
             first, last = _empty(part, rows, scale), len(part) - _empty(part[::-1], rows, scale)
             if first < last:
                 closer[name] = (float(grids[name][first]), float(grids[name][last]))
-            edges[name] = _quantiles(part, grids[name], bins)
+            edges[name] = equal_bins(part, grids[name], bins)
         return closer, edges
 
     def _noisy(self, exact_parts: list[np.ndarray], noise: float) -> list[np.ndarray]:
@@ -250,12 +248,6 @@ def _kinds(values: dict[str, np.ndarray], schema: Schema, noise: float, rng: Rng
     return dict(zip(names, np.asarray(noisy), strict=True))
 
 
-def _cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many values lie below the first edge, between each two (the lower one included), and above the last one."""
-    known = values[np.isfinite(values)]
-    return np.bincount(np.searchsorted(edges, known, "right"), minlength=len(edges) + 1).astype(float)
-
-
 def _span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     """The bounds of the cells that stand out of the noise; without one, of that which is likeliest to hold all rows.
 
@@ -271,28 +263,8 @@ def _span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     return 0.0 if abs(low) <= least else low, (least if low >= -least else 0.0) if abs(high) <= least else high
 
 
-def _grid(low: float, high: float) -> np.ndarray:
-    """Edges from the low bound to just above the high one: equal cells, and ever narrower ones towards zero."""
-    anchor, reach = min(max(0.0, low), high), high - low
-    sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
-    edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
-    inside = np.unique(edges[(edges >= low) & (edges < high)])
-    return np.append(inside, np.nextafter(high, np.inf))
-
-
 def _empty(counts: np.ndarray, rows: int, scale: float) -> int:
     """How many cells from the first one on hold together no more rows than a tail and the noise."""
     allowed = TAIL * rows + NOTHING_THERE * scale * np.sqrt(np.arange(1, len(counts) + 1))
     full = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(full[0]) if len(full) else 0
-
-
-def _quantiles(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
-    """Inner edges of about so many bins with about equal numbers of rows."""
-    if bins < 2:
-        return ()
-    so_far = np.cumsum(counts)
-    rising = (np.maximum.accumulate(so_far) + np.minimum.accumulate(so_far[::-1])[::-1]) / 2
-    shares = rising / max(float(rising[-1]), 1.0)
-    nearest = {int(np.argmin(np.abs(shares - part / bins))) + 1 for part in range(1, bins)}
-    return tuple(float(grid[at]) for at in sorted(nearest) if at < len(grid) - 1)

@@ -1,0 +1,36 @@
+"""Counts of numbers on public grids, and the edges that they give."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["cells", "equal_bins", "grid_between"]
+
+CELLS = 16
+"""About half the number of cells of a finer grid."""
+
+
+def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many values lie below the first edge, between each two (the lower one included), and above the last one."""
+    known = values[np.isfinite(values)]
+    return np.bincount(np.searchsorted(edges, known, "right"), minlength=len(edges) + 1).astype(float)
+
+
+def grid_between(low: float, high: float) -> np.ndarray:
+    """Edges from the low bound to just above the high one: equal cells, and ever narrower ones towards zero."""
+    anchor, reach = min(max(0.0, low), high), high - low
+    sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
+    edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
+    inside = np.unique(edges[(edges >= low) & (edges < high)])
+    return np.append(inside, np.nextafter(high, np.inf))
+
+
+def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, ...]:
+    """Inner edges of about so many bins with about equal numbers of rows."""
+    if bins < 2:
+        return ()
+    so_far = np.cumsum(counts)
+    rising = (np.maximum.accumulate(so_far) + np.minimum.accumulate(so_far[::-1])[::-1]) / 2
+    shares = rising / max(float(rising[-1]), 1.0)
+    nearest = {int(np.argmin(np.abs(shares - part / bins))) + 1 for part in range(1, bins)}
+    return tuple(float(grid[at]) for at in sorted(nearest) if at < len(grid) - 1)

@@ -1,0 +1,79 @@
+"""Bins of about equal numbers of rows for numbers whose bounds are declared, from one release of noisy counts.
+
+The numbers of all columns are counted on public grids between their bounds: equal cells, and ever narrower ones towards
+zero (or the bound nearest to it), because amounts are often skewed. Columns with declared bins keep them.
+
+Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles.
+Privacy: (epsilon, delta) for one row added or removed: it moves one cell of each of c columns by one, so that the
+    counts move by sqrt(c) (sqrt(2 c) when a row is replaced): one Gaussian release. Missing values are not counted.
+Use when: columns are skewed and a linear model follows, which sees each bin as a level of its own.
+
+>>> from privaware.schema import Column, Schema
+>>> known = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
+>>> Bins().cost(known, noise=4.0)
+Gaussian(noise=4.0)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from privaware._validate import expect_count
+from privaware.data import Data
+from privaware.events import NOTHING, Event, Gaussian
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.selectors import Transformation
+from privaware.selectors._grids import cells, equal_bins, grid_between
+
+__all__ = ["Bins"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bins(Transformation):
+    """Releases the schema with `count` bins of each number that has bounds and no bins."""
+
+    releases: ClassVar[Literal["schema"]] = "schema"
+
+    count: int = 8
+
+    def __post_init__(self) -> None:
+        expect_count("bins", 2, count=self.count)
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Gaussian(noise=noise) if _unbinned(schema) else NOTHING
+
+    @staticmethod
+    def join(data: Data, schema: Schema) -> Data:
+        """The same rows with the schema that was released."""
+        return replace(data, schema=schema)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        schema, columns = data.schema, _unbinned(data.schema)
+        if not columns:
+            return schema
+        grids = [grid_between(float(column.low or 0.0), float(column.high or 0.0)) for column in columns]
+        positions = {column.name: at for at, column in enumerate(schema.used)}
+        exact_parts = [
+            cells(data.x[:, positions[column.name]].astype(float), grid)[1:-1]
+            for column, grid in zip(columns, grids, strict=True)
+        ]
+        sensitivity = math.sqrt((2 if schema.relation == "replace_one" else 1) * len(columns))
+        noisy = rng.gaussian(np.concatenate(exact_parts), noise=noise, sensitivity=sensitivity)
+        parts = np.split(noisy, np.cumsum([len(part) for part in exact_parts])[:-1])
+        edges = {
+            column.name: equal_bins(part, grid, self.count)
+            for column, part, grid in zip(columns, parts, grids, strict=True)
+        }
+        released = tuple(replace(column, bins=edges.get(column.name, column.bins)) for column in schema.columns)
+        return replace(schema, columns=released)
+
+
+def _unbinned(schema: Schema) -> list[Column]:
+    """The number columns with bounds and without bins; those that a date becomes have no bins of their own."""
+    declared = {column.name for column in schema.columns if column.kind == "number" and not column.bins}
+    return [column for column in schema.used if column.name in declared and column.low is not None]
