@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from privaware.learners._journal import Journal
+
 __all__ = ["Condensation", "matching_loss"]
 
 FLOOR = 1e-6
@@ -23,6 +25,13 @@ FLOOR = 1e-6
 
 NETWORK_BATCH = 256
 """Synthetic examples that a network learns from at once."""
+
+
+def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
+    """All that the next network starts from; a function of noisy gradients."""
+    momentum = optimiser.state[examples].get("momentum_buffer")
+    kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
+    return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
@@ -72,23 +81,33 @@ class Condensation:
         shape: tuple[int, ...],
         generator: np.random.Generator,
         progress: Callable[[int, int, float], None] | None = None,
+        journal: Journal | None = None,
     ) -> Tensor:
-        """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks."""
+        """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks.
+
+        After each network the examples are kept in the `journal`, and a run goes on behind the last one there.
+        """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
-        examples = torch.from_numpy(initial).to(labels.device).requires_grad_()
+        known = None if journal is None else journal.load("examples")
+        matched = 0 if known is None else int(known["networks"])
+        examples = torch.from_numpy(initial if known is None else known["examples"]).to(labels.device).requires_grad_()
         optimiser = torch.optim.SGD([examples], lr=self.lr, momentum=self.momentum)
-        began, step = time.monotonic(), 0
-        for _ in range(self.networks):
+        if known is not None and self.momentum:
+            optimiser.state[examples]["momentum_buffer"] = torch.from_numpy(known["momentum"]).to(labels.device)
+        began, step = time.monotonic(), matched * self.rounds * self.queries
+        for number in range(matched + 1, self.networks + 1):
             network = build()
             for turn in range(self.rounds):
                 for _ in range(self.queries):
                     self._match(query(network), network, examples, labels, optimiser)
                     step += 1
                     if progress is not None:
-                        seconds_per_step = (time.monotonic() - began) / step
+                        seconds_per_step = (time.monotonic() - began) / (step - matched * self.rounds * self.queries)
                         progress(step, self.steps, seconds_per_step * (self.steps - step))
                 if turn + 1 < self.rounds:
                     self._teach(network, examples.detach(), labels, generator)
+            if journal is not None:
+                journal.save("examples", _state(number, examples, optimiser))
         return examples.detach()
 
     def _match(

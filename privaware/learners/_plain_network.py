@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner
 from privaware.learners._architecture import architecture, network_feature
 from privaware.learners._augmentation import mirrored, shifted, shifted_mirrored
+from privaware.learners._journal import Journal
 from privaware.learners._plain_descent import LR, PlainDescent, Progress
 from privaware.model import Model
 from privaware.noise import Rng
@@ -31,7 +33,9 @@ class PlainNetwork(Learner):
     `architecture` and `features` are as for `dpsgd`. `steps` is the number of batches (left out: `epochs` times rows /
     batch), `lr` the first learning rate, which falls as a cosine, `decay` the weight decay. `mixup` is the parameter of
     the Beta distribution that mixes pairs of examples (0: none); with `shift` and `mirror` each image is shifted, and
-    every second one mirrored, anew for every step. `device` and `progress` change nothing that is released.
+    every second one mirrored, anew for every step. `device`, `progress` and `journal` change nothing that is
+    released; the last is a folder in which learners with a long way to their release keep what they have of it, so that
+    a killed run goes on.
     """
 
     architecture: dict[str, Any] | None = None
@@ -47,6 +51,7 @@ class PlainNetwork(Learner):
     mirror: bool = False
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Progress | None = field(default=None, repr=False, compare=False)
+    journal: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         name = type(self).__module__.rsplit(".", 1)[-1]
@@ -72,6 +77,8 @@ class PlainNetwork(Learner):
         """Those of one setting are trained together; each model is a release of its own, with its own noise."""
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}
+        if len(learners) > 1:
+            learners = [replace(learner, journal=None) for learner in learners]  # a journal is of one release
         for first in learners:
             group = [at for at, learner in enumerate(learners) if at not in trained and learner == first]
             if group:
@@ -97,6 +104,10 @@ class PlainNetwork(Learner):
         """The rows as the network sees them; what is not finite is 0."""
         rows = np.ascontiguousarray(features.apply(self._chain(data.schema), data.x, data.schema, self.device))
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _journal(self, schema: Schema, noise: float) -> Journal:
+        """Where releases are kept while the run lasts."""
+        return Journal(self.journal, (self, noise, schema.json()))
 
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
         """The training on so many rows, a public number; one of `turns`, which progress counts together."""

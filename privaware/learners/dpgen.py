@@ -152,9 +152,13 @@ class DpGen(PlainNetwork):
             images = self._sampled(network, data.schema, None, rng)
             classifier = self._learned(data if self.public is None else self.public, rng)
             return images, np.asarray(classifier.outputs(images, self.device).argmax(axis=1))
-        network = self._trained_privately(data, noise, rng)
         labels = np.arange(self.samples) % classes
-        return self._sampled(network, data.schema, np.eye(classes, dtype=np.float32)[labels], rng), labels
+
+        def drawn() -> dict[str, np.ndarray]:
+            network = self._trained_privately(data, noise, rng)
+            return {"images": self._sampled(network, data.schema, np.eye(classes, dtype=np.float32)[labels], rng)}
+
+        return self._journal(data.schema, noise).kept("images", drawn)["images"], labels
 
     def _learned(self, data: Data, rng: Rng) -> Model:
         """A network that learnt these rows without noise."""

@@ -116,9 +116,13 @@ class Pate(Student):
             np.nan_to_num(rows_after(chain, each, self.device)).reshape(-1, *shape) for each in (data, public)
         )
         network_votes = self._teachers(schema, teachers).votes
-        exact_votes = network_votes(rows, data.y, shard, pool[: self.query_count], rng)
+
+        def voted() -> dict[str, np.ndarray]:
+            exact_votes = network_votes(rows, data.y, shard, pool[: self.query_count], rng)
+            return {"labels": self._labels(exact_votes, teachers, noise, rng)}
+
         labels = np.full(len(pool), NO_LABEL)
-        labels[: self.query_count] = self._labels(exact_votes, teachers, noise, rng)
+        labels[: self.query_count] = self._journal(schema, noise).kept("labels", voted)["labels"]
         return self._trained_student(schema, pool, labels, rng)
 
     def _teachers(self, schema: Schema, teachers: int) -> Teachers:

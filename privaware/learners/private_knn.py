@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,17 +100,25 @@ class PrivateKnn(Student):
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         public, schema = self._pool(), data.schema
-        pool, chains = self._rows(public), [self._first_chain(schema)]
+        pool, journal = self._rows(public), self._journal(schema, noise)
         labels = np.full(len(public), NO_LABEL)
-        for stage in range(self.stages):
-            at = slice(stage * self.query_count, (stage + 1) * self.query_count)
+
+        def voted(stage: int) -> dict[str, np.ndarray]:
+            chains = [self._first_chain(schema)]
+            if stage:
+                student = self._trained_student(schema, pool, labels, rng)
+                chains.append((*self._chain(schema), LastHidden.of(student, self.device)))
             pairs = [_embedded(chain, public, data, self.device, rng) for chain in chains]
             points, exact_rows = (np.concatenate(parts, axis=1) for parts in zip(*pairs, strict=True))
             rows = Neighbours(exact_rows, data.y, len(schema.classes), self.device)
-            labels[at] = self._labels(schema, points[at], rows, noise, rng)
-            student = self._trained_student(schema, pool, labels, rng)
-            chains = [chains[0], (*self._chain(schema), LastHidden.of(student, self.device))]
-        return student
+            return {"labels": self._labels(schema, points[queries_of(stage)], rows, noise, rng)}
+
+        def queries_of(stage: int) -> slice:
+            return slice(stage * self.query_count, (stage + 1) * self.query_count)
+
+        for stage in range(self.stages):
+            labels[queries_of(stage)] = journal.kept(f"stage{stage}", partial(voted, stage))["labels"]
+        return self._trained_student(schema, pool, labels, rng)
 
     def _first_chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.neighbour_features is not None:

@@ -129,6 +129,7 @@ class PrivateSet(PlainNetwork):
                 shape_after(self._chain(schema), schema),
                 rng.initial,
                 self.progress,
+                self._journal(schema, noise),
             )
         return examples.cpu().numpy(), labels
 

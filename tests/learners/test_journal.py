@@ -1,0 +1,107 @@
+"""A killed run of an ensemble or a synthesis goes on behind what it released: no noise is drawn for that again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware.errors import WrongInput
+from privaware.learners._condensation import Condensation
+from privaware.learners._journal import Journal
+from privaware.learners._plain_descent import PlainDescent
+from privaware.learners.dpgen import DpGen
+from privaware.learners.pate import Pate
+from privaware.learners.private_knn import PrivateKnn
+from privaware.learners.private_set import PrivateSet
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.testing import rows_for
+
+SCHEMA = Schema(form="image", shape=(1, 4, 4), classes=("no", "yes"), rows=40)
+ROWS, PUBLIC = rows_for(SCHEMA, 40), rows_for(SCHEMA, 20, seed=5)
+LINEAR = {"name": "linear"}
+STUDENT: dict[str, Any] = {"architecture": LINEAR, "steps": 2, "public": PUBLIC}
+LEARNERS: dict[str, Any] = {
+    "pate": Pate(teachers=2, queries=5, teacher_epochs=1, **STUDENT),
+    "private_knn": PrivateKnn(queries=5, stages=2, neighbours=3, **STUDENT),
+    "private_set": PrivateSet(
+        networks=2, rounds=1, queries=2, per_class=1, inner=1, steps=2, architecture=LINEAR, matching=LINEAR
+    ),
+    "dpgen": DpGen(
+        variant="corrected", score={"steps": 2, "levels": 2, "langevin": 1}, samples=8, steps=2, architecture=LINEAR
+    ),
+}
+
+
+class Killed(BaseException):
+    """In place of a signal."""
+
+
+def kill_the_last_training(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
+    """The training behind the last release does not end; teachers and earlier students do."""
+    real, trained = PlainDescent.run_population, []
+    before = {"Pate": 1, "PrivateKnn": 1}.get(type(learner).__name__, 0)
+
+    def run(self: PlainDescent, *arguments: Any, **more: Any) -> Any:
+        trained.append(1)
+        if len(trained) > before:
+            raise Killed
+        return real(self, *arguments, **more)
+
+    monkeypatch.setattr(PlainDescent, "run_population", run)
+
+
+def noiseless(self: Rng, *arguments: Any, **more: Any) -> Any:
+    raise AssertionError("noise was drawn a second time")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_killed_run_goes_on_without_a_second_release(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = replace(LEARNERS[name], journal=tmp_path / "run")
+    with monkeypatch.context() as patched:
+        kill_the_last_training(patched, learner)
+        with pytest.raises(Killed):
+            learner.run(ROWS, 1.0, Rng(seed=1))
+    kept = sorted((tmp_path / "run").iterdir())
+    assert kept
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+    monkeypatch.setattr(Rng, "gaussian", noiseless)
+    assert learner.run(ROWS, 1.0, Rng(seed=2)).architecture["name"] == "linear"
+    with pytest.raises(WrongInput, match="expected the settings that the run in run was begun with"):
+        learner.run(ROWS, 2.0, Rng(seed=2))
+
+
+def test_condensation_goes_on_behind_the_last_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = replace(LEARNERS["private_set"], networks=3, journal=tmp_path / "run")
+    real, matched = Condensation._match, []
+
+    def match(self: Condensation, *arguments: Any) -> None:
+        matched.append(1)
+        if len(matched) == 5:
+            raise Killed
+        real(self, *arguments)
+
+    monkeypatch.setattr(Condensation, "_match", match)
+    with pytest.raises(Killed):
+        learner.run(ROWS, 1.0, Rng(seed=1))
+    learner.run(ROWS, 1.0, Rng(seed=2))
+    assert len(matched) == 5 + 2  # of six queries, four were of networks that were finished
+
+
+def test_models_of_a_population_are_releases_of_their_own(tmp_path: Path) -> None:
+    learner = replace(LEARNERS["pate"], journal=tmp_path / "run")
+    first, second = learner.run_population([learner, learner], ROWS, [1.0, 1.0], Rng(seed=1))
+    assert not (tmp_path / "run").exists()
+    assert not np.array_equal(*(next(iter(model.tensors.values())) for model in (first, second)))
+
+
+def test_without_a_folder_nothing_is_kept() -> None:
+    journal = Journal(None, ())
+    assert journal.kept("labels", lambda: {"labels": np.ones(2)})["labels"].sum() == 2
+    assert journal.load("labels") is None
