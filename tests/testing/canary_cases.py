@@ -43,6 +43,7 @@ from tests.testing.canary_case import (
     runs,
     steps,
 )
+from tests.testing.canary_networks import NETWORKS
 from tests.testing.canary_search import search
 
 
@@ -283,6 +284,7 @@ def pafs() -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     "linear": linear,
     "dpsgd": dpsgd,
+    **NETWORKS,
     "pate": pate,
     "private_knn": private_knn,
     "alibi": alibi,

@@ -11,7 +11,11 @@ def _slow(*names: str) -> list[object]:
     return [pytest.param(name, marks=pytest.mark.slow if name in names else ()) for name in CASES]
 
 
-@pytest.mark.parametrize("name", CASES)
+BY_RUNS = ("gep", "dpgen", "additive", "boosted")
+"""Each game is a real step or run: minutes."""
+
+
+@pytest.mark.parametrize("name", _slow(*BY_RUNS))
 def test_game_proves_four_fifths_of_what_an_ideal_attacker_does(name: str) -> None:
     case = CASES[name]()
     proved = case.proven(case.play(case.noise, case.games))
@@ -19,7 +23,7 @@ def test_game_proves_four_fifths_of_what_an_ideal_attacker_does(name: str) -> No
     assert proved > 0.15 * case.claimed
 
 
-@pytest.mark.parametrize("name", _slow("search", "bounds, numbers"))
+@pytest.mark.parametrize("name", _slow("search", "bounds, numbers", *BY_RUNS))
 def test_game_proves_more_than_the_claim_for_a_planted_bug(name: str) -> None:
     case = CASES[name]()
     for bug, play in case.bugs.items():
@@ -27,7 +31,9 @@ def test_game_proves_more_than_the_claim_for_a_planted_bug(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("pafs", "search")])  # these always run
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name not in ("pafs", "search", *BY_RUNS)]
+)  # these always run
 def test_real_runs_prove_as_much_as_redrawn_values(name: str) -> None:
     case = CASES[name]()
     games = 400 if name == "private_knn" else min(case.games, 2000)  # four students a game
