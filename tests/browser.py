@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ EXEC = (
     "os.execv(sys.argv[3], sys.argv[3:])"
 )
 """Chromium reads commands from descriptor 3 and answers on 4."""
-SECONDS = 60
+SECONDS = 30
 
 
 class Tab:
@@ -119,7 +119,11 @@ class Tab:
     def wait(self, script: str) -> None:
         """Until an expression of the page is true."""
         deadline = time.monotonic() + SECONDS
-        while not self.run(script):
+        quiet = f"(() => {{ try {{ return !!({script}); }} catch {{ return false; }} }})()"
+        while True:
+            with suppress(RuntimeError):  # the page was exchanged in between
+                if self.run(quiet):
+                    return
             if time.monotonic() > deadline:
                 raise TimeoutError(script)
             time.sleep(0.02)

@@ -25,7 +25,7 @@ STOREYS = [
     {"card"},
     {"report"},
     {"workflow"},
-    {"studies", "estimators", "testing"},
+    {"studies", "estimators", "testing", "ui"},
     {"papers"},
     {"cli"},
 ]

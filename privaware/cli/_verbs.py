@@ -23,6 +23,7 @@ from privaware.cli import (
     schema,
     search,
     select,
+    ui,
     verify,
 )
 from privaware.cli import list as list_
@@ -81,6 +82,7 @@ for verb in (
     ledger,
     list_,
     reproduce,
+    ui,
 ):
     app.add_typer(verb.app)
 app.add_typer(account.app, name="account")

@@ -55,7 +55,8 @@ def read_audit(folder: str | Path) -> AuditRecord | None:
         record = AuditRecord(
             **facts,
             refuted=content["refuted"] is not False,
-            **{name: int(_number(content.get(name, 0))) for name in ("members", "non_members")},
+            members=int(_number(content.get("members", 0))),
+            non_members=int(_number(content.get("non_members", 0))),
             roc=tuple((_number(point[0]), _number(point[1])) for point in content["roc"][:100]),
         )
     except (OSError, LookupError, TypeError, ValueError, RecursionError):

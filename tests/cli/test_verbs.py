@@ -18,6 +18,7 @@ VERBS = (
     "verify",
     "report",
     "card",
+    "ui",
     "schema",
     "ledger",
     "account dpsgd",

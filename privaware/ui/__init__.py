@@ -1,0 +1,54 @@
+"""A local page over a folder: its ledgers, its models, plans before spending, reports and verdicts.
+
+`serve` binds to 127.0.0.1 only. Every address begins with a random token that only its opener knows; requests with
+another token or for another host are answered with nothing. Nothing is spent and nothing is written here: a plan is a
+dry run, and a verdict is computed. `pip install 'privaware[ui]'` brings Starlette and uvicorn.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from privaware.errors import WrongInput
+
+__all__ = ["application", "serve"]
+
+HOST = "127.0.0.1"
+
+
+def application(folder: str | Path, *, token: str, port: int) -> Any:
+    """The page of a folder as an ASGI application."""
+    try:
+        from privaware.ui import _pages
+    except ModuleNotFoundError as absent:
+        if (absent.name or "").split(".")[0] != "starlette":
+            raise
+        raise WrongInput("privaware ui needs Starlette and uvicorn: pip install 'privaware[ui]'") from None
+    return _pages.guarded(Path(folder), token, port)
+
+
+def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) -> None:
+    """Serves the page of a folder until it is interrupted; `started` gets its address, with a fresh token."""
+    if not Path(folder).is_dir():
+        raise WrongInput(f"expected a folder with ledgers and models, got {str(folder)!r:.120}")
+    token = secrets.token_urlsafe(24)
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((HOST, port))
+        except (OSError, OverflowError) as problem:
+            raise WrongInput(
+                f"cannot listen at port {port} of this machine: {problem}; choose another --port"
+            ) from None
+        bound.listen()
+        port = bound.getsockname()[1]
+        page = application(folder, token=token, port=port)
+        import uvicorn
+
+        server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False, lifespan="off"))
+        started(f"http://{HOST}:{port}/{token}/")
+        server.run(sockets=[bound])

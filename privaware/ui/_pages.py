@@ -1,0 +1,193 @@
+"""The pages: everything is rendered here, and a plan or a verdict is an answer to a form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from privaware import registry, report
+from privaware._version import __version__
+from privaware.card import ModelCard
+from privaware.errors import PrivawareError, WrongInput
+from privaware.ledger import Ledger, printed_lines
+from privaware.report import _words
+from privaware.ui._folder import Folder, model_summary
+from privaware.ui._guard import Guard
+from privaware.workflow.fit import fit
+from privaware.workflow.verify import verify
+
+__all__ = ["guarded"]
+
+LARGEST = 20_000
+ASSETS = {"style.css": "text/css", "script.js": "text/javascript"}
+NUMBERS = ("epsilon", "delta")
+
+
+def guarded(folder: Path, token: str, port: int) -> Guard:
+    """All pages of a folder behind the guard."""
+    pages = _Pages(Folder(folder.resolve()))
+    routes = [
+        Route("/", pages.home),
+        Route("/ledger/{name:path}", pages.ledger),
+        Route("/model/{name:path}", pages.model, methods=["GET", "POST"]),
+        Route("/report/{name:path}", pages.report),
+        Route("/plan", pages.plan, methods=["GET", "POST"]),
+        *(Route(f"/{name}", _asset(name, kind)) for name, kind in ASSETS.items()),
+    ]
+    return Guard(Starlette(routes=routes), token, port)
+
+
+class _Pages:
+    """One method a page; each finds its files anew, so that a reload shows what is there."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    async def home(self, request: Request) -> Response:
+        ledgers, models = await run_in_threadpool(self.folder.summaries)
+        return _page("home.html", up=".", folder=self.folder.path.name, ledgers=ledgers, models=models)
+
+    async def ledger(self, request: Request) -> Response:
+        path = self.folder.ledgers().get(request.path_params["name"])
+        return await _answer(lambda: _ledger_view(_known(path)), "ledger.html", up=_up(request))
+
+    async def model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        path, ledgers = self.folder.models().get(name), self.folder.ledgers()
+        form = await _form(request) if request.method == "POST" else None
+        view = lambda: _model_view(_known(path), name, ledgers, form)  # noqa: E731
+        return await _answer(view, "model.html", up=_up(request))
+
+    async def report(self, request: Request) -> Response:
+        """The report of a model as it was released, or with its audit where there is one."""
+        path = self.folder.models().get(request.path_params["name"])
+
+        def rendered() -> str:
+            folder = _known(path)
+            card = ModelCard.read(folder)
+            return report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
+
+        try:
+            return HTMLResponse(await run_in_threadpool(rendered))
+        except PrivawareError as problem:
+            return _page("problem.html", up=_up(request), status=400, problem=str(problem))
+
+    async def plan(self, request: Request) -> Response:
+        form = await _form(request) if request.method == "POST" else {}
+        choices = {"data": self.folder.data(), "learners": ["auto", *registry.names("learners")]}
+        view = lambda: {**choices, "form": form, "plan": self._planned(form) if form else None}  # noqa: E731
+        return await _answer(view, "plan.html", up=".")
+
+    def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """A dry run: no row trains anything, nothing is charged."""
+        name = form.get("data", "")
+        if name not in self.folder.data():
+            raise WrongInput("expected data among those of the folder or built in; choose one of the list")
+        given: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
+        given |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
+        path = self.folder.path / name
+        planned = fit(str(path) if path.exists() else name, **{"epsilon": 1.0, **given}, dry_run=True)
+        return {
+            "learner": planned.learner,
+            "epsilon": _words.rounded_up(planned.epsilon),
+            "delta": _words.rounded_up(planned.delta),
+            "sentences": [_words.tidy(line, planned.epsilon) for line in planned.plan],
+            "sentence": _words.tidy(planned.sentence, planned.epsilon),
+            "assumptions": planned.assumptions,
+        }
+
+
+def _ledger_view(path: Path) -> dict[str, Any]:
+    facts = Ledger.open(path).json()
+    charges = [
+        {"number": entry["number"], "time": entry["time"], "who": entry["who"], "what": entry["what"]}
+        | {"epsilon": _words.rounded_up(entry["epsilon"])}
+        for entry in facts["events"]
+    ]
+    explained = printed_lines(facts)[1 + len(facts["events"]) :]
+    return {
+        "name": path.name,
+        "spent": _words.rounded_up(facts["epsilon_spent"]),
+        "limit": _words.number(facts["limit"]),
+        "delta": _words.number(facts["delta"]),
+        "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
+        "unit": facts["unit"],
+        "charges": charges,
+        "explained": [_words.tidy(line, facts["epsilon_spent"]) for line in explained],
+        "problems": Ledger.verify(path),
+    }
+
+
+def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mapping[str, str] | None) -> dict[str, Any]:
+    view: dict[str, Any] = {"name": name, "ledgers": list(ledgers), "model": model_summary(path), "verdict": None}
+    if form is not None:
+        chosen = form.get("ledger", "")
+        if chosen and chosen not in ledgers:
+            raise WrongInput("expected a ledger of the folder; choose one of the list")
+        verdict = verify(path, ledger=ledgers[chosen] if chosen else None)
+        view["verdict"] = verdict.json() | {"ledger": chosen}
+    return view
+
+
+def _known(path: Path | None) -> Path:
+    if path is None:
+        raise WrongInput("expected the name of something in this folder, got another; go back to the list")
+    return path
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongInput(f"expected {name} as a number, got {text!r:.40}") from None
+
+
+def _up(request: Request) -> str:
+    """The way back to the start from an address below it."""
+    return "/".join([".."] * request.url.path.count("/", 1)) or "."
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            return {}
+    return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+
+
+async def _answer(view: Callable[[], dict[str, Any]], template: str, *, up: str) -> Response:
+    try:
+        return _page(template, up=up, **await run_in_threadpool(view))
+    except PrivawareError as problem:
+        return _page("problem.html", up=up, status=400, problem=" ".join(str(problem).split()))
+
+
+def _page(template: str, *, up: str, status: int = 200, **values: Any) -> Response:
+    shown = _templates().get_template(template).render(up=up, version=__version__, **values)
+    return HTMLResponse(shown, status_code=status)
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(loader=PackageLoader("privaware", "ui"), autoescape=True, undefined=StrictUndefined)
+
+
+def _asset(name: str, kind: str) -> Callable[[Request], Response]:
+    content = (Path(__file__).parent / name).read_bytes()
+
+    async def endpoint(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return endpoint  # type: ignore[return-value]

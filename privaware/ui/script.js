@@ -1,0 +1,9 @@
+// A form answers once: its button waits until the next page is there.
+for (const form of document.forms) {
+  form.addEventListener("submit", () => {
+    const button = form.querySelector("button");
+    button.disabled = true;
+    button.textContent = "working";
+  });
+}
+window.addEventListener("pageshow", event => { if (event.persisted) location.reload(); });

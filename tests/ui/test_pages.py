@@ -1,0 +1,138 @@
+"""The local page shows ledger, models, plan, report and verdict, spends nothing, and works in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from privaware.errors import WrongInput
+from privaware.events import Gaussian, Selected, to_json
+from privaware.ui import serve
+from privaware.ui._folder import Folder, model_summary
+from tests.browser import Tab, chromium, needs_chromium
+from tests.cli.people import contents
+from tests.report.pages import card_entries
+from tests.report.test_page import CUT
+from tests.ui.server import TOKEN, Served
+
+
+def test_folder_finds_ledgers_models_and_data_and_says_what_is_damaged(folder: Path) -> None:
+    ledgers, models = Folder(folder).summaries()
+    assert [(ledger["name"], ledger["limit"], ledger["charges"]) for ledger in ledgers] == [
+        ("people.csv.ledger", "3", 1)
+    ]
+    assert [model["name"] for model in models] == ["damaged", "model"]
+    assert "damaged" in models[0]["problem"]
+    assert models[1]["certified"]
+    assert Folder(folder).data()[0] == "people.csv"
+    assert "wisconsin" in Folder(folder).data()
+
+
+def test_losing_candidates_of_a_private_selection_are_hidden_and_the_reason_is_said(tmp_path: Path) -> None:
+    entries = card_entries() | {"search": {"point": {"lr": 1.0}, "workflow": "aware"}}
+    selected = Selected(event=Gaussian(noise=9.0), distribution="logarithmic", mean=8.0)
+    entries["events"] = [{"what": "search", "event": to_json(selected), "epsilon": 1.0}]
+    (tmp_path / "model.json").write_text(json.dumps(entries))
+    assert "are hidden: the price covers the release of the best alone" in model_summary(tmp_path)["search"]
+    entries["events"] = [{"what": "search", "event": to_json(8 * Gaussian(noise=9.0)), "epsilon": 1.0}]
+    (tmp_path / "model.json").write_text(json.dumps(entries))
+    assert "was paid for" in model_summary(tmp_path)["search"]
+
+
+def test_every_page_leaves_the_folder_as_it_is(page: Served, folder: Path) -> None:
+    before = contents(folder)
+    assert " of 3 spent at delta 1e-5" in page.ask(f"/{TOKEN}/ledger/people.csv.ledger")[1]
+    assert "What an attacker can do" in page.ask(f"/{TOKEN}/report/model")[1]
+    plan = page.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y", "epsilon": "0.5", "learner": "linear"})
+    assert plan[0] == 200
+    assert re.search(r"epsilon 0\.(5|49\d\d), delta 1e-5", plan[1])
+    verdict = page.ask(f"/{TOKEN}/model/model", form={"ledger": "people.csv.ledger"})[1]
+    assert "these are the files that were released" in verdict
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "problem"),
+    [
+        ("plan", {"data": "../secret.csv"}, "expected data among those of the folder"),
+        ("plan", {"data": "wisconsin", "epsilon": "much"}, "expected epsilon as a number"),
+        ("plan", {"data": "wisconsin", "epsilon": "-1"}, "epsilon"),
+        ("model/model", {"ledger": "/etc/passwd"}, "expected a ledger of the folder"),
+    ],
+)
+def test_wrong_form_is_one_sentence(page: Served, path: str, form: dict[str, str], problem: str) -> None:
+    status, text, _ = page.ask(f"/{TOKEN}/{path}", form=form)
+    assert status == 400
+    assert problem in text
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as opened:
+        yield opened
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_pages_work_in_a_browser(tab: Tab, page: Served, folder: Path, width: int) -> None:
+    tab.show(page.address, width=width, dark=width == 800)
+    links = {
+        "a[href='ledger/people.csv.ledger']": "people.csv.ledger",
+        "nav a": folder.name,
+        "a[href='model/model']": "model",
+    }
+    for link, title in links.items():
+        assert tab.run(CUT) == []
+        tab.run(f"document.querySelector({link!r}).click()")
+        tab.wait(f"document.readyState === 'complete' && document.querySelector('h1').textContent === {title!r}")
+    tab.run("document.querySelector('select').value = 'people.csv.ledger'; document.querySelector('button').click()")
+    tab.wait("document.querySelector('#verdict .lead')")
+    assert tab.run("document.querySelector('#verdict .lead').textContent") == "valid"
+    assert tab.run(CUT) == []
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.problems == []
+    assert {address.split("/")[2] for address in tab.requests if address.startswith("http")} == {
+        f"127.0.0.1:{page.port}"
+    }
+
+
+@needs_chromium
+def test_plan_in_a_browser_shows_the_price(tab: Tab, page: Served) -> None:
+    tab.show(f"{page.address}plan")
+    tab.run("document.querySelector('[name=data]').value = 'wisconsin'")
+    tab.run("document.querySelector('[name=epsilon]').value = '2'; document.querySelector('button').click()")
+    tab.wait("document.querySelector('#planned .lead')")
+    assert "epsilon 2" in tab.run("document.querySelector('#planned').textContent")
+    assert tab.problems == []
+
+
+def test_command_prints_its_address_serves_and_ends_when_interrupted(folder: Path) -> None:
+    words = [sys.executable, "-c", "from privaware.cli import main; main()", "ui", str(folder), "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        address = json.loads(process.stdout.readline())["address"]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert "people.csv.ledger" in answer.read().decode()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def test_missing_folder_and_taken_port_are_refused(page: Served, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(WrongInput, match="expected a folder"):
+        serve(tmp_path / "nowhere", started=print)
+    with pytest.raises(WrongInput, match="cannot listen at port"):
+        serve(folder, port=page.port, started=print)
+    with pytest.raises(WrongInput, match="cannot listen at port"):
+        serve(folder, port=99_999, started=print)
