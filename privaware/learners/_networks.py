@@ -6,6 +6,7 @@ import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,8 +45,8 @@ class Network(Learner):
     `trainable` says of each layer with parameters whether it is trained or keeps its initial weights. `initial` is a
     model of the same architecture whose weights training continues from. In a lower `precision` ("tf32", "bf16")
     products are rounded, and gradients are clipped a little below the norm. `overflow` is a chance, charged to delta,
-    that lets a GPU draw samples into batches of fixed shape, which is faster. `device` and `progress` change nothing
-    that is released.
+    that lets a GPU draw samples into batches of fixed shape, which is faster. `device`, `progress` and `journal`, a
+    folder from which a killed training goes on, change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -70,6 +71,7 @@ class Network(Learner):
     initial: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+    journal: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         name = type(self).__module__.rsplit(".", 1)[-1]
@@ -250,12 +252,23 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
         rows=schema.rows,
         rng=rng,
         device=first.device,
-        callbacks=Callbacks(progress=first.progress),
+        callbacks=Callbacks(progress=first.progress, checkpoint=_checkpoint(networks, subsets)),
     )
     return [
         Model.of(module, schema, chain, network._architecture(schema))
         for module, network in zip(trained, networks, strict=True)
     ]
+
+
+def _checkpoint(networks: list[Network], subsets: Sequence[Any]) -> Any:
+    """Where one training on all rows keeps its state: a population is not one release."""
+    from privaware.descent import Checkpoint
+
+    folder = networks[0].journal
+    if folder is None or len(networks) > 1 or subsets[0] is not None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return Checkpoint(folder / "training.safetensors")
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:

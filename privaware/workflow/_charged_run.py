@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class ChargedRun:
             raise RuntimeError("expected the mechanism that was charged, got another")
         rows, self._rows = self._rows, None
         began = time.perf_counter()
-        released = (mechanism or self.plan.mechanism).run(rows, self.plan.noise, self.rng)
+        released = self._journaled(mechanism or self.plan.mechanism).run(rows, self.plan.noise, self.rng)
         self.seconds = time.perf_counter() - began
         return released
 
@@ -215,6 +216,11 @@ class ChargedRun:
         """A folder for what an interrupted run resumes from; it is removed before the result is published."""
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
 
+    def _journaled(self, mechanism: Any) -> Any:
+        """With the folder that a killed run goes on from, for a mechanism that keeps what it released so far there."""
+        keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
+        return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
+
     def _say_plan(self) -> None:
         if not self.schema.reviewed:
             self.say(f"{self.schema.toml()}\nnot reviewed: this schema was read off the rows and is taken as public")
@@ -262,9 +268,12 @@ class ChargedRun:
         digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(
-            "resuming: this run was charged before" if resumed else f"charged to the ledger: entry {self.entry.number}"
-        )
+        self.say(self._resumes() if resumed else f"charged to the ledger: entry {self.entry.number}")
+
+    def _resumes(self) -> str:
+        journal = self.journal
+        kept = journal is not None and journal.is_dir() and any(journal.iterdir())
+        return "resuming: this run was charged before, and " + ("goes on where it stopped" if kept else "starts again")
 
     def _close(self, files: Mapping[str, str] | None = None) -> None:
         """Closes the run in the ledger with the hashes of the `files` it releases, and signs them if that was asked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,30 @@ def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
     assert "resuming" in result.err
     assert len(spends(Path("people.csv.ledger"))) == 1
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
+
+
+def test_killed_training_of_a_network_goes_on_where_it_stopped(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = 'architecture={"name": "fcn", "hidden": [4], "dropout": 0.0}'
+    call = ("fit", people, "--schema", "people.toml", "--learner", "dpsgd", "--set", network, "--set", "steps=250")
+    trained = import_module("privaware.descent._training").Training
+    one_step, steps = trained.one_step, list[int]()
+
+    def counted(training: Any) -> None:
+        one_step(training)
+        steps.append(training.state.step)
+        if len(steps) == 230:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trained, "one_step", counted)
+    assert run(*call, "--out", "m").code == 130
+    resumed = run(*call, "--out", "m")
+    assert resumed.code == 0
+    assert "goes on where it stopped" in resumed.err
+    assert steps[230:] == list(range(201, 251))  # saved after 200 steps
+    assert len([entry for entry in Ledger.open("people.csv.ledger").entries() if entry.kind == "spend"]) == 1
+    assert sorted(path.name for path in Path("m").iterdir()) == ["model.json", "model.safetensors", "report.html"]
 
 
 def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
