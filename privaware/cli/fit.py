@@ -19,6 +19,10 @@ _SCORE = "Buy a score that may be released: rows put aside train nothing, and sc
 SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
 METRIC = Annotated[str | None, o.option("What is shown: accuracy or auc for classes, r2 or mae for numbers.")]
 
+PLAN = Annotated[Path | None, o.option("A plan to follow (TOML or JSON); with --dry-run a new file is written.")]
+USE = Annotated[Path | None, o.option("Columns that `privaware select` chose: its folder, or its selection.json.")]
+SELECT = Annotated[str | None, o.option("Choose columns within the budget, by one of `privaware list selectors`.")]
+
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")
 @o.with_run_options
@@ -33,6 +37,9 @@ def fit(
     time_limit: TIME_LIMIT = None,
     score_epsilon: SCORE_EPSILON = None,
     metric: METRIC = None,
+    plan: PLAN = None,
+    use: USE = None,
+    select: SELECT = None,
     device: o.DEVICE = "cpu",
     out: o.FOLDER = None,
     json: o.JSON = False,
@@ -52,6 +59,9 @@ def fit(
         time_limit=time_limit,
         score_epsilon=score_epsilon,
         metric=metric,
+        plan=plan,
+        use=use,
+        select=select,
         device=device,
         out=out or Path(f"{Path(data).name}-model"),
         say=say,

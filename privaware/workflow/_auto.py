@@ -19,8 +19,9 @@ from privaware.workflow._image_choice import image_choice
 from privaware.workflow._settings import configured
 from privaware.workflow._table_choice import table_choice
 
-__all__ = ["choose", "constant_choice"]
+__all__ = ["TARGET_RANGE", "choose", "constant_choice", "with_target_range"]
 
+TARGET_RANGE = "release the range of the target"
 TARGET_FRACTION = 0.1
 """The fraction of the budget that a regression pays for the range of its target."""
 
@@ -36,7 +37,7 @@ def choose(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: f
         choice = Choice(learner="linear", reasons=(f"linear: {signal:.3g} rows x epsilon a class",))
     else:
         choice = table_choice(schema, epsilon)
-    return choice if schema.classes else _with_target_range(choice, schema)
+    return choice if schema.classes or not choice.centred else with_target_range(choice, schema)
 
 
 def constant_choice(schema: Schema, why: str) -> Choice:
@@ -45,7 +46,7 @@ def constant_choice(schema: Schema, why: str) -> Choice:
     return Choice(learner=constant, reasons=(f"{constant}: {why}",))
 
 
-def _with_target_range(choice: Choice, schema: Schema) -> Choice:
+def with_target_range(choice: Choice, schema: Schema) -> Choice:
     """The choice with a private range of the target before its learner, which is then centred on the mean."""
     make = find_learner(choice.learner)
     if not make.uses_columns or any(isinstance(stage.mechanism, TargetRange) for stage in choice.before):
@@ -55,10 +56,7 @@ def _with_target_range(choice: Choice, schema: Schema) -> Choice:
         outlined = stage.outline(outlined)
     cost = configured(choice.learner, make, choice.settings).cost(outlined, 1.0)
     stage = Stage(
-        what="release the range of the target",
-        mechanism=TargetRange(),
-        join=TargetRange.clip,
-        share=share_for(cost, TARGET_FRACTION),
+        what=TARGET_RANGE, mechanism=TargetRange(), join=TargetRange.clip, share=share_for(cost, TARGET_FRACTION)
     )
     reason = f"{TARGET_FRACTION:.0%} of the budget finds the mean and the spread of the target to start from"
     return replace(choice, before=(*choice.before, stage), reasons=(*choice.reasons, reason))

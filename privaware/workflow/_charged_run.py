@@ -156,6 +156,11 @@ class ChargedRun:
         self.seconds = time.perf_counter() - began
         return released
 
+    def _journaled(self, mechanism: Any) -> Any:
+        """With the folder that a killed run goes on from, for a mechanism that keeps what it released so far there."""
+        keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
+        return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
+
     def publish_model(
         self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
     ) -> None:
@@ -215,11 +220,6 @@ class ChargedRun:
     def journal(self) -> Path | None:
         """A folder for what an interrupted run resumes from; it is removed before the result is published."""
         return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
-
-    def _journaled(self, mechanism: Any) -> Any:
-        """With the folder that a killed run goes on from, for a mechanism that keeps what it released so far there."""
-        keeps = is_dataclass(mechanism) and any(item.name == "journal" for item in fields(mechanism))
-        return replace(mechanism, journal=self.journal) if keeps and self.verb == "fit" else mechanism
 
     def _say_plan(self) -> None:
         if not self.schema.reviewed:
@@ -309,7 +309,7 @@ class ChargedRun:
     def _key(self) -> str:
         """One name for one command: the same data, settings and folder resume, anything else is a new run."""
         source, plan, folder = self.source, self.plan, self.options.folder
-        facts = {
+        facts: dict[str, Any] = {
             "data": source.name
             if source.builtin
             else source.digest()
@@ -324,6 +324,8 @@ class ChargedRun:
             "seed": self.rng.seed,
             "out": time.time_ns() if folder is None else str(folder.resolve()),
         }
+        if before := [what for what, _ in plan.parts[:-1] if what != "release bounds"]:
+            facts["before"] = before
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
     def _internal_scores(self, model: Model) -> dict[str, float | None]:
@@ -333,6 +335,7 @@ class ChargedRun:
             return {"test_score": None}
         if not self.schema.bounded:
             rows = rows.coded_by(scoring(model.schema))
+        rows = rows.keep(tuple(column.name for column in model.schema.used))  # those that a selection kept
         scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows))
         if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
             chances = model.probabilities(rows)[:, 1]

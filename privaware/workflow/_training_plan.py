@@ -18,13 +18,15 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism
 from privaware.schema import Schema
-from privaware.workflow._auto import choose, constant_choice
+from privaware.workflow._auto import choose, constant_choice, with_target_range
 from privaware.workflow._choice import Choice
 from privaware.workflow._floor import enough, strength
+from privaware.workflow._paid_columns import selection_stage
 from privaware.workflow._plan import Plan, expect_budget, expect_unit, priced
+from privaware.workflow._recipe import Recipe
 from privaware.workflow._settings import configured, setting_names
 
-__all__ = ["training_plan"]
+__all__ = ["recipe_plan", "training_plan"]
 
 OPERATIONS = 2e9
 """Multiplications a second that a time limit assumes of one processor."""
@@ -46,22 +48,53 @@ def training_plan(
     `runtime` values (a device, a listener to progress) go to a learner that has fields of these names; they change
     neither what is released nor its cost, so they are no part of the plan's settings.
     """
-    expect_budget(schema, epsilon, delta)
-    expect_time_limit(time_limit)
+    recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}
-    asked, extra = dict(settings or {}), dict(runtime or {})
-    if learner != "auto":
-        asked = {**_within_time(find_learner(learner), schema, time_limit), **asked}
-        choice = Choice(learner=learner, settings=asked, reasons=(f"{learner}, as asked",))
-        return planned(schema, choice, budget, public, extra)
-    choice = choose(schema, epsilon, device=str(extra.get("device", "cpu")), time_limit=time_limit)
+    return recipe_plan(schema, recipe, budget, public=public, time_limit=time_limit, runtime=runtime)
+
+
+def recipe_plan(
+    schema: Schema,
+    recipe: Recipe,
+    budget: Mapping[str, float],
+    *,
+    public: Data | None = None,
+    time_limit: float | None = None,
+    runtime: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta."""
+    expect_budget(schema, **budget)
+    expect_time_limit(time_limit)
+    schema, extra = recipe.restricted(schema), dict(runtime or {})
+    if recipe.learner != "auto":
+        limits = _within_time(find_learner(recipe.learner), schema, time_limit)
+        settings = {**limits, **recipe.settings}
+        choice = Choice(learner=recipe.learner, settings=settings, reasons=(f"{recipe.learner}, as asked",))
+        if recipe.target_range and not schema.classes:
+            choice = with_target_range(choice, schema)
+        return planned(schema, _with_selection(choice, schema, recipe, budget), budget, public, extra)
+    choice = choose(schema, budget["epsilon"], device=str(extra.get("device", "cpu")), time_limit=time_limit)
     limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
-    plan = planned(schema, replace(choice, settings={**limits, **choice.settings, **asked}), budget, public, extra)
-    signal = schema.rows * strength(plan.parts[-1][1], delta)
+    choice = replace(choice, settings={**limits, **choice.settings, **recipe.settings})
+    plan = planned(schema, _with_selection(choice, schema, recipe, budget), budget, public, extra)
+    signal = schema.rows * strength(plan.parts[-1][1], budget["delta"])
     if find_learner(choice.learner).uses_columns and signal < enough(schema):
-        why = f"{schema.rows} rows at epsilon {epsilon:g} are too few to be sure of more than a constant"
+        why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to be sure of more than a constant"
         return planned(schema, constant_choice(schema, why), budget, public, extra)
     return plan
+
+
+def _with_selection(choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float]) -> Choice:
+    """The choice with the selection of columns before its other releases."""
+    make = find_learner(choice.learner)
+    if recipe.select is None or not make.uses_columns:
+        return choice
+    if make.needs_public:
+        raise WrongInput(f"expected a learner without public rows beside --select, got {choice.learner}")
+    learner = configured(choice.learner, make, choice.settings)
+    stage = selection_stage(schema, recipe.select, recipe.select_settings, learner, budget)
+    reason = f"columns are chosen by {recipe.select}, as asked, and paid for first"
+    return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason))
 
 
 def planned(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,12 +11,14 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
+from privaware.workflow._auto import TARGET_RANGE
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._progress import step_progress
+from privaware.workflow._recipe import Recipe
 from privaware.workflow._release import Release
 from privaware.workflow._score import Score, ScoredModel, expect_metric, score_words, with_score
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow._training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
 
@@ -98,6 +100,10 @@ def fit(
     time_limit: float | None = None,
     score_epsilon: float | None = None,
     metric: str | None = None,
+    plan: Any = None,
+    use: Any = None,
+    select: str | None = None,
+    select_settings: Mapping[str, Any] | None = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Fit:
@@ -105,6 +111,10 @@ def fit(
 
     `score_epsilon` buys a score that may be released: some rows are put aside, and `metric` (accuracy or auc, r2 or
     mae) of the model on them is released with noise and an interval, as `score`.
+
+    `plan` is a plan to follow, as a table or a TOML or JSON file; a dry run writes a new file. `use` are columns that
+    `select` chose before, as its result, its folder or its file; `select` names a selector that chooses them now, paid
+    for inside this budget.
 
     `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
     otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
@@ -115,24 +125,43 @@ def fit(
     ('majority', True, True)
     """
     options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
-    with charged_run("fit", data, options, learner=learner) as run:
-        plan = training_plan(
+    saved = plan_to_write(plan, options.dry_run)
+    recipe = Recipe.of(
+        None if saved else plan,
+        learner=learner,
+        settings=settings,
+        use=use,
+        select=select,
+        select_settings=select_settings,
+    )
+    if recipe.select is not None and score_epsilon is not None:
+        raise WrongInput("expected --score-epsilon without --select; choose the columns first, then --use them")
+    with charged_run("fit", data, options, learner=recipe.learner) as run:
+        priced = recipe_plan(
             run.schema,
-            epsilon=epsilon,
-            delta=options.delta_for(run.schema),
-            learner=learner,
-            settings=settings,
+            recipe,
+            {"epsilon": epsilon, "delta": options.delta_for(run.schema)},
             public=run.source.public,
             time_limit=time_limit,
             runtime={"device": device, "progress": step_progress(options.say)},
         )
         run.metric = expect_metric(metric, run.schema.task, len(run.schema.classes))
         if score_epsilon is not None:
-            plan = with_score(plan, epsilon=score_epsilon, metric=run.metric)
-        if run.charge(plan):
+            priced = with_score(priced, epsilon=score_epsilon, metric=run.metric)
+        if run.charge(priced):
             released = run.execute()
             if isinstance(released, ScoredModel):
                 run.publish_model(released.model, score=released.score.json())
             else:
                 run.publish_model(released)
+        elif saved is not None:
+            ranged = any(what == TARGET_RANGE for what, _ in priced.parts)
+            fixed = replace(recipe, learner=priced.learner, settings=priced.settings, target_range=ranged)
+            fixed.write(saved, priced.sentences)
     return Fit.of(run)
+
+
+def plan_to_write(plan: Any, dry_run: bool) -> Path | None:
+    """The new file of a plan that a dry run writes; a file that is there is read instead."""
+    is_path = isinstance(plan, (str, Path)) and not Path(plan).exists()
+    return Path(plan) if dry_run and is_path else None

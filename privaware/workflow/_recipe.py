@@ -1,0 +1,158 @@
+"""What a person fixes of a plan (learner, settings, columns, a selection that is paid inside), and its file.
+
+>>> Recipe.of(learner="linear", select="cfs_greedy").json()
+{'learner': 'linear', 'settings': {}, 'select': 'cfs_greedy'}
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from privaware._files import atomic_write
+from privaware.card import plain_settings
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["Recipe"]
+
+SELECTION = "selection.json"
+KINDS: dict[str, Any] = {
+    "learner": str,
+    "settings": Mapping,
+    "columns": (list, tuple),
+    "select": str,
+    "select_settings": Mapping,
+    "target_range": bool,
+}
+"""What each entry of a plan is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Only what is fixed: `columns` to use, or a selector to `select` them by, with its own settings.
+
+    With `target_range` a regression pays for the mean and spread of its target first, as `auto` does.
+    """
+
+    learner: str = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    select: str | None = None
+    select_settings: Mapping[str, Any] = field(default_factory=dict)
+    target_range: bool = False
+
+    def __post_init__(self) -> None:
+        if self.columns is not None and self.select is not None:
+            raise WrongInput(
+                "expected one of --use (columns that were chosen) and --select (choose them now), got both"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        plan: Any = None,
+        *,
+        learner: str = "auto",
+        settings: Mapping[str, Any] | None = None,
+        use: Any = None,
+        select: str | None = None,
+        select_settings: Mapping[str, Any] | None = None,
+    ) -> Recipe:
+        """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file."""
+        base = cls() if plan is None else cls.read(plan)
+        same = learner in ("auto", base.learner)
+        return replace(
+            base,
+            learner=base.learner if learner == "auto" else learner,
+            settings={**(base.settings if same else {}), **(settings or {})},
+            columns=base.columns if use is None and select is None else chosen_columns(use),
+            select=base.select if use is None and select is None else select,
+            select_settings={**base.select_settings, **(select_settings or {})},
+        )
+
+    @classmethod
+    def read(cls, plan: Any) -> Recipe:
+        """The recipe in a table, or in a TOML or JSON file."""
+        table = plan if isinstance(plan, Mapping) else _table(Path(plan))
+        known = [item.name for item in fields(cls)]
+        if unknown := [key for key in table if key not in (*known, "reasons")]:
+            raise WrongInput(f"expected a plan with {', '.join(known)}, got {unknown[0]!r:.80}")
+        for name, kind in KINDS.items():
+            if name in table and not isinstance(table[name], kind):
+                raise WrongInput(f"plan: {name} is expected as in a saved plan, got {table[name]!r:.80}")
+        found = {name: table[name] for name in known if name in table}
+        return cls(**found | ({"columns": tuple(map(str, found["columns"]))} if "columns" in found else {}))
+
+    def json(self) -> dict[str, Any]:
+        """Plain values, without what is not fixed."""
+        entries = {"learner": self.learner, "settings": plain_settings(self.settings)}
+        if self.columns is not None:
+            entries["columns"] = list(self.columns)
+        if self.select is not None:
+            entries |= {"select": self.select}
+            entries |= {"select_settings": plain_settings(self.select_settings)} if self.select_settings else {}
+        return entries | ({"target_range": True} if self.target_range else {})
+
+    def write(self, path: Path, reasons: Sequence[str]) -> None:
+        """Saves the recipe to a new TOML or JSON file, with the reasons beside it."""
+        entries = {**self.json(), "reasons": list(reasons)}
+        if path.suffix == ".toml":
+            text = "".join(f"{name} = {_toml(value)}\n" for name, value in entries.items())
+        else:
+            text = json.dumps(entries, indent=1)
+        atomic_write(path, text.encode())
+
+    def restricted(self, schema: Schema) -> Schema:
+        """The schema with the columns to use only."""
+        if self.columns is None:
+            return schema
+        known = [column.name for column in (*schema.declared, *schema.used)]
+        unknown = [name for name in self.columns if name not in known]
+        if schema.form != "table" or unknown or not self.columns:
+            shown = ", ".join(known[:8]) or "those of a table"
+            raise WrongInput(f"--use: expected columns among {shown}, got {', '.join(unknown) or 'none'}")
+        return schema.keep(self.columns)
+
+
+def chosen_columns(use: Any) -> tuple[str, ...] | None:
+    """Names of columns, from a result of `select`, its folder or its file, or as they are."""
+    if use is None:
+        return None
+    if isinstance(getattr(use, "columns", None), tuple):
+        return tuple(use.columns)
+    if isinstance(use, (str, Path)):
+        path = Path(use) / SELECTION if Path(use).is_dir() else Path(use)
+        table = _table(path)
+        columns = table.get("columns")
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise WrongInput(f"--use: expected the columns that `privaware select` wrote, got none in {path.name}")
+        return tuple(columns)
+    return tuple(map(str, use))
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError:
+        raise WrongInput(f"expected a file {str(path)!r:.200}, got none that can be read") from None
+    except ValueError as problem:
+        raise WrongInput(f"{path.name}: expected TOML (.toml) or JSON, got {problem!s:.120}") from None
+    if not isinstance(table, dict):
+        raise WrongInput(f"{path.name}: expected a table of entries, got {type(table).__name__}")
+    return table
+
+
+def _toml(value: Any) -> str:
+    """A plain value as TOML."""
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(str(key))} = {_toml(part)}" for key, part in value.items() if part is not None)
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,114 @@
+"""Plans that are saved and followed, and columns that are chosen before a fit or inside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware import fit, select
+from privaware.errors import WrongInput
+from privaware.ledger import Ledger
+from privaware.schema import Column, Schema
+from privaware.workflow._recipe import Recipe
+
+ROWS = 1500
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    columns = {name: rng.uniform(-1, 1, ROWS) for name in "abcdef"}
+    return pd.DataFrame(columns).assign(y=np.where(columns["a"] + columns["b"] > 0, "yes", "no"))
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    columns = tuple(Column(name=name, low=-1.0, high=1.0) for name in "abcdef")
+    return Schema(columns=columns, target="y", classes=("no", "yes"), rows=ROWS)
+
+
+def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "ledger": tmp_path / "x.ledger", "limit": 50}
+    chosen = select(frame, method="top", epsilon=2.0, settings={"columns": 2}, out=tmp_path / "s", **options)
+    (tmp_path / "chosen.json").write_text(json.dumps(chosen.json()))
+    for use in (chosen, tmp_path / "s", tmp_path / "s" / "selection.json", tmp_path / "chosen.json", ["a", "b"]):
+        assert Recipe.of(use=use).columns == ("a", "b")
+    result = fit(frame, epsilon=2.0, learner="linear", use=tmp_path / "s", **options)
+    assert result.model is not None
+    assert [column.name for column in result.model.schema.used] == ["a", "b"]
+    assert (result.model.predict(frame[["a", "b"]]) == frame["y"]).mean() > 0.85
+
+
+def test_columns_chosen_inside_a_fit_are_paid_for(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "epsilon": 2.0, "learner": "linear"}
+    options |= {"ledger": tmp_path / "x.ledger", "limit": 50, "test": frame}
+    chosen = fit(frame, select="top", select_settings={"columns": 2}, **options)
+    assert chosen.model is not None
+    assert len(chosen.model.schema.used) == 2
+    assert 1.9 < chosen.epsilon <= 2.0
+    assert any(line.startswith("choose columns with top: ") for line in chosen.plan)
+    assert Ledger.open(tmp_path / "x.ledger").spent() == pytest.approx(chosen.epsilon)
+    assert chosen.internal["test_score"] is not None
+    assert chosen.internal["test_score"] > 0.8
+
+
+@pytest.mark.parametrize("name", ["plan.toml", "plan.json"])
+def test_saved_plan_is_followed(frame: pd.DataFrame, schema: Schema, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    options: dict[str, Any] = {
+        "target": "y",
+        "schema": schema,
+        "seed": 1,
+        "epsilon": 1.0,
+        "ledger": tmp_path / "x.ledger",
+        "limit": 9,
+    }
+    dry = fit(frame, dry_run=True, plan=path, settings={"steps": 7}, **options)
+    assert dry.model is None
+    assert path.exists()
+    followed = fit(frame, plan=path, **options)
+    assert followed.learner == dry.learner
+    assert any("7 times" in line or "7 x" in line or " 7 " in line for line in followed.plan)
+    with pytest.raises(WrongInput, match="no setting"):
+        fit(frame, plan={"learner": "linear", "settings": {"stepz": 3}}, **options)
+
+
+def test_regression_plan_keeps_its_target_range(frame: pd.DataFrame, tmp_path: Path) -> None:
+    columns = tuple(Column(name=name, low=-1.0, high=1.0) for name in "bcd")
+    schema = Schema(columns=columns, target="a", low=-1.0, high=1.0, rows=ROWS)
+    options: dict[str, Any] = {
+        "target": "a",
+        "schema": schema,
+        "seed": 1,
+        "epsilon": 3.0,
+        "ledger": tmp_path / "x.ledger",
+    }
+    dry = fit(frame, dry_run=True, plan=tmp_path / "plan.toml", **options)
+    followed = fit(frame, dry_run=True, plan=tmp_path / "plan.toml", **options)
+    assert any("range of the target" in line for line in followed.plan)
+    assert followed.plan[-1] == dry.plan[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"use": ["a", "nowhere"]}, "nowhere"),
+        ({"use": ["a"], "select": "top"}, "got both"),
+        ({"select": "pca"}, "does not choose columns"),
+        ({"plan": {"lerner": "linear"}}, "lerner"),
+        ({"plan": {"settings": 3}}, "settings"),
+        ({"plan": "nowhere.toml"}, "nowhere.toml"),
+        ({"select": "top", "score_epsilon": 0.5}, "without --select"),
+    ],
+)
+def test_wrong_recipes_are_refused(
+    frame: pd.DataFrame, schema: Schema, tmp_path: Path, arguments: dict[str, object], words: str
+) -> None:
+    with pytest.raises(WrongInput, match=words):
+        fit(frame, target="y", schema=schema, epsilon=1.0, ledger=tmp_path / "x.ledger", **arguments)  # type: ignore[arg-type]
+    assert not (tmp_path / "x.ledger").exists()
