@@ -15,7 +15,7 @@ from PIL import Image
 
 import privaware
 
-WIDTH, HEIGHT = 960, 1180
+WIDTH, HEIGHT = 860, 2290
 COLOURS = 64
 
 

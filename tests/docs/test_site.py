@@ -50,6 +50,14 @@ def test_every_page_is_in_the_index() -> None:
     assert generated <= listed
 
 
+def test_map_of_the_house_names_what_is_there() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", (DOCS / "house.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert {name for name in named if not (ROOT / "privaware" / name).exists()} == set()
+    folders = {f"{path.name}/" for path in (ROOT / "privaware").iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert folders - named == set()
+
+
 def test_picture_of_the_readme_is_small_and_there() -> None:
     picture = DOCS / "report.png"
     assert "docs/report.png" in (ROOT / "README.md").read_text(encoding="utf-8")
