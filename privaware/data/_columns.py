@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,47 +15,56 @@ if TYPE_CHECKING:
 
 __all__ = ["TextColumn"]
 
+SPELLINGS: dict[str, Callable[[float], str]] = {"plain": spelling_of_number, "pointed": repr}
+"""How a column spells its numbers: whole ones without a point, or all with one, as other programs write floats."""
 CHECKED_ONE_BY_ONE = 0.05
 """Up to this share of the values of a block is compared with its spelling in Python, the others by Arrow."""
 
 
 @dataclass
 class TextColumn:
-    """Blocks of numbers, each of which spells exactly the text that was read, or of text."""
+    """Blocks of text, or of numbers with the styles in which they spell exactly the text that was read."""
 
     blocks: list[Any] = field(default_factory=list)
+    styles: set[str] = field(default_factory=lambda: set(SPELLINGS))
 
     def append(self, texts: Any) -> None:
         """Adds an Arrow array of strings."""
-        numbers = _numbers_that_spell(texts)
-        self.blocks.append(texts.dictionary_encode() if numbers is None else numbers)
+        numbers = _parsed(texts)
+        styles = [] if numbers is None else _styles(texts, numbers)
+        self.styles &= set(styles)
+        self.blocks.append((numbers.to_numpy(zero_copy_only=False), styles[0]) if styles else texts.dictionary_encode())
 
     def series(self) -> pd.Series:
-        """The column as numbers (NaN where empty) if all blocks are, else as text with each spelling held once."""
+        """The column as numbers (NaN where empty) if one style spells all of it, else as text, each spelling once.
+
+        Numbers in the style with a point are of an Arrow type, by which `words_of` knows how they are spelt.
+        """
         import pandas as pd
         import pyarrow as pa
 
-        if all(isinstance(block, np.ndarray) for block in self.blocks):
-            numbers = np.concatenate(self.blocks) if self.blocks else np.empty(0)
-            self.blocks.clear()
-            return pd.Series(numbers, copy=False)
-        texts = [_spelt(block) if isinstance(block, np.ndarray) else block for block in self.blocks]
-        self.blocks.clear()
+        blocks, self.blocks = self.blocks, []
+        if self.styles:
+            numbers = np.concatenate([block[0] for block in blocks]) if blocks else np.empty(0)
+            if "plain" in self.styles:
+                return pd.Series(numbers, copy=False)
+            return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(numbers, from_pandas=False)), copy=False)
+        texts = [_spelt(*block) if isinstance(block, tuple) else block for block in blocks]
         joined = pa.chunked_array(texts).unify_dictionaries()
         spellings = joined.chunk(0).dictionary.to_numpy(zero_copy_only=False)
         codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in joined.chunks])
         return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(spellings, dtype=object)), copy=False)
 
 
-def _spelt(numbers: np.ndarray) -> Any:
+def _spelt(numbers: np.ndarray, style: str) -> Any:
     import pyarrow as pa
 
-    texts = ["" if np.isnan(number) else spelling_of_number(number) for number in numbers.tolist()]
+    texts = ["" if np.isnan(number) else SPELLINGS[style](number) for number in numbers.tolist()]
     return pa.array(texts, pa.string()).dictionary_encode()
 
 
-def _numbers_that_spell(texts: Any) -> np.ndarray | None:
-    """The texts as numbers, or None where a text is neither empty nor exactly how its number is spelt."""
+def _parsed(texts: Any) -> Any:
+    """The texts as numbers, an empty one as null, or None where one of them is no finite number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -63,12 +73,25 @@ def _numbers_that_spell(texts: Any) -> np.ndarray | None:
         parsed = filled.cast(pa.float64())
     except pa.ArrowInvalid:
         return None
-    size = pc.abs(parsed)
-    plain = pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, 1e15))
-    alike = pc.or_(pc.and_(plain, pc.equal(parsed.cast(pa.string()), filled)), pc.equal(filled, "0"))
-    doubtful = np.flatnonzero(~alike.fill_null(True).to_numpy(zero_copy_only=False))
-    if len(doubtful) > CHECKED_ONE_BY_ONE * len(texts) + 1:
-        return None
-    numbers: np.ndarray = parsed.to_numpy(zero_copy_only=False)
-    spelt = all(spelling_of_number(numbers[at]) == texts[int(at)].as_py() != "nan" for at in doubtful)
-    return numbers if spelt else None
+    return parsed if pc.all(pc.is_finite(parsed), min_count=0).as_py() else None
+
+
+def _styles(texts: Any, numbers: Any) -> list[str]:
+    """In which styles every text is exactly how its number is spelt.
+
+    Few that Arrow spells otherwise are compared in Python.
+    """
+    import pyarrow.compute as pc
+
+    spelt = numbers.cast(texts.type)
+    with_point = pc.if_else(pc.match_substring(spelt, "."), spelt, pc.binary_join_element_wise(spelt, ".0", ""))
+    size = pc.abs(numbers)
+    usual = pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, 1e15))
+    styles = []
+    for style, expected, nought in (("plain", spelt, "0"), ("pointed", with_point, "0.0")):
+        alike = pc.or_(pc.and_(usual, pc.equal(expected, texts)).fill_null(True), pc.equal(texts, nought))
+        doubtful = np.flatnonzero(~alike.to_numpy(zero_copy_only=False))
+        few = len(doubtful) <= CHECKED_ONE_BY_ONE * len(texts) + 100
+        if few and all(SPELLINGS[style](numbers[int(at)].as_py()) == texts[int(at)].as_py() for at in doubtful):
+            styles.append(style)
+    return styles

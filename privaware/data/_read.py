@@ -12,7 +12,7 @@ from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
-from privaware.data._values import got, quoted
+from privaware.data._values import got, is_pointed, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def read(
     numbers have a comma, and `encoding` how text is stored.
     """
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        return Raw(frame=_check_names(source, "the DataFrame"))
+        frame = _check_names(source, "the DataFrame")
+        floats = {name: float for name in frame.columns if is_pointed(frame[name])}
+        return Raw(frame=frame.astype(floats) if floats else frame)
     if hasattr(source, "__arrow_c_stream__"):
         return _from_arrow(source)
     if not isinstance(source, (str, os.PathLike)):

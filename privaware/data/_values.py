@@ -76,6 +76,10 @@ def words_of(values: pd.Series | np.ndarray | Words) -> Words:
         return values
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
+    if is_pointed(values):
+        bits, rows = np.unique(numbers_of(values)[0].view(np.int64), return_inverse=True)  # -0.0 is not 0.0
+        pointed = ("" if np.isnan(number) else repr(number) for number in bits.view(float).tolist())
+        return Words(spellings=tuple(pointed), codes=rows.astype(np.int32))
     one_type = (pd.StringDtype, pd.CategoricalDtype, pd.Int64Dtype, pd.UInt64Dtype, np.dtype)
     if values.dtype == object or not isinstance(values.dtype, one_type):
         # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
@@ -92,6 +96,19 @@ def words_of(values: pd.Series | np.ndarray | Words) -> Words:
     return Words(
         spellings=(*spellings, ""), codes=codes.astype(np.int32)
     )  # a missing value has code -1: the last spelling
+
+
+def is_pointed(values: pd.Series) -> bool:
+    """Whether a column of a text file holds numbers that are all spelt with a point."""
+    return str(values.dtype) == "double[pyarrow]"
+
+
+def pointed_numbers(values: pd.Series) -> np.ndarray:
+    """The numbers of such a column, without a copy."""
+    import pyarrow as pa
+
+    numbers: np.ndarray = pa.array(values.array).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _spelling(value: Any) -> str | None:
@@ -132,6 +149,9 @@ def numbers_of(values: pd.Series | np.ndarray | Words) -> tuple[np.ndarray, np.n
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
     kind = values.dtype.kind
+    if is_pointed(values):
+        numbers = pointed_numbers(values)
+        return numbers, np.isnan(numbers)
     if kind in "biuf" and isinstance(values.dtype, (np.dtype, pd.api.extensions.ExtensionDtype)):
         with np.errstate(over="ignore"):
             numbers = values.to_numpy(dtype=float, na_value=np.nan)
