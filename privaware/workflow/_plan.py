@@ -25,7 +25,7 @@ from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
-from privaware.selectors import find_selector, selectors
+from privaware.selectors import Selector, find_selector, selectors
 from privaware.selectors.bounds import Bounds
 from privaware.selectors.quantiles import Quantiles
 from privaware.strategies._search import Search
@@ -206,7 +206,8 @@ def priced(
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
     reasons: tuple[str, ...] = ()
     if not schema.bounded:
-        mechanism = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta).then(mechanism)
+        before = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta, _chooses_columns(mechanism))
+        mechanism = before.then(mechanism)
         kinds = any(column.kind == "undecided" for column in schema.used)
         reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
     if noise is None:
@@ -223,16 +224,23 @@ def priced(
     )
 
 
-def _bounds_before(name: str, cost: Event, delta: float) -> Stage:
-    """The release of bounds before a mechanism of this cost at noise 1.
+def _chooses_columns(mechanism: Mechanism[Any]) -> bool:
+    """Whether columns are selected: then there must be no more of them than the price is for."""
+    if isinstance(mechanism, Then):
+        return _chooses_columns(mechanism.first) or _chooses_columns(mechanism.second)
+    return isinstance(mechanism, Selector) and mechanism.releases == "columns"
+
+
+def _bounds_before(name: str, cost: Event, delta: float, single: bool) -> Stage:
+    """The release of bounds before a mechanism of this cost at noise 1; with `single` a column stays one.
 
     Counts of all columns at once are cheaper than two choices for each, but their price has to be weighed against
     Gaussian releases; before anything else choices scale with it.
     """
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
-    chosen: Bounds | Quantiles = bounds_within(delta)
+    chosen: Bounds | Quantiles = replace(bounds_within(delta), single=single)
     if parts and all(isinstance(part, Gaussian) for part in parts):
-        chosen = Quantiles(delta=chosen.delta, bins=BINS if name in BINNED else 0)
+        chosen = Quantiles(delta=chosen.delta, bins=BINS if name in BINNED else 0, single=single)
     share = share_for(cost, BOUNDS_FRACTION) if isinstance(chosen, Quantiles) else BOUNDS_SHARE
     return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 
