@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 
-def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The one of `known` names that a person who wrote `word` most likely meant, if any is near.
+def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The one of `known` names that a person who wrote `word` most likely meant, if any is as alike as `cutoff`.
 
     >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
     ('linear', 'bounds', None)
@@ -43,7 +43,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
     names = {name.casefold(): name for name in sorted(known, reverse=True)}
     written = str(word).casefold()
     starts = [name for name in names if written and name.startswith(written)]
-    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=0.5)
+    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=cutoff)
     return names[close[0]] if close else None
 
 

@@ -22,16 +22,22 @@ class BudgetExceeded(PrivawareError):
     """The ledger would pass its limit: nothing was recorded and no row was read.
 
     `needed` is the limit that would be enough, for the `ledger` at this path; `fits` the largest epsilon of such a run
-    that the ledger still has room for, where it is known.
+    that the ledger still has room for, where it is known; `spent` what was spent before, where nothing is left.
     """
 
     code = 3
 
     def __init__(
-        self, message: str, *, ledger: str | None = None, needed: float | None = None, fits: float | None = None
+        self,
+        message: str,
+        *,
+        ledger: str | None = None,
+        needed: float | None = None,
+        fits: float | None = None,
+        spent: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.ledger, self.needed, self.fits = ledger, needed, fits
+        self.ledger, self.needed, self.fits, self.spent = ledger, needed, fits, spent
 
 
 class CheckFailed(PrivawareError):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 
 from privaware.cli._completion import complete_data, complete_names
+from privaware.cli._early import expect_data, expect_learner
 from privaware.errors import WrongInput
 from privaware.registry import settings
 
@@ -49,7 +50,9 @@ TASK = Annotated[str | None, option("classification or regression, where the tar
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
 SIGN = Annotated[Path | None, option("An ed25519 private key in a PEM file, to sign the result with.")]
-DESCRIBE = Annotated[Path | None, option("A TOML file with owner, contact, intended_use, limitations: the owner's words.")]
+DESCRIBE = Annotated[
+    Path | None, option("A TOML file with owner, contact, intended_use, limitations: the owner's words.")
+]
 SEED = Annotated[int | None, option("Makes the run reproducible and the result NOT for release.")]
 _JSON = "One JSON object on standard output, nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
@@ -114,6 +117,8 @@ def with_run_options(verb: Verb) -> Verb:
     @functools.wraps(verb)
     def run(**arguments: Any) -> int | None:
         arguments.pop("show_values", None)  # its callback has acted
+        expect_data(arguments["data"])
+        expect_learner(arguments.get("learner") or "auto")
         return verb(**arguments)
 
     signature = inspect.signature(verb, eval_str=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,4 +75,7 @@ def fit(
         lines.append(result.score_sentence)
     if result.out:
         lines += [f"model folder: {result.out}", f"report: {Path(result.out) / 'report.html'}"]
+        lines.append(f"use it: privaware predict {shlex.quote(result.out)} NEW_DATA, or privaware.load({result.out!r})")
+    if result.ledger:
+        lines.append(f"spent so far, and what is left: privaware ledger {shlex.quote(result.ledger)}")
     show(result.json(), lines, json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from privaware.cli import _options as o
+from privaware.cli._early import expect_data, expect_model
 from privaware.cli._terminal import show
 
 app = typer.Typer()
@@ -27,7 +28,11 @@ def predict(
     json: o.JSON = False,
 ) -> None:
     """Predict new rows; costs nothing, for a released model is public."""
+    expect_model(model)
+    expect_data(data)
     from privaware.workflow.predict import outside_sentences
+    expect_model(model)
+    expect_data(data)
     from privaware.workflow.predict import predict as run
 
     result = run(model, data, out=out, header=header, sep=sep, decimal=decimal, encoding=encoding)

@@ -78,7 +78,8 @@ def search(
     )
     lines += [f"{name}: {value}" for name, value in (result.best or {}).items()]
     if (score := result.internal.get("test_score")) is not None:
-        lines.append(f"internal, not for release: test score {score:.4f}")
+        name = "R2" if "mae" in result.internal else "accuracy"
+        lines.append(f"internal, not for release: test {name} {score:.4f}")
     if result.out:
         lines.append(f"model folder: {result.out}")
     show(result.json(), lines, json)

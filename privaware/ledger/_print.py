@@ -71,6 +71,6 @@ def _explained(ledger: Mapping[str, Any]) -> list[str]:
     else:
         lines.append(
             f"nothing is left; `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the limit, on "
-            "the record, for all who ever see these rows' results"
+            "the record: all releases together then reveal more"
         )
     return lines

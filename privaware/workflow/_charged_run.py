@@ -102,6 +102,12 @@ class ChargedRun:
         return self.options.seed is None and not self.plan.flaw and self.plan.schema.reviewed
 
     @property
+    def ledger_file(self) -> str | None:
+        """The ledger that was charged, if it lasts."""
+        lasting = self.model is not None and self.ledger.path.is_file() and self.ledger.lasting
+        return str(self.ledger.path) if lasting and (self.options.folder or not self.source.builtin) else None
+
+    @property
     def release(self) -> Release | None:
         """The model with its plan and its charge, to be written later."""
         if self.model is None:

@@ -51,7 +51,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
             "another run; raise the limit",
             ledger=str(path),
-            needed=2 * limit,
+            spent=spent,
         )
 
 

@@ -42,6 +42,7 @@ class Fit:
     assumptions: list[str] = field(default_factory=list, repr=False)
     event: Event = field(default=NOTHING, repr=False)
     release: Release | None = field(default=None, repr=False)
+    ledger: str | None = None
 
     @classmethod
     def of(cls, run: ChargedRun) -> Fit:
@@ -63,6 +64,7 @@ class Fit:
             assumptions=list(assumptions(plan)),
             event=plan.event,
             release=run.release,
+            ledger=run.ledger_file,
         )
 
     def save(self, folder: str | Path) -> Path:

@@ -87,13 +87,17 @@ def test_help_is_one_letter_away(run: Run, words: list[str]) -> None:
         ("select wisconsin --method cfs_gredy", "did you mean cfs_greedy?"),
         ("search wisconsin --strategy racng", "did you mean racing?"),
         ("fit wisconsn", "did you mean wisconsin?"),
+        ("fit peple.csv", "did you mean people.csv?"),
+        ("predict modle people.csv", "did you mean model?"),
         ("data path mnst", "did you mean mnist?"),
         ("list learner", "did you mean learners?"),
         ("fti wisconsin", "Did you mean 'fit'?"),
         ("fit wisconsin --set stps=3 --learner linear", "did you mean steps?"),
     ],
 )
-def test_wrong_name_is_answered_with_the_one_nearest(run: Run, words: str, answer: str) -> None:
+def test_wrong_name_is_answered_with_the_one_nearest(run: Run, people: Path, words: str, answer: str) -> None:
+    Path("model").mkdir()
+    Path("model/model.json").touch()
     result = run(*words.split())
     assert result.code == 2
     assert result.err.strip().endswith(answer)
