@@ -53,9 +53,10 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
     score = bought_score(card)
     if score is None:
         return None
+    name = score.name[:1].upper() + score.name[1:]
     return {
         "sentence": (
-            f"{score.name} {number(score.value, 4)}, 95% interval {number(score.low, 4)} to {number(score.high, 4)}, "
+            f"{name} {number(score.value, 4)}, 95% interval {number(score.low, 4)} to {number(score.high, 4)}, "
             f"on about {number(round(score.rows))} rows that trained nothing"
         ),
         "epsilon": rounded_up(score.epsilon),

@@ -41,11 +41,12 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
 
 def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
     """A line for each output where the column is a number; bars, or a table of classes, where it has categories."""
-    shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high"))
+    shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
     if effect.kind == "number":
         steps = len(effect.points) > 1 and " to " in effect.levels[0]
         shown["svg"] = _svg(effect, top, steps)
+        shown["bins"] = len(effect.points) if steps else None
         shown["low"], shown["high"] = effect.levels[0].split(" to ")[0], effect.levels[-1].split(" to ")[-1]
         return shown
     order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MOST_BARS]

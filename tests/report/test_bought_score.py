@@ -26,7 +26,7 @@ def scored(**changes: Any) -> dict[str, Any]:
 
 def test_bought_score_has_its_interval_its_price_and_its_confusion() -> None:
     text = Reader(page(scored())).text
-    assert "accuracy 0.8712, 95% interval 0.851 to 0.89, on about 500 rows that trained nothing" in text
+    assert "Accuracy 0.8712, 95% interval 0.851 to 0.89, on about 500 rows that trained nothing" in text
     assert "bought for epsilon 0.1" in text
     assert "true class predicted low predicted high low 300 20 high 0 184" in text
     assert "No score was bought" not in text
@@ -49,5 +49,5 @@ def test_score_of_another_form_is_not_shown(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("table", [None, [], [[1.0]], [[1.0, "x"], [1.0, 2.0]], "many"])
 def test_confusion_of_another_form_is_left_out(table: Any) -> None:
     text = Reader(page(scored(confusion=table))).text
-    assert "accuracy 0.8712" in text
+    assert "Accuracy 0.8712" in text
     assert not re.search("true class predicted", text)

@@ -75,7 +75,7 @@ def test_bought_score_is_in_the_card(tmp_path: Path, to: str) -> None:
 @pytest.mark.parametrize("to", FORMATS)
 def test_hostile_text_gives_a_file_that_can_be_read(tmp_path: Path, to: str) -> None:
     yaml = pytest.importorskip("yaml")
-    text = exported(tmp_path, to, poisoned(card_entries(), HOSTILE + "\nend: |\n- x"))
+    text = exported(tmp_path, to, poisoned(card_entries(), HOSTILE + "\x07\x9f\nend: |\n- x"))
     if to in ("registry", "sacro"):
         assert HOSTILE in json.dumps(yaml.safe_load(text), ensure_ascii=False).replace('\\"', '"')
     elif to == "cyclonedx":
