@@ -6,7 +6,7 @@ How one row is coded depends on no other row, so a table larger than memory can 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from privaware.schema import Column, Schema, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-    Values = pd.Series | np.ndarray | Words
+    Values: TypeAlias = pd.Series | np.ndarray | Words
 
 __all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from privaware.schema._column import Column
 
@@ -43,12 +44,19 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
 
 
 def _part(column: Column, part: str) -> CodedColumn:
-    declared = {item.name: getattr(column, item.name) for item in fields(Column) if item.name not in ("parts", "slots")}
-    named = {"name": f"{column.name} ({part})", "source": column.name, "part": part}
+    declared: dict[str, Any] = {
+        item.name: getattr(column, item.name) for item in fields(Column) if item.name not in ("parts", "slots")
+    }
+    named: dict[str, Any] = {"name": f"{column.name} ({part})", "source": column.name, "part": part}
     if part == "days":
         return CodedColumn(**declared | named | {"kind": "number"})
     if column.kind == "text":
         return CodedColumn(**named, low=-1.0, high=1.0)
     missing = "category" if column.missing == "category" else "refuse"
-    facts = {"kind": "category", "categories": LEVELS[part], "missing": missing, "unseen": column.unseen}
+    facts: dict[str, Any] = {
+        "kind": "category",
+        "categories": LEVELS[part],
+        "missing": missing,
+        "unseen": column.unseen,
+    }
     return CodedColumn(**named, **facts)
