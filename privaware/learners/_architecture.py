@@ -10,17 +10,23 @@ from privaware.errors import WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.standardise import Standardise
+from privaware.features.word_codes import WordCodes
 from privaware.learners._fixed_features import feature_for, shape_after
 from privaware.schema import Schema
 
 __all__ = ["architecture", "default_architecture", "network_feature"]
 
+SEQUENCE = "lstm"
+"""The architecture that reads the words of a text in order."""
 WIDTH = 32
 """Units of a hidden layer: narrow, because noise grows with the number of parameters."""
 
 
-def network_feature(schema: Schema) -> Any:
-    """The feature of a network's inputs: entries of size about 1."""
+def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
+    """The feature of a network's inputs: entries of size about 1, or codes of words for one that reads sequences."""
+    if schema.form == "text" and (description or {}).get("name") == SEQUENCE:
+        sizes = {name: value for name, value in (description or {}).items() if name in ("words", "length")}
+        return WordCodes(**sizes)
     if schema.form == "image":
         channels = schema.shape[0]
         return Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)
@@ -35,10 +41,13 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
     shape = shape_after(chain, schema)
     outputs = max(len(schema.classes), 1)
     flat = len(shape) != 3 or (description or {}).get("name") == "fcn"
-    ends = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
+    ends: dict[str, Any] = {"inputs": math.prod(shape) if flat else list(shape), "outputs": outputs}
+    if description is not None and description.get("name") == SEQUENCE:
+        ends = {"units": WIDTH, "hidden": [], "outputs": outputs}
     described = default_architecture(shape) | ends if description is None else ends | description
     model = models.parse(described)
-    if model.codes is not None or math.prod(model.shape) != math.prod(shape):
+    codes = chain[-1].words if isinstance(chain[-1], WordCodes) else None
+    if model.codes != codes or math.prod(model.shape) != math.prod(shape):
         raise WrongInput(
             f"expected an architecture for inputs of shape {list(shape)}, got {list(model.shape)}; leave its inputs out"
         )

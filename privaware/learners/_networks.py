@@ -138,7 +138,7 @@ class Network(Learner):
 
     def _features(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:
-            return (network_feature(schema),)
+            return (network_feature(schema, self.architecture),)
         return tuple(features.build(description) for description in self.features)
 
     def _architecture(self, schema: Schema) -> dict[str, Any]:
