@@ -13,7 +13,7 @@ import numpy as np
 from privaware import accounting, report
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
-from privaware.events import NOTHING, Event, Group, Selected, nested
+from privaware.events import NOTHING, Event, Group, Laplace, Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, sampler_sentence, sentence_of
 from privaware.workflow._output import REPORT
 
@@ -125,13 +125,28 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         problems.append(f"the sentence of the guarantee is not that of its numbers, which is: {sentence:.300}")
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
-    return problems + wrong_plan(card.plan, guarantee.epsilon, guarantee.delta) + _wrong_unit(card)
+    problems += wrong_plan(card.plan, guarantee.epsilon, guarantee.delta)
+    return problems + _wrong_unit(card) + _wrong_score(card.score, event)
 
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
     """Where the last sentence of a plan, its price, is not what the result states."""
     total = f"epsilon {epsilon:.4g} at delta {delta:g}"
     return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
+
+
+def _wrong_score(score: Mapping[str, Any], event: Event) -> list[str]:
+    """Where a score was not paid for by the events, or lies outside its own interval."""
+    if not score:
+        return []
+    epsilon, low, value, high = (score.get(name) for name in ("epsilon", "low", "value", "high"))
+    if not all(isinstance(number, (int, float)) for number in (epsilon, low, value, high)):
+        return ["the score has no epsilon, value or interval"]
+    paid = [part.noise for part in nested(event) if isinstance(part, Laplace)]
+    problems = [] if low <= value <= high else ["the score is outside its own interval"]
+    if not any(math.isclose(noise * epsilon, 1.0, rel_tol=SLACK) for noise in paid):
+        problems.append(f"no event pays for a score of epsilon {epsilon:.6g}")
+    return problems
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:

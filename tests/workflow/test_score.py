@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,26 @@ def test_score_is_charged_released_and_verified(tmp_path: Path, metric: str) -> 
     assert model.schema.rows == 1500
     assert verify(tmp_path / "m", ledger=tmp_path / "people.csv.ledger").valid
     assert result.internal["test_score"] is None
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        ({"metric": "accuracy", "value": 0.99, "low": 0.98, "high": 1.0, "epsilon": 0.5}, "no event pays"),
+        ({"metric": "accuracy", "value": 0.99, "low": 0.2, "high": 0.3, "epsilon": 1.0}, "outside its own interval"),
+        ({"metric": "accuracy"}, "no epsilon, value or interval"),
+    ],
+    ids=["not paid for", "outside", "empty"],
+)
+def test_p44_score_that_no_event_pays_for_is_not_valid(tmp_path: Path, score: dict[str, Any], words: str) -> None:
+    people = write_people(tmp_path / "people.csv")
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "learner": "majority"}
+    fit(people, epsilon=1.0, score_epsilon=0.9, out=tmp_path / "m", **options)
+    path = tmp_path / "m" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "score": score}))
+    verdict = verify(tmp_path / "m")
+    assert not verdict.valid
+    assert any(words in problem for problem in verdict.problems)
 
 
 def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: Path) -> None:
