@@ -14,7 +14,7 @@ from torch import Tensor
 
 from privaware.errors import WrongInput
 
-__all__ = ["Average", "Update", "adam", "ema", "momentum", "sgd", "tail"]
+__all__ = ["Average", "Update", "adam", "ema", "momentum", "sgd", "tail", "two_rates"]
 
 State = dict[str, Tensor]
 
@@ -75,6 +75,28 @@ class momentum:
             gradient = gradient + self.decay * theta
         velocity = state["velocity"].mul_(self.beta).add_(gradient)
         _descend(theta, velocity, lr)
+
+
+@dataclass(frozen=True)
+class two_rates:
+    """Gradient descent whose last `count` parameters, such as an output layer's, have `ratio` times the rate."""
+
+    lr: float
+    ratio: float
+    count: int
+
+    def __post_init__(self) -> None:
+        _checked("two_rates", self.lr)
+        if not (self.ratio >= 0 and self.count >= 0):
+            raise WrongInput(f"two_rates: expected ratio and count >= 0, got {self.ratio!r} and {self.count!r}")
+
+    def initial_state(self, theta: Tensor) -> State:
+        return {}
+
+    def apply(self, theta: Tensor, gradient: Tensor, state: State, lr: Any, deviation: Any) -> None:
+        if self.ratio != 1 and self.count:
+            gradient = torch.cat([gradient[:, : -self.count], self.ratio * gradient[:, -self.count :]], 1)
+        _descend(theta, gradient, lr)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ SIDE = 32
 """Images are resized to this side, the one the network was trained at."""
 
 
-def backbone(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.Sequential:
+def backbone(depth: int, width: int, rng: Any = None, device: Any = None, stride: int = 1) -> nn.Sequential:
     """The network up to its global pool, without the output layer; on the device "meta" it has shapes only."""
     description = {
         "name": "wrn",
@@ -27,6 +27,7 @@ def backbone(depth: int, width: int, rng: Any = None, device: Any = None) -> nn.
         "depth": depth,
         "width": width,
         "pooling": "average",
+        "stride": stride,
     }
     network = build(description, rng, device)
     return nn.Sequential(OrderedDict(list(network.named_children())[:-1]))

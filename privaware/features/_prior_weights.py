@@ -26,10 +26,10 @@ MICROBATCH = 1024
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PriorWeights:
-    """The content of the file. `shape` is depth and width of the network."""
+    """The content of the file. `shape` is depth and width of the network, and the stride of its first convolution."""
 
     network: nn.Sequential
-    shape: tuple[int, int]
+    shape: tuple[int, int, int]
     statistics: Statistics
     normed: bool
     metadata: Mapping[str, str]
@@ -47,15 +47,15 @@ def measure(
     *,
     rows: int,
     first: int,
-    device: Any,
     depths: Sequence[int],
     pools: Sequence[int],
     normed: bool,
+    mirror: bool = True,
 ) -> Statistics:
     """Statistics over `rows` synthetic images, from chunk number `first` on: held out from pretraining."""
     batches = (
-        pooled_maps(network, images, depths, pools, mirror=True, normed=normed)
-        for images in _inputs(source, rows, first, device)
+        pooled_maps(network, images, depths, pools, mirror=mirror, normed=normed)
+        for images in _inputs(source, rows, first, next(network.parameters()).device)
     )
     with torch.no_grad():
         return Statistics.of(batches, depths, pools)
@@ -111,8 +111,8 @@ def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
         with safe_open(str(file), framework="pt") as opened:
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        shape = int(metadata["depth"]), int(metadata["width"])
-        network = backbone(*shape, device="meta")
+        shape = int(metadata["depth"]), int(metadata["width"]), int(metadata.get("stride", "1"))
+        network = backbone(*shape[:2], device="meta", stride=shape[2])
         state = {
             name.removeprefix("network."): value.float()
             for name, value in tensors.items()

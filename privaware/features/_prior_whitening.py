@@ -153,6 +153,13 @@ class Whitening:
         means, scales, matrices = ([tensor.to(device) for tensor in part] for part in parts)
         return Whitening(means=means, scales=scales, matrices=matrices)
 
+    def tensors(self, pools: Sequence[int]) -> dict[str, Tensor]:
+        """The buffers of a network that whitens maps pooled so in the same way."""
+        named = {f"basis{at}": walsh(pool).T.contiguous() for at, pool in enumerate(pools)}
+        for at, (mean, scale) in enumerate(zip(self.means, self.scales, strict=True)):
+            named |= {f"mean{at}": mean.clone(), f"scale{at}": scale.clone()}
+        return named | {f"matrix{mode}": matrix.clone() for mode, matrix in enumerate(self.matrices)}
+
     def __call__(self, maps: Sequence[Tensor]) -> Tensor:
         coefficients = [
             (walsh_coefficients(m) - mean) / scale[:, None]

@@ -62,11 +62,18 @@ def rows_after(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.nd
 
 
 def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
-    """Rows transformed at once: a public number, 1 where bits depend on the slot of a synthetic row."""
+    """Rows transformed at once: a public number, the largest tried at which no bit depends on the slot of a row."""
     import torch
 
     most = MICROBATCH["cuda" if torch.cuda.is_available() else "cpu"]
     size = min(most, 2 ** math.ceil(math.log2(max(schema.rows, 1))))
+    while size > 1 and not _slots_alike(chain, schema, device, size):
+        size //= 4
+    return max(size, 1)
+
+
+def _slots_alike(chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> bool:
+    """Whether synthetic rows keep their bits in the next slot of a microbatch, beside other rows."""
     rng = np.random.default_rng(0)
     if schema.form == "text":
         synthetic: Any = np.array([f"row {number}" for number in rng.integers(10**9, size=size)], dtype=object)
@@ -77,7 +84,7 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # other rows beside them, too
     after = features.apply(chain, moved, schema, device)
-    return size if np.array_equal(before[:-1], after[1:]) else 1
+    return np.array_equal(before[:-1], after[1:])
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ __all__ = ["Wrn"]
 
 @dataclass(frozen=True, kw_only=True)
 class Wrn(ImageDescription):
-    """`depth` is 6 n + 4 layers; `pooling` is that of the last, global pool."""
+    """`depth` is 6 n + 4 layers; `pooling` is that of the last, global pool, `stride` that of the first convolution."""
 
     name: ClassVar[str] = "wrn"
 
@@ -37,6 +37,7 @@ class Wrn(ImageDescription):
     width: int = 4
     groups: int = 16
     pooling: str = "average"
+    stride: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +46,7 @@ class Wrn(ImageDescription):
             raise self._error("depth", "6 n + 4, such as 16, 22, 28 or 40")
         self._check_count("width")
         self._check_count("groups")
+        self._check_count("stride")
         self._check_groups("groups", 16, 16 * self.width)
 
     def _module(self) -> nn.Module:
@@ -63,7 +65,7 @@ class Wrn(ImageDescription):
                 channels = filters
         return nn.Sequential(
             OrderedDict(
-                stem=StandardisedConv2d(self.inputs[0], 16, 3, padding=1),
+                stem=StandardisedConv2d(self.inputs[0], 16, 3, self.stride, padding=1),
                 blocks=nn.Sequential(*blocks),
                 norm=nn.GroupNorm(self.groups, channels),
                 activation=self._activation(),

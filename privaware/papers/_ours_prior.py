@@ -1,8 +1,6 @@
-"""The prior: pretraining on synthetic images, private linear heads on its features, private fine-tuning of the network.
+"""The prior: pretraining on synthetic images and distillation, private linear heads, private fine-tuning.
 
-Pretraining reads no data set, so features have no privacy cost (data-independent). Fine-tuning is the third phase of
-Tang et al. 2023: every weight is trained by clipped noisy descent on Poisson samples, each image seen as several
-mirrored and shifted copies whose mean gradient is clipped, and the mean of the last quarter of the steps is scored.
+Pretraining and distillation read no data set, so features have no privacy cost (data-independent).
 """
 
 from __future__ import annotations
@@ -10,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
@@ -25,19 +23,12 @@ from privaware.papers._results import spread
 from privaware.papers._runner import Bench
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
     from privaware.data import Data
-    from privaware.descent import Descent
-    from privaware.features._prior_simclr import Pretraining
 
-__all__ = ["finetune", "heads", "pretrain"]
+__all__ = ["distil", "finetune", "heads", "pretrain"]
 
 HELD_OUT_CHUNK = 1_000_000
 """Number of the first chunk of images behind the statistics: pretraining never reaches it."""
-BATCH, EPOCHS, ROWS = 4096, 40, 50_000
-STEPS = EPOCHS * ROWS // BATCH
 
 
 def heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
@@ -81,91 +72,25 @@ def prior_rows(data: str, scatter: float, first: int | None = None) -> tuple[Dat
     return parts[0], parts[1]
 
 
-def recipe(lr: float, copies: int, steps: int = STEPS, precision: str = "float32") -> Descent:
-    from privaware.descent import Descent, Poisson, flat, momentum, tail
-
-    return Descent(
-        steps=steps,
-        sampler=Poisson(rate=BATCH / ROWS),
-        clip=flat(1.0),
-        update=momentum(lr, 0.9),
-        average=tail(0.25),
-        copies=copies,
-        augment=moved if copies > 1 else None,
-        precision=precision,
-    )
-
-
 def finetune(bench: Bench, settings: Settings) -> Result:
-    """Private fine-tuning of the whole network on CIFAR-10."""
-    import torch
-
+    """The learner `finetune` on CIFAR-10: its test score, and the seconds of a run."""
     from privaware import datasets
+    from privaware.learners.finetune import Finetune
 
-    epsilon, first = settings["epsilon"], settings.get("first")
-    noise = bench.prices.calibrated(f"finetune {epsilon:g}", recipe(lr=1.0, copies=1).cost, epsilon)
+    epsilon, first, chosen = settings["epsilon"], settings.get("first"), dict(settings.get("learner", {}))
+    learner = Finetune(precision="float32" if bench.device == "cpu" else "bf16", device=bench.device, **chosen)
+    schema = datasets.schema("cifar10")
+    words = " ".join(f"{name}={value}" for name, value in sorted(chosen.items()))
+    noise = bench.prices.calibrated(f"finetune {epsilon:g} {words}".strip(), partial(learner.cost, schema), epsilon)
     if bench.dry:
         return {}
     loaded = datasets.load("cifar10")
-    parts = (loaded.train.x, loaded.train.y, loaded.test.x, loaded.test.y)
-    images, labels, test, truth = (torch.from_numpy(part[:first]).to(bench.device) for part in parts)
-    precision = "float32" if bench.device == "cpu" else "tf32"
-    descent = recipe(settings["lr"], settings["copies"], settings.get("steps", STEPS), precision)
-    network = descent.run(
-        from_prior(),
-        images * 2 - 1,
-        labels,
-        noise=noise,
-        rows=len(images),
-        rng=Rng(seed=settings["seed"]),
-        device=bench.device,
-    )
-    return {"score": mirrored_accuracy(network, test * 2 - 1, truth), "noise": noise}
-
-
-def from_prior() -> nn.Module:
-    """The prior's network with an output of zeros."""
-    from torch import nn
-
-    from privaware import models
-    from privaware.features._prior_weights import load
-    from privaware.features.prior import SHIPPED
-
-    stored = load(SHIPPED)
-    depth, width = stored.shape
-    described = {"name": "wrn", "inputs": [3, 32, 32], "outputs": 10, "depth": depth, "width": width}
-    network: Any = models.build(described, np.random.default_rng(0))
-    network.load_state_dict(stored.network.state_dict(), strict=False)
-    nn.init.zeros_(network.output.weight)
-    nn.init.zeros_(network.output.bias)
-    return network  # type: ignore[no-any-return]
-
-
-def moved(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image mirrored half the time and shifted by up to four pixels, edges reflected."""
-    import torch
-
-    count, _, height, width = images.shape
-
-    def random(high: int) -> Tensor:
-        return torch.randint(0, high, (count, 1), generator=generator, device=generator.device).to(images.device)
-
-    padded = torch.nn.functional.pad(images, (4, 4, 4, 4), mode="reflect")
-    down = torch.arange(height, device=images.device) + random(9)
-    across = torch.arange(width, device=images.device) + random(9)
-    across = torch.where(random(2) == 1, across.flip(1), across)
-    at = torch.arange(count, device=images.device)[:, None, None]
-    return padded.permute(0, 2, 3, 1)[at, down[:, :, None], across[:, None]].permute(0, 3, 1, 2)
-
-
-def mirrored_accuracy(network: nn.Module, images: Tensor, labels: Tensor) -> float:
-    """Of an image and its mirror image together."""
-    import torch
-
-    network = network.to(images.device).eval()
-    with torch.no_grad():
-        parts = [(network(some) + network(some.flip(3))).argmax(1) for some in images.split(1000)]
-    return float((torch.cat(parts) == labels).float().mean())
+    train, test = (replace(part, x=part.x[:first], y=part.y[:first]) for part in (loaded.train, loaded.test))
+    began = time.perf_counter()
+    model = learner.run(train, noise, Rng(seed=settings["seed"]))
+    seconds = time.perf_counter() - began
+    decided = model.decide(model.outputs(test.x, bench.device))
+    return {"score": float((decided == test.y).mean()), "noise": noise, "seconds": seconds}
 
 
 def pretrain(bench: Bench, settings: Settings) -> Result:
@@ -174,56 +99,81 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     Writes prior.safetensors (weights and statistics) and prior.json beside the store. The schedule goes by count: the
     same settings give the same weights on the same kind of machine.
     """
-    import torch
-
     from privaware.features._prior_simclr import Pretraining, Recipe
+    from privaware.features.prior import Prior
 
     chosen = {name: value for name, value in settings.items() if name not in ("pairs", "statistics")}
     training = Pretraining(Recipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
-    folder = bench.out or Path()
-    state, batch = folder / "prior-state.pt", training.recipe.batch
+    file, steps = (bench.out or Path()) / "prior.safetensors", math.ceil(settings["pairs"] / training.recipe.batch)
+    loss = _train(training, steps, file, bench)
+    digest = _write_prior("weights", training, Prior(), settings, bench, file)
+    return {"steps": training.step_number, "loss": loss, "sha256": digest}
+
+
+def distil(bench: Bench, settings: Settings) -> Result:
+    """The small prior: a narrow network learns to predict the large one's features, in `steps` steps.
+
+    Writes prior_small.safetensors and prior_small.json beside the store, and resumes as pretraining does.
+    """
+    from privaware.features._prior_distillation import Distillation, DistillationRecipe
+    from privaware.features.prior import Prior
+
+    chosen = {name: value for name, value in settings.items() if name not in ("steps", "statistics")}
+    teacher = Prior()
+    training = Distillation(
+        DistillationRecipe(**chosen), teacher.network_features(bench.device), teacher.width(), bench.device
+    )
+    file = (bench.out or Path()) / "prior_small.safetensors"
+    loss = _train(training, settings["steps"], file, bench)
+    student = Prior(size="small", depths=training.recipe.depths, pools=training.recipe.pools)
+    digest = _write_prior("small", training, student, settings, bench, file)
+    return {"steps": training.step_number, "loss": loss, "sha256": digest}
+
+
+def _train(training: Any, steps: int, file: Path, bench: Bench) -> float:
+    """Trains on one cosine schedule, resumed from a checkpoint every 200 steps; the last loss."""
+    import torch
+
+    state = file.with_name(f"{file.stem.replace('_', '-')}-state.pt")
     if state.is_file():
         training.load(torch.load(state, map_location=bench.device, weights_only=True))
     loss = torch.zeros(())
-    while training.step_number * batch < settings["pairs"]:
-        loss = training.step(training.step_number * batch / settings["pairs"])
+    while training.step_number < steps:
+        loss = training.step(training.step_number / steps)
         if training.step_number % 200 == 0:
             partial_file = state.with_suffix(".partial")
             torch.save(training.state(), partial_file)
             os.replace(partial_file, state)
             bench.say(f"step {training.step_number}, loss {loss.item():.4f}")
-    digest = _write_prior(training, settings, bench, folder)
     state.unlink(missing_ok=True)
-    return {"steps": training.step_number, "loss": float(loss), "sha256": digest}
+    return float(loss)
 
 
-def _write_prior(training: Pretraining, settings: Settings, bench: Bench, folder: Path) -> str:
+def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
     """Weights and statistics in one file, and a note that says how they came about."""
     import torch
 
     from privaware.features._prior_weights import measure, measure_scattering, save
-    from privaware.features.prior import Prior
     from privaware.papers._runner import commit, machine
 
-    recipe_used, prior, rows = training.recipe, Prior(), settings["statistics"]
-    held_out: dict[str, Any] = {"first": HELD_OUT_CHUNK, "device": bench.device}
-    pools: dict[str, Any] = {"depths": prior.depths, "pools": prior.pools, "normed": prior.normed}
-    statistics = measure(training.network.eval(), recipe_used.source, rows=rows, **held_out, **pools)
-    scattering = measure_scattering(recipe_used.source, rows=rows // 2, **held_out)
+    recipe_used, rows = training.recipe, settings["statistics"]
+    pools = {name: getattr(prior, name) for name in ("depths", "pools", "normed", "mirror")}
+    statistics = measure(training.network.eval(), recipe_used.source, rows=rows, first=HELD_OUT_CHUNK, **pools)
+    scattering = measure_scattering(recipe_used.source, rows=rows // 2, first=HELD_OUT_CHUNK, device=bench.device)
     facts = {
-        "command": f"privaware reproduce ours/prior/weights, {dict(settings)}",
+        "command": f"privaware reproduce ours/prior/{item}, {dict(settings)}",
         "seed": str(recipe_used.seed),
         "commit": commit(),
         "depth": str(recipe_used.depth),
         "width": str(recipe_used.width),
+        "stride": str(getattr(recipe_used, "stride", 1)),
         "recipe": json.dumps(asdict(recipe_used)),
         "steps": str(training.step_number),
         "machine": machine(bench.device),
         "torch": torch.__version__,
     }
-    file = folder / "prior.safetensors"
     save(file, training.network, statistics, scattering, prior.normed, facts)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     note = {**facts, "recipe": asdict(recipe_used), "sha256": digest}
-    (folder / "prior.json").write_text(json.dumps(note, indent=2) + "\n")
+    file.with_suffix(".json").write_text(json.dumps(note, indent=2) + "\n")
     return digest

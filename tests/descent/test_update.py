@@ -8,11 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import FullBatch, adam, cross_entropy, ema, flat, momentum, sgd, squared, tail
+from privaware.descent import FullBatch, adam, cross_entropy, ema, flat, momentum, sgd, squared, tail, two_rates
 from privaware.descent._loop import train_to_end
 from privaware.descent._rounding import ROUNDING
 from privaware.noise import Rng
 from tests.descent.small_training import examples, flat_of, net, recipe, train, training
+
+LAST = sum(parameter.numel() for parameter in list(net().parameters())[-2:])
+
+
+def _two_groups(parameters):
+    return [{"params": parameters[:-2]}, {"params": parameters[-2:], "lr": 0.03}]
 
 
 @pytest.mark.parametrize(
@@ -22,8 +28,9 @@ from tests.descent.small_training import examples, flat_of, net, recipe, train, 
         (sgd(0.3, decay=0.01), lambda p: torch.optim.SGD(p, lr=0.3, weight_decay=0.01)),
         (momentum(0.3), lambda p: torch.optim.SGD(p, lr=0.3, momentum=0.9)),
         (adam(0.01), lambda p: torch.optim.Adam(p, lr=0.01)),
+        (two_rates(0.3, 0.1, LAST), lambda p: torch.optim.SGD(_two_groups(list(p)), lr=0.3)),
     ],
-    ids=["sgd", "decay", "momentum", "adam"],
+    ids=["sgd", "decay", "momentum", "adam", "two_rates"],
 )
 def test_zero_noise_and_infinite_norm_is_plain_descent(update, plain):
     x, y = examples(kind=torch.float64)

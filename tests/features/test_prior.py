@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from privaware import features, fit
 from privaware.errors import WrongInput
 from privaware.features._prior_images import SyntheticImages
 from privaware.features._prior_maps import backbone
+from privaware.features._prior_weights import load as load_weights
 from privaware.features._prior_weights import measure, measure_scattering, save
-from privaware.features.prior import SHIPPED, Prior
+from privaware.features.prior import NETWORKS, Prior
 from privaware.learners.linear import Linear
+from privaware.models import build
 from privaware.schema import Column, Schema
 from privaware.workflow.predict import load
 
@@ -30,10 +33,9 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A weights file of an untrained network with three blocks."""
     file = tmp_path_factory.mktemp("prior") / "prior.safetensors"
     network = backbone(10, 1, np.random.default_rng(1))
-    sample = {"rows": 32, "first": 9, "device": "cpu"}
-    statistics = measure(network, SOURCE, depths=(0, 2), pools=(4, 2), normed=False, **sample)
+    statistics = measure(network, SOURCE, rows=32, first=9, depths=(0, 2), pools=(4, 2), normed=False)
     metadata = {"depth": "10", "width": "1"}
-    save(file, network, statistics, measure_scattering(SOURCE, **sample), False, metadata)
+    save(file, network, statistics, measure_scattering(SOURCE, rows=32, first=9, device="cpu"), False, metadata)
     return str(file)
 
 
@@ -91,7 +93,9 @@ def test_unavailable_depths_or_weights_are_refused(prior: Prior, wrong: dict[str
         replace(prior, **wrong)(np.zeros((1, 3, 32, 32), np.float32))
 
 
-@pytest.mark.parametrize("wrong", [{"depths": ()}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"depths": (3, 1)}, {"size": "tiny"}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}]
+)
 def test_invalid_fields_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(WrongInput, match="prior: expected"):
         Prior(**wrong)  # type: ignore[arg-type]
@@ -104,15 +108,38 @@ def test_damaged_weights_file_is_refused(prior: Prior, tmp_path: Path) -> None:
         replace(prior, weights=str(broken))(np.zeros((1, 3, 32, 32), np.float32))
 
 
-def test_shipped_weights_match_their_checksum_and_are_packaged() -> None:
-    note = json.loads(SHIPPED.with_suffix(".json").read_text())
-    assert hashlib.sha256(SHIPPED.read_bytes()).hexdigest() == note["sha256"]
-    assert {"before", "command", "seed", "commit"} <= set(note)
-    assert SHIPPED.stat().st_size < 10_000_000
+@pytest.mark.parametrize("size", NETWORKS)
+def test_shipped_weights_match_their_checksum_and_are_packaged(size: str) -> None:
+    file = NETWORKS[size].file
+    note = json.loads(file.with_suffix(".json").read_text())
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == note["sha256"]
+    assert all(note[fact] for fact in ("command", "seed", "commit"))
+    assert file.stat().st_size < {"large": 10_000_000, "small": 4_000_000}[size]
+    assert load_weights(file).shape[:2] == NETWORKS[size].shape
     shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = shipped["package-data"]["privaware"]
-    for file in (SHIPPED, SHIPPED.with_suffix(".json")):
-        assert any(file.relative_to(ROOT / "privaware").match(pattern) for pattern in patterns)
+    for path in (file, file.with_suffix(".json")):
+        assert any(path.relative_to(ROOT / "privaware").match(pattern) for pattern in patterns)
+
+
+def test_description_names_the_weights_and_others_are_refused() -> None:
+    description = json.loads(json.dumps(features.describe(Prior(size="small"))))
+    assert features.build(description) == Prior(size="small")
+    with pytest.raises(WrongInput, match=r"weights 'feed'.*fit it again"):
+        features.build({**description, "checksum": "feed"})
+    with pytest.raises(WrongInput, match="does not ship any more"):
+        features.build({name: value for name, value in description.items() if name not in ("size", "checksum")})
+
+
+@pytest.mark.parametrize("size", NETWORKS)
+def test_network_with_an_output_layer_reads_the_same_features(size: str) -> None:
+    prior = Prior(size=size, mirror=False)
+    network = build(prior.architecture(3), device="meta")
+    output = {"output.weight": torch.eye(3, prior.width()), "output.bias": torch.zeros(3)}
+    network.load_state_dict(prior.network_tensors() | output, assign=True)
+    images = np.random.default_rng(5).random((2, 3, 20, 24), dtype=np.float32)
+    inputs = torch.from_numpy(features.build({"name": "resized"})(images))
+    assert network(inputs).detach().numpy() == pytest.approx(prior(images)[:, :3], abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 19, 50)])
@@ -126,10 +153,11 @@ def test_shipped_features_take_images_of_any_size(shape: tuple[int, int, int]) -
     assert network == pytest.approx(alone, abs=1e-4)  # scattering is concatenated with equal weight
 
 
-def test_pretrained_features_match_crops_of_held_out_images() -> None:
+@pytest.mark.parametrize(("size", "last"), [("large", 5), ("small", 2)])
+def test_pretrained_features_match_crops_of_held_out_images(size: str, last: int) -> None:
     """Two crops of one held-out image are nearer in the last map than crops of other images."""
     images = SyntheticImages(seed=99, generators=2, each=8).generate(32).float().numpy() / 255
-    deep = Prior(depths=(5,), pools=(1,))
+    deep = Prior(size=size, depths=(last,), pools=(1,))
     first, second = deep(images[..., 2:42, 2:42]), deep(images[..., 6:46, 6:46])
     similarity = first @ second.T
     assert (similarity.argmax(1) == np.arange(32)).mean() > 0.9

@@ -16,6 +16,7 @@ from privaware.learners.boosted import Boosted
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpgen import DpGen
 from privaware.learners.dpsgd import DpSgd
+from privaware.learners.finetune import Finetune
 from privaware.learners.focal import Focal
 from privaware.learners.frozen import Frozen
 from privaware.learners.gep import Gep
@@ -39,6 +40,7 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import check_learner, rows_for
+from tests.learners.tiny_prior import tiny_prior
 
 COLUMNS = (
     Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
@@ -62,7 +64,7 @@ GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
 GAMES |= {"boosted": 80, "additive": 80}
-GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10}
+GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10, "finetune": 10}
 GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "private_knn": 8}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own."""
 
@@ -76,6 +78,7 @@ LEARNERS = {
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),
     "dp_adam": (DpAdam(steps=4, architecture=SMALL), TABLE),
+    "finetune": (Finetune(steps=1, head_steps=1, batch=12, frozen=3, prior=tiny_prior()), IMAGE),
     "frozen": (Frozen(steps=4, layers=1, architecture=SMALL), TABLE),
     "tanh": (Tanh(steps=4, architecture=SMALL), TABLE),
     "focal": (Focal(steps=4, batch=12, architecture=SMALL), TABLE),
@@ -122,7 +125,13 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+SLOW = {"finetune"}
+"""Trained through a network that is built and probed anew in each of some 200 runs: 45 seconds."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LEARNERS]
+)
 def test_learner_keeps_the_contract(name: str) -> None:
     learner, schema = LEARNERS[name]
     assert check_learner(learner, schema=schema, games=GAMES.get(name, GAMES.get(name.split(",")[0], 300))) <= 1.0

@@ -43,6 +43,24 @@ def test_p39_features_of_a_row_do_not_depend_on_other_rows(feature: Any) -> None
     assert np.array_equal(rows_after((feature,), data.take(np.array([7]))), after[[7]])
 
 
+@dataclass(frozen=True)
+class BySlotIfMany:
+    """The same, in microbatches of more than 16 only; it counts the largest."""
+
+    sizes: list[int]
+
+    def __call__(self, x: np.ndarray, schema: Schema) -> Any:
+        self.sizes.append(len(x))
+        return BySlot()(x, schema) if len(x) > 16 else x.reshape(len(x), -1).astype(np.float32)
+
+
+def test_p39_rows_are_transformed_in_the_largest_microbatches_without_slots() -> None:
+    feature = BySlotIfMany([])
+    data = rows_for(IMAGE, 300, seed=1)
+    assert np.array_equal(rows_after((feature,), data), data.x.reshape(300, -1).astype(np.float32))
+    assert feature.sizes[-1] == 16
+
+
 def test_rows_of_every_form_are_those_of_their_features() -> None:
     for schema, name in ((TABLE, "onehot"), (TEXT, "hashed"), (IMAGE, "pixels")):
         data, feature = rows_for(schema, 37, seed=2), features.build({"name": name})

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from privaware import accounting, features, papers
+from privaware import accounting, datasets, features, papers
 from privaware.data import Data
 from privaware.features.prior import Prior
+from privaware.learners.finetune import Finetune
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.papers import _ours_accounting, _ours_convex, _ours_prior
@@ -92,29 +92,22 @@ def test_heads_compute_features_once_for_all_budgets(monkeypatch: pytest.MonkeyP
     assert low["score"] < high["score"]
 
 
-def test_fine_tuning_starts_from_the_prior_with_calibrated_noise() -> None:
-    known = {key: noise for key, noise in Prices("ours").known.items() if key.startswith("finetune")}
-    assert len(known) == 3
-    for key, noise in known.items():
-        paid = accounting.epsilon(_ours_prior.recipe(lr=1.0, copies=2).cost(noise), 1e-5)
-        assert 0.99 * float(key.split()[1]) < paid <= float(key.split()[1])
-    network = _ours_prior.from_prior()
-    images = torch.rand(2, 3, 32, 32)
-    expected = Prior(depths=(5,), pools=(1,), whiten=0.0, mirror=False, norm=1.0)(images)
-    pooled = network[:-1](images * 2 - 1)
-    assert torch.allclose(torch.nn.functional.normalize(pooled, dim=1), expected, atol=1e-4)
-    assert not network.output.weight.any()
-    moved = _ours_prior.moved(images, torch.Generator().manual_seed(1))
-    assert moved.shape == images.shape
-    assert not torch.equal(moved, images)
+def test_fine_tuning_has_calibrated_noise() -> None:
+    known = Prices("ours").known
+    schema = datasets.schema("cifar10")
+    for epsilon in (1.0, 3.0, 8.0):
+        paid = accounting.epsilon(Finetune().cost(schema, known[f"finetune {epsilon:g}"]), 1e-5)
+        assert 0.99 * epsilon < paid <= epsilon
 
 
-def test_pretraining_writes_weights_that_the_prior_reads(tmp_path: Path) -> None:
-    [cell] = run(papers.find("ours/prior/weights"), tmp_path, scale="quick")
-    assert cell.result["steps"] == 3
-    rows = Prior(weights=str(tmp_path / "prior.safetensors"))(np.zeros((2, 3, 32, 32), np.float32))
-    assert np.isfinite(rows).all()
-    assert not list(tmp_path.glob("prior-state*"))
+def test_pretraining_and_distillation_write_weights_that_the_prior_reads(tmp_path: Path) -> None:
+    images = np.zeros((2, 3, 32, 32), np.float32)
+    for item, steps, file, size in (("weights", 3, "prior", "large"), ("small", 2, "prior_small", "small")):
+        [cell] = run(papers.find(f"ours/prior/{item}"), tmp_path, scale="quick")
+        assert cell.result["steps"] == steps
+        assert np.isfinite(Prior(size=size, weights=str(tmp_path / f"{file}.safetensors"))(images)).all()
+        assert len((tmp_path / f"{file}.json").read_text()) > 100
+    assert not list(tmp_path.glob("*state*"))
 
 
 def test_stored_epsilons_are_what_the_accountants_say() -> None:

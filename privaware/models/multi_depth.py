@@ -1,0 +1,73 @@
+"""Wide residual network whose output layer reads feature maps of several depths, pooled and whitened.
+
+The blocks numbered `depths` are rectified, averaged to `pools` x `pools` points each and whitened by fixed matrices,
+which are part of the tensors; rows are scaled to norm 1. It is the network of the `prior` features with an output
+layer, as the learner `finetune` trains it.
+
+Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is ours.
+Privacy: no cost of its own; no layer mixes rows, and the whitening is fixed.
+Use when: training continues from a network pretrained on public or synthetic images.
+
+>>> from privaware.models import count
+>>> count(MultiDepth(inputs=(3, 32, 32), outputs=10, depth=10, width=1, depths=(0, 2), pools=(4, 2)))
+82938
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privaware.models._description import Description, ImageDescription
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["MultiDepth"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiDepth(ImageDescription):
+    """`depth`, `width`, `groups` and `stride` are those of `wrn`; `depths` must end with the last block.
+
+    With `mirror`, outputs are the mean over an image and its mirror image.
+    """
+
+    name: ClassVar[str] = "multi_depth"
+
+    depth: int = 16
+    width: int = 4
+    groups: int = 16
+    stride: int = 1
+    depths: tuple[int, ...] = (1, 3, 4, 5)
+    pools: tuple[int, ...] = (4, 4, 2, 2)
+    mirror: bool = False
+    pooling: str = "average"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._wrn()
+        self._check_counts("depths", least=0)
+        last = (self.depth - 4) // 2 - 1
+        if not self.depths or sorted(set(self.depths)) != list(self.depths) or self.depths[-1] != last:
+            raise self._error("depths", f"rising whole numbers of which the last is {last}")
+        self._check_counts("pools", size=len(self.depths))
+        self._check_flag("mirror")
+
+    def _wrn(self) -> Description:
+        """The wide residual network behind it; what that refuses is refused."""
+        from privaware.models import parse
+
+        shared = ("inputs", "depth", "width", "groups", "stride", "activation", "tempered")
+        return parse({"name": "wrn", "outputs": 1} | {field: getattr(self, field) for field in shared})
+
+    def _module(self) -> nn.Module:
+        from torch import nn
+
+        from privaware.models._multi_depth import MultiDepthNetwork
+
+        pool = nn.AdaptiveAvgPool2d if self.pooling == "average" else nn.AdaptiveMaxPool2d
+        pools = [pool(size) for size in self.pools]
+        per_stage = (self.depth - 4) // 6
+        channels = [16 * self.width * 2 ** (at // per_stage) for at in self.depths]
+        return MultiDepthNetwork(self._wrn()._module(), channels, self.depths, pools, self.outputs, self.mirror)
