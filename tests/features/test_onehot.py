@@ -36,3 +36,14 @@ def test_each_declared_value_has_its_own_slot() -> None:
     assert encoded[:, :4].argmax(axis=1).tolist() == [0, 1, 2, 3]
     assert encoded[:, 4:8].argmax(axis=1).tolist() == [0, 1, 2, 3]
     assert encoded[:, 8:].argmax(axis=1).tolist() == [0, 0, 1, 1]
+
+
+def test_slots_of_a_text_add_at_most_one_to_the_squared_norm_for_any_values() -> None:
+    columns = (Column(name="note", kind="text", slots=8), Column(name="age", low=0, high=10))
+    schema = Schema(columns=columns, classes=("n", "y"))
+    encode = OneHot()
+    assert (encode.squares(schema), OneHot(bins=4).squares(schema)) == (2, 9)
+    extreme = np.hstack([np.full((2, 8), [[1.0], [0.1]]), [[10.0], [0.0]]])
+    rows = encode(extreme, schema)
+    assert (np.square(rows, dtype=float).sum(axis=1) <= 1 + 1e-6).all()
+    assert np.allclose(rows[1, :8], 0.1 / np.sqrt(2))  # within the norm: only scaled

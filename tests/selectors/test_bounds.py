@@ -282,3 +282,30 @@ def test_p39_scores_in_single_precision_move_further(monkeypatch: pytest.MonkeyP
     x[0] = -50.0
     data = Data(schema=bare(Column(name="size"), rows=len(x)), x=x, y=np.zeros(len(x), np.int64))
     assert min(ratios(Bounds(), data)) > 1 - tail_share(len(x), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["13/2/2020", "2/13/2020", "2020-02-13 10:15"] * 30, "14/2/2020"),
+        (["so many words here", "Ulm", "yes"] * 30, "other words than before"),
+    ],
+)
+def test_private_kinds_of_dates_and_texts_keep_the_contract(words: list[str], more: str) -> None:
+    data, neighbour = of_words(words), of_words([*words, more])
+    neighbour = replace(neighbour, schema=data.schema)
+    assert check_mechanism(Bounds(), data=data, neighbour=neighbour, games=50) <= 1.0
+
+
+def test_dates_get_bounds_near_their_quantiles_and_texts_need_none() -> None:
+    days = pd.date_range("2019-03-01", periods=900).strftime("%d/%m/%Y").tolist()
+    column = Bounds().run(of_words(days), 1.0, Rng(seed=1)).columns[0]
+    assert (column.kind, column.day_first) == ("date", True)
+    assert column.low is not None
+    assert column.high is not None
+    assert 17_956 - 60 < column.low < 18_100 < 18_700 < column.high < 18_856 + 60
+    texts = [f"pain in arm number {at}" for at in range(900)]
+    text = Bounds().run(of_words(texts), 1.0, Rng(seed=1))
+    assert (text.columns[0].kind, text.bounded) == ("text", True)
+    names = ["some college no degree", "doctorate or any other degree"] * 450
+    assert Bounds().run(of_words(names), 1.0, Rng(seed=1)).columns[0].kind == "category"
