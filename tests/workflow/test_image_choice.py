@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from privaware.data import Data
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._image_choice import image_choice
+from privaware.workflow._image_choice import EVIDENCE, image_choice, scattering_evidence
 from privaware.workflow._training_plan import training_plan
 
 DIGITS = tuple("0123456789")
@@ -42,6 +43,16 @@ def test_prior_is_left_where_time_or_memory_are_short() -> None:
 def test_grey_images_are_not_mirrored() -> None:
     assert image_choice(images(2000), 1.0).settings["features"][0]["mirror"] is False
     assert "mirror" not in image_choice(images(2000, (3, 32, 32)), 1.0).settings["features"][0]
+
+
+def test_plan_cites_the_records_nearest_in_rows_and_epsilon() -> None:
+    records = json.loads(EVIDENCE.read_text())
+    chosen = [record for record in records if record["rows"] * record["epsilon"] == 3000]
+    gains = [100 * (record["scores"]["scattering"] - record["scores"]["pixels"]) for record in chosen]
+    sentence = scattering_evidence(60_000.0)
+    assert sentence.startswith(f"at 1,000 rows and epsilon 3 scattering with a linear head gained {min(gains):.0f} to ")
+    assert sentence.endswith(f"better on {sum(gain > 0 for gain in gains)} of {len(chosen)} image sets")
+    assert sentence in image_choice(images(60_000), 1.0).reasons
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 5), (1, 5, 9), (3, 8, 8), (2, 12, 30), (1, 50, 70), (4, 41, 41)])
