@@ -7,11 +7,14 @@ and is tried again by the next run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from privaware._files import locked
+from privaware.errors import WrongInput
 from privaware.papers import Settings
 from privaware.papers._bench_cells import CellOutcome, TrainingPlace, populations, train_cells
 from privaware.papers._results import Cell, Store, cell_key
@@ -61,7 +64,35 @@ def run_cells(
     most: int = 32,
     say: Say = lambda words: None,
 ) -> BenchState:
-    """Every cell, by the item it belongs to, that the store lacks; at most `most` of them are one population."""
+    """Every cell, by the item it belongs to, that the store lacks; at most `most` of them are one population.
+
+    Two runs at once would train the same cells, so the second is refused.
+    """
+    with _held(store):
+        return _run_missing(wanted, store, place, _workers(workers, ray), most, say)
+
+
+@contextmanager
+def _held(store: Store) -> Iterator[None]:
+    """The store is this run's alone until the block or the process ends."""
+    folder = store.path.with_name(f".{store.path.name}.lock")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder))
+        except BlockingIOError:
+            raise WrongInput(
+                f"another run works on the store {store.path.name}; wait until it ends, or take another --store"
+            ) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _run_missing(
+    wanted: Sequence[tuple[str, Settings]], store: Store, place: TrainingPlace, workers: Workers, most: int, say: Say
+) -> BenchState:
     known = store.read()
     state = BenchState(cells=len(wanted))
     todo = []
@@ -81,7 +112,7 @@ def run_cells(
     }
     began, trained = time.monotonic(), 0
     jobs = [[settings for _, settings in group] for group in groups]
-    for at, outcomes in _workers(workers, ray).run_jobs(train_cells, place, jobs):
+    for at, outcomes in workers.run_jobs(train_cells, place, jobs):
         if outcomes is None:
             continue
         for (item, settings), outcome in zip(groups[at], outcomes, strict=True):

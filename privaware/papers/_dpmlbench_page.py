@@ -1,14 +1,17 @@
-"""What the template of docs/results/dpmlbench.md computes: our error rates beside the published ones."""
+"""What the template of docs/results/dpmlbench.md computes: our error rates and attacks beside the published ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from privaware.papers import Item
 from privaware.papers._bench_table import SummaryRow, summary
 from privaware.papers._dpmlbench_cells import DATA, NETWORKS
+from privaware.papers._dpmlbench_findings import verdicts
+from privaware.papers._dpmlbench_means import ATTACKS, Key, Means
 from privaware.papers._page import Page, markdown
 from privaware.papers.dpmlbench import ITEMS, PRINTED
 
@@ -16,6 +19,14 @@ __all__ = ["functions"]
 
 GRADIENT = ("hand_dp", "tanh", "focal", "dpsgd", "rgp", "gep", "noise_decay", "quantile_clip")
 """The algorithms whose published cells are to be met; ensembles, synthesis and label privacy have corrected budgets."""
+CHANCE = 88.5
+"""An error rate beyond which nothing was learnt of ten classes."""
+REASONS = {
+    ("rgp", 1.0): "training diverges at the rate 0.1 of the paper's table; its script has 0.01",
+    ("hand_dp", 1.0): "scattering of 32 x 32 rather than 128 x 128 pixels",
+    ("hand_dp", 4.0): "scattering of 32 x 32 rather than 128 x 128 pixels",
+}
+"""What differs in cells where ours is less accurate, by algorithm and epsilon."""
 
 
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
@@ -39,6 +50,19 @@ class Compared:
     @property
     def at_least_as_accurate(self) -> bool:
         return self.published is not None and self.ours <= self.published
+
+    @property
+    def why(self) -> str:
+        """Why ours is less accurate, as far as it is known."""
+        assert self.published is not None
+        if min(self.ours, self.published) > CHANCE:
+            return "both at chance"
+        if self.ours - self.published <= 2 * self.spread / self.seeds**0.5:
+            return "within two standard errors"
+        return REASONS.get((self.algorithm, self.epsilon), "not known")
+
+
+TIES = ("both at chance", "within two standard errors")
 
 
 class View:
@@ -80,7 +104,8 @@ class View:
         if not readable:
             return "no readable cell was measured yet"
         ahead = sum(one.at_least_as_accurate for one in readable)
-        return f"{ahead} of {len(readable)} ({ahead / len(readable):.0%})"
+        ties = sum(one.why in TIES for one in readable if not one.at_least_as_accurate)
+        return f"{ahead} of {len(readable)} ({ahead / len(readable):.0%}), and level in {ties} more"
 
     def error_rates(self) -> str:
         """For each data set and network: algorithms down, epsilons across; published values in brackets."""
@@ -109,10 +134,11 @@ class View:
                 _percent(one),
                 f"{one.published:.2f}",
                 f"{by:.2f}",
+                one.why,
             ]
             for by, one in sorted(behind, key=lambda pair: -pair[0])
         ]
-        head = ["algorithm", "data", "network", "epsilon", "ours", "published", "difference"]
+        head = ["algorithm", "data", "network", "epsilon", "ours", "published", "difference", "why"]
         return markdown(head, rows) if rows else "None."
 
     def accuracies(self, table: str) -> str:
@@ -125,10 +151,67 @@ class View:
                 values = {"network": row.network, "learner": row.learner, "epsilon": _word(row.epsilon)}
                 key = " ".join(values[name] for name in item.columns)
                 shown = f"{100 * row.score:.2f} ± {100 * row.spread:.2f}"
-                leakage = "" if row.leakage is None else f"{row.leakage:.3f}"
-                rows.append([row.data, *values.values(), shown, item.published.get(key, ""), leakage])
-        head = ["data", "network", "learner", "epsilon", "accuracy", "published", "AUC"]
+                areas = [self._area((row.learner, row.network, row.data, row.epsilon), name) for name in ATTACKS]
+                rows.append([row.data, *values.values(), shown, item.published.get(key, ""), *areas])
+        head = ["data", "network", "learner", "epsilon", "accuracy", "published", "black box", "white box"]
         return markdown(head, rows) if rows else "Not run yet."
+
+    @cached_property
+    def _means(self) -> Means:
+        return Means.of(cell for id in self._page.items() for cell in self._page.cells(id))
+
+    def _area(self, key: Key, name: str) -> str:
+        area = self._means.get(*key, name)
+        return "" if area is None else f"{area:.3f}"
+
+    def areas(self, attack: str) -> str:
+        """Tables 4 and 10: the mean area of an attack, algorithms down, epsilons across; published black-box ones in
+        brackets."""
+        items = [item for item in ITEMS if item.id.split("/")[1] in ("table4", "table10")]
+        rows = []
+        for item in items:
+            for learner, network, data in dict.fromkeys((r.learner, r.network, r.data) for r in self._rows(item)):
+                entries = []
+                for epsilon in PRINTED:
+                    printed = item.published.get(f"{network} {epsilon:g}") if attack == "black_box" else None
+                    area = self._area((learner, network, data, epsilon), f"auc {attack}")
+                    entries.append(area if printed is None or not area else f"{area} ({printed:.2f})")
+                rows.append([data, network, learner, *entries])
+        head = ["data", "network", "algorithm", *(f"epsilon {epsilon:g}" for epsilon in PRINTED)]
+        return markdown(head, rows) if rows else "Not run yet."
+
+    def batch_difference(self) -> str:
+        """The largest difference between attacks in batches of 8 and of 64."""
+        differences = [
+            abs(area - other)
+            for name in ATTACKS
+            for key, area in self._means.having(name)
+            if (other := self._means.get(*key, f"{name} batch=8")) is not None
+        ]
+        return f"{max(differences):.3f}" if differences else "(none was run yet)"
+
+    def leakages(self) -> str:
+        """Figures 5 to 8: the share of the leakage of SGD that remains, by algorithm, network and data."""
+        learners = [key[:3] for key, _ in self._means.having(ATTACKS[0]) if key[3] is not None]
+        rows = [
+            [data, network, learner, *(self._share((learner, network, data, epsilon)) for epsilon in PRINTED)]
+            for learner, network, data in dict.fromkeys(learners)
+        ]
+        head = ["data", "network", "algorithm", *(f"epsilon {epsilon:g}" for epsilon in PRINTED)]
+        return markdown(head, rows) if rows else "Not run yet."
+
+    def _share(self, key: Key) -> str:
+        if self._means.get(*key, ATTACKS[0]) is None:
+            return ""
+        if self._means.get("sgd", key[1], key[2], None, ATTACKS[0]) is None:
+            return "no baseline yet"
+        share = self._means.leakage(key)
+        return "undefined" if share is None else f"{share:.0%}"
+
+    def findings(self, about: str) -> str:
+        """What the paper found about utility or leakage, and what our cells say."""
+        cells = [cell for id in self._page.items() for cell in self._page.cells(id)]
+        return markdown(["finding", "holds here", "our numbers"], verdicts(cells, about))
 
 
 def _word(epsilon: float | None) -> str:

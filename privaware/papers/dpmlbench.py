@@ -20,6 +20,7 @@ from privaware.papers._dpmlbench_cells import (
     run_population,
     runnable,
 )
+from privaware.papers._dpmlbench_findings import finding_items
 from privaware.papers._published import tables
 
 __all__ = ["ITEMS"]
@@ -199,6 +200,7 @@ ITEMS = [
     figure8("label_mst"),
     figure8("alibi"),
     figure9(),
+    *finding_items(),
     *open_items("dpmlbench", PUBLISHED["drawn"], DRAWN),
     *open_items("dpmlbench", PUBLISHED["missing"], "the table is not in the text that we have"),
 ]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from privaware import fit
 from privaware.errors import WrongInput
 from privaware.learners._condensation import Condensation
 from privaware.learners._journal import Journal
@@ -17,6 +19,7 @@ from privaware.learners.dpgen import DpGen
 from privaware.learners.pate import Pate
 from privaware.learners.private_knn import PrivateKnn
 from privaware.learners.private_set import PrivateSet
+from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import rows_for
@@ -55,6 +58,10 @@ def kill_the_last_training(monkeypatch: pytest.MonkeyPatch, learner: Any) -> Non
     monkeypatch.setattr(PlainDescent, "run_population", run)
 
 
+def killed(*arguments: Any) -> Any:
+    raise Killed
+
+
 def noiseless(self: Rng, *arguments: Any, **more: Any) -> Any:
     raise AssertionError("noise was drawn a second time")
 
@@ -75,6 +82,26 @@ def test_killed_run_goes_on_without_a_second_release(
     assert learner.run(ROWS, 1.0, Rng(seed=2)).architecture["name"] == "linear"
     with pytest.raises(WrongInput, match="expected the settings that the run in run was begun with"):
         learner.run(ROWS, 2.0, Rng(seed=2))
+
+
+def test_killed_fit_goes_on_without_a_second_charge_or_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    people, pool = (pd.DataFrame({"a": rng.random(60), "y": rng.choice(["n", "y"], 60)}) for _ in range(2))
+    people.to_csv(tmp_path / "people.csv", index=False)
+    pool.drop(columns="y").to_csv(tmp_path / "pool.csv", index=False)
+    settings = {"teachers": 2, "queries": 5, "teacher_epochs": 1, "steps": 2, "architecture": LINEAR}
+    call: dict[str, Any] = {"target": "y", "accept_schema": True, "learner": "pate", "out": tmp_path / "m"}
+    call |= {"public": tmp_path / "pool.csv", "epsilon": 1.0, "settings": settings}
+    with monkeypatch.context() as patched:
+        patched.setattr(Pate, "_trained_student", killed)
+        with pytest.raises(Killed):
+            fit(tmp_path / "people.csv", **call)
+    assert not (tmp_path / "m" / "model.json").exists()
+    monkeypatch.setattr(Rng, "gaussian", noiseless)
+    fit(tmp_path / "people.csv", **call)
+    entries = Ledger.open(tmp_path / "people.csv.ledger").entries()
+    assert [entry.kind for entry in entries] == ["created", "spend", "finished"]
+    assert not list((tmp_path / "m").rglob("*.npz"))
 
 
 def test_condensation_goes_on_behind_the_last_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

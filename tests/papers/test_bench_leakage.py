@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privaware.attacks import _attack_network
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners.dpsgd import DpSgd
@@ -43,6 +44,28 @@ def test_model_that_learnt_by_heart_leaks_and_one_that_learnt_nothing_does_not()
     assert 0.5 <= found[0]["auc black_box"] <= 1
 
 
+def test_all_models_of_a_network_have_one_attacker(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[int] = []
+    fit = _attack_network._fit
+
+    def counted(network: Any, parts: Any, generator: Any, lr: float, batch: int, epochs: int) -> None:
+        trained.append(batch)
+        fit(network, parts, generator, lr, batch, epochs)
+
+    monkeypatch.setattr(_attack_network, "_fit", counted)
+    attacks = [{"name": "black_box", "epochs": 2}, {"name": "black_box", "epochs": 2, "batch": 8}]
+    cell = {**CELL, "attacks": attacks, "rows": {"dataset": "some"}}
+    model, other = (LEARNER.run(ROWS.train, 0.0, Rng(seed=seed)) for seed in range(2))
+    first = attack_results({0: model, 1: other}, ROWS, cell, LEARNER, Rng(seed=1))
+    assert set(first[0]) == {"auc black_box epochs=2", "auc black_box epochs=2 batch=8"}
+    assert trained == [64, 8]
+    again = attack_results({5: model}, ROWS, cell, LEARNER, Rng(seed=2))
+    assert trained == [64, 8]
+    assert again[5] == pytest.approx(first[0])
+    attack_results({5: model}, ROWS, {**cell, "shadow": {"lr": 0.1}}, LEARNER, Rng(seed=2))
+    assert trained == [64, 8, 64, 8]  # shadow models of other settings are another attacker
+
+
 def test_without_attacks_nothing_is_attacked() -> None:
     model = Majority().run(ROWS.train, 1.0, Rng(seed=0))
     assert attack_results({0: model}, ROWS, {"attacks": []}, Majority(), Rng(seed=1)) == {0: {}}
@@ -51,6 +74,7 @@ def test_without_attacks_nothing_is_attacked() -> None:
 def test_shadow_network_is_the_cell_s_own_without_clipping() -> None:
     shadow: Any = _shadow_learner(replace(LEARNER, norm=0.1))
     assert (shadow.architecture, shadow.steps, shadow.norm) == (NETWORK, 300, 1e9)
+    assert _shadow_learner(LEARNER, {"lr": 0.25, "norm": 7.0}).norm == 7.0  # type: ignore[attr-defined]
     assert _shadow_learner(Majority()) == Majority()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from privaware.errors import WrongInput
 from privaware.learners.dpsgd import DpSgd
 from privaware.papers._bench_cells import TrainingPlace, noise_of, populations, train_cells
 from privaware.papers._bench_grid import grid_cells
@@ -35,6 +36,26 @@ def test_finished_cells_never_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     state = run_cells(wanted(learners={"counted": {}}), store, HERE)
     assert (state.cells, state.done, len(RUNS)) == (4, 4, 4)
     assert len(store.read()) == 4
+
+
+def test_second_run_on_a_store_is_refused_while_the_first_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch)
+    store = Store(tmp_path / "cells.jsonl")
+    one = wanted(learners={"counted": {}}, seeds=1)
+    refused: list[str] = []
+
+    def say(words: str) -> None:
+        with pytest.raises(WrongInput, match=r"another run works on the store cells\.jsonl; wait") as problem:
+            run_cells(one, store, HERE)
+        refused.append(str(problem.value))
+        run_cells(one, Store(tmp_path / "other.jsonl"), HERE)
+
+    assert run_cells(one, store, HERE, say=say).done == 2
+    assert refused
+    assert run_cells(one, store, HERE).done == 2  # free again
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cells.jsonl", "other.jsonl"]
 
 
 def test_failing_cell_is_stored_with_its_reason_and_the_rest_goes_on(
