@@ -40,9 +40,12 @@ def test_prior_is_left_where_time_or_memory_are_short() -> None:
     assert any("would be better" in reason for reason in choice.reasons)
 
 
-def test_grey_images_are_not_mirrored() -> None:
-    assert image_choice(images(2000), 1.0).settings["features"][0]["mirror"] is False
-    assert "mirror" not in image_choice(images(2000, (3, 32, 32)), 1.0).settings["features"][0]
+def test_small_prior_is_taken_for_colours_where_the_large_one_is_too_slow() -> None:
+    colour = images(20_000, (3, 32, 32))
+    [feature] = image_choice(colour, 1.0, time_limit=240.0).settings["features"]
+    assert feature["size"] == "small"
+    assert image_choice(colour, 1.0).settings["features"] == [{"name": "prior", "scatter": 1.0}]
+    assert names(colour, time_limit=120.0) == ["scatter", "group_norm"]
 
 
 def test_plan_cites_the_records_nearest_in_rows_and_epsilon() -> None:
