@@ -37,10 +37,12 @@ class Stage:
 class Choice:
     """A learner with its settings, the releases before it, and the reasons in words; a function of public facts only.
 
-    Releases come in the order of `before`, after bounds that are not declared.
+    Releases come in the order of `before`, after bounds that are not declared. A regression is `centred` by a private
+    range of its target before the learner, unless that finds one itself and has rows enough for it.
     """
 
     learner: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     before: tuple[Stage, ...] = ()
+    centred: bool = True

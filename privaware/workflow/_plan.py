@@ -54,8 +54,8 @@ BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
 BOUNDS_FRACTION = 0.2
 """The fraction of the budget for bounds that come from counts of all columns at once."""
-BINS, BINNED = 8, ("additive", "boosted", "linear")
-"""Bins of about equal numbers of rows that each number gets beside its bounds, and the learners that they help."""
+BINS, BINNED = 8, ("linear",)
+"""Bins of about equal numbers of rows that each number gets with its bounds, and the learners that they help."""
 
 
 @dataclass(frozen=True, kw_only=True)

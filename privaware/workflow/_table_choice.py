@@ -1,24 +1,90 @@
-"""What `auto` takes for a table, from its schema and epsilon alone.
+"""What `auto` takes for a table, from its schema and epsilon alone, and the study that says so.
+
+The rule was chosen on half of the development tables and checked on the other half: `table_evidence.json` holds the
+scores of every candidate on all of them, and `python -m benchmarks.table_choice` measures them again.
 
 >>> from privaware.datasets import schema
 >>> table_choice(schema("wisconsin"), epsilon=1.0).learner
 'linear'
+>>> table_choice(schema("adult"), epsilon=1.0).learner
+'boosted'
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from privaware.events import NOTHING
+from privaware.learners import find_learner
 from privaware.schema import Schema
-from privaware.workflow._choice import Choice
+from privaware.selectors.bins import Bins
+from privaware.workflow._choice import Choice, Stage
+from privaware.workflow._floor import share_for
+from privaware.workflow._settings import configured
 
-__all__ = ["table_choice"]
+__all__ = ["CANDIDATES", "candidate", "evidence", "table_choice"]
 
-LARGE = 10_000
-"""Rows x epsilon from which boosting beats a linear model on most of the development tables."""
+CANDIDATES: dict[str, tuple[str, bool, bool]] = {
+    "linear": ("linear", False, True),
+    "linear with bins": ("linear", True, True),
+    "boosted": ("boosted", False, False),
+    "boosted with bins": ("boosted", True, False),
+    "boosted, centred": ("boosted", False, True),
+}
+"""What was compared: a learner, whether it buys bins, and whether a regression buys the range of its target."""
+
+FEW, ENOUGH = 1_000, 8_000
+"""Rows x epsilon from which bins pay for themselves in a classification, and from which interactions do."""
+CLEAR = 2_000
+"""The same for interactions in a regression, and the number of rows below which a line is all there is to see."""
+BIN_FRACTION = 0.1
+"""The fraction of the budget for bins."""
+CLOSE = 0.01
+"""Scores as close as this are called equal."""
 
 
 def table_choice(schema: Schema, epsilon: float) -> Choice:
     """A learner for a table with at least one column beside the target, and the releases before it."""
     signal = schema.rows * epsilon
-    if signal >= LARGE:
-        return Choice(learner="boosted", reasons=(f"boosted: {signal:.3g} rows x epsilon are enough for interactions",))
-    return Choice(learner="linear", reasons=(f"linear: {signal:.3g} rows x epsilon are few for interactions",))
+    if schema.classes:
+        name = "linear" if signal < FEW else "linear with bins" if signal < ENOUGH else "boosted"
+    elif signal < CLEAR:
+        name = "linear" if schema.rows < CLEAR else "boosted, centred"
+    else:
+        name = "boosted"
+    return candidate(name, schema, _reason(name, schema, signal))
+
+
+def candidate(name: str, schema: Schema, reason: str = "") -> Choice:
+    """One of `CANDIDATES` for a table."""
+    learner, bins, centred = CANDIDATES[name]
+    before: tuple[Stage, ...] = ()
+    if bins and schema.bounded and Bins().cost(schema, 1.0) != NOTHING:  # where bounds are bought, bins come with them
+        cost = configured(learner, find_learner(learner), {}).cost(schema, 1.0)
+        share = share_for(cost, BIN_FRACTION)
+        before = (Stage(what="release bins of numbers", mechanism=Bins(), join=Bins.join, share=share),)
+    return Choice(learner=learner, before=before, centred=centred, reasons=(reason,) * bool(reason))
+
+
+@cache
+def evidence() -> list[Mapping[str, Any]]:
+    """The cells of the study: table, rows, columns, classes, epsilon, which half, and the score of each candidate."""
+    stored = files("privaware.workflow").joinpath("table_evidence.json").read_text(encoding="utf-8")
+    cells: list[Mapping[str, Any]] = json.loads(stored)
+    return cells
+
+
+def _reason(name: str, schema: Schema, signal: float) -> str:
+    """Why, with how often the choice was best or close to it where rows x epsilon were alike (within ten times)."""
+    alike = [
+        cell["scores"]
+        for cell in evidence()
+        if bool(cell["classes"]) == bool(schema.classes) and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
+    ]
+    best = sum(scores[name] >= max(scores.values()) - CLOSE for scores in alike)
+    counted = f", best or within {CLOSE:g} of it in {best} of {len(alike)} development cells alike" if alike else ""
+    return f"{name}: {signal:.3g} rows x epsilon{counted}"

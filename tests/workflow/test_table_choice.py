@@ -1,0 +1,83 @@
+"""What `auto` takes for a table, and that its evidence is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from privaware.datasets import schema as builtin
+from privaware.schema import Column, Schema
+from privaware.selectors.bins import Bins
+from privaware.selectors.target_range import TargetRange
+from privaware.workflow._auto import choose
+from privaware.workflow._table_choice import CANDIDATES, CLOSE, evidence, table_choice
+from privaware.workflow._training_plan import training_plan
+
+COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
+
+
+def classes(rows: int) -> Schema:
+    return Schema(columns=COLUMNS, classes=("no", "yes"), rows=rows)
+
+
+def numbers(rows: int) -> Schema:
+    return Schema(columns=COLUMNS, low=0, high=1, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("schema", "epsilon", "learner", "bins"),
+    [
+        (classes(500), 1.0, "linear", False),
+        (classes(5_000), 1.0, "linear", True),
+        (classes(50_000), 1.0, "boosted", False),
+        (numbers(1_000), 1.0, "linear", False),
+        (numbers(10_000), 0.1, "boosted", False),
+        (numbers(10_000), 1.0, "boosted", False),
+    ],
+)
+def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner: str, bins: bool) -> None:
+    choice = table_choice(schema, epsilon)
+    assert choice.learner == learner
+    assert any(isinstance(stage.mechanism, Bins) for stage in choice.before) is bins
+
+
+def test_range_of_a_target_is_bought_where_rows_are_few() -> None:
+    def centred(rows: int) -> bool:
+        return any(isinstance(stage.mechanism, TargetRange) for stage in choose(numbers(rows), 1.0).before)
+
+    assert centred(1_000)
+    assert not centred(10_000)
+
+
+def test_no_bins_are_bought_where_they_are_declared_or_come_with_bounds() -> None:
+    assert table_choice(builtin("adult"), 1.0).before == ()
+    assert table_choice(classes(5_000).bare(), 1.0).before == ()
+
+
+def test_plan_of_every_choice_keeps_the_budget() -> None:
+    for schema in (classes(5_000), classes(5_000).bare(), numbers(1_000), numbers(1_000).bare(), numbers(10_000)):
+        plan = training_plan(schema, epsilon=1.0, delta=1e-5)
+        assert 0.98 < plan.epsilon <= 1.0
+        assert any("development cells" in sentence for sentence in plan.sentences)
+
+
+def test_evidence_covers_both_halves_and_every_candidate() -> None:
+    cells = evidence()
+    assert len({cell["table"] for cell in cells if cell["half"] == "choose"}) >= 4
+    assert len({cell["table"] for cell in cells if cell["half"] == "check"}) >= 7
+    assert all(set(cell["scores"]) == {"constant", *CANDIDATES} for cell in cells)
+
+
+def test_chosen_candidate_is_hardly_ever_worse_than_the_constant() -> None:
+    """By the evidence, wherever the floor of `auto` lets a model be trained at all."""
+    worse = []
+    for cell in evidence():
+        if cell["classes"]:
+            known = Schema(columns=COLUMNS, classes=tuple(map(str, range(cell["classes"]))), rows=cell["rows"])
+        else:
+            known = numbers(cell["rows"])
+        if training_plan(known, epsilon=cell["epsilon"], delta=1e-5).learner in ("majority", "mean"):
+            continue
+        name = table_choice(known, cell["epsilon"]).reasons[0].split(":")[0]
+        if cell["scores"][name] < cell["scores"]["constant"] - CLOSE:
+            worse.append((cell["table"], cell["epsilon"]))
+    assert worse == []
