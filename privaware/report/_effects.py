@@ -15,7 +15,6 @@ import numpy as np
 
 from privaware import features
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError
 from privaware.model import Model
 from privaware.models import trees
 from privaware.report._words import date, number
@@ -76,7 +75,7 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
         )
         deviations = _deviations(model)
         curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in drawn]
-    except (PrivawareError, ValueError, RuntimeError, LookupError):  # tensors that are not of this card
+    except Exception:  # tensors that are not of this card, or a wrong description, which can surface in any layer
         return None
     if not all(np.isfinite(curve.values).all() for curve in curves):
         return None

@@ -142,3 +142,9 @@ def test_curves_of_an_additive_model_are_its_scores_with_the_noise_they_got() ->
     html = page(ModelCard.from_json(entries), tensors=tensors)
     assert html.count("<polygon") == 1
     assert "2 \u00b1 2" in page_text(html)
+
+
+@pytest.mark.parametrize("norm", [None, "wide", {}, 1e400])
+def test_odd_description_has_no_curves(norm: Any) -> None:
+    card, tensors = two_classes()
+    assert effects(replace(card, features=({"name": "onehot", "bins": 0, "norm": norm},)), tensors) is None
