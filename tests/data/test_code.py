@@ -1,0 +1,95 @@
+"""Coding is a function of one batch of rows and the schema: row by row, and it counts what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware.data import Data, Outside, coded, read
+from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
+
+LENIENT = {"missing": "category", "unseen": "other"}
+COLUMNS = (
+    Column(name="age", low=0, high=90, **LENIENT),  # type: ignore[arg-type]
+    Column(name="town", kind="category", categories=("Ulm",), **LENIENT),  # type: ignore[arg-type]
+    Column(name="day", kind="date", low="2020-01-01", high="2021-01-01", parts=("days",), **LENIENT),  # type: ignore[arg-type]
+    Column(name="ill", kind="boolean", **LENIENT),  # type: ignore[arg-type]
+)
+SCHEMA = Schema(columns=COLUMNS, classes=("no", "yes"), target="y")
+FRAME = pd.DataFrame(
+    {
+        "age": ["44", "400", "fourty", "", "inf"],
+        "town": ["Ulm", "Kiel", "Bonn", "?", "Ulm"],
+        "day": ["2020-05-01", "1.5.1990", "soon", "-", "2020-12-31"],
+        "ill": ["yes", "no", "maybe", "", "TRUE"],
+    }
+)
+
+
+def test_values_that_do_not_fit_are_counted_by_column_and_never_shown() -> None:
+    outside = Outside()
+    data = Data.of(read(FRAME), SCHEMA, labelled=False, outside=outside)
+    assert outside.counts == {
+        "age": {"no_number": 1, "outside_bounds": 1},
+        "town": {"unseen": 2},
+        "day": {"no_date": 1, "outside_bounds": 1},
+        "ill": {"unseen": 1},
+    }
+    assert data.x[:2, 0].tolist() == [44, 90]
+    assert np.isnan(data.x[2:, 0]).all()
+    assert data.x[:, 3].tolist() == [1, 0, 2, 2, 1]
+    words = " ".join(outside.sentences())
+    assert "'town': 2 values not seen in training" in words
+    assert not any(value in words for value in ("Kiel", "fourty", "400", "maybe", "soon"))
+
+
+def test_batches_are_coded_as_the_whole_is() -> None:
+    whole = coded(read(FRAME), SCHEMA)
+    parts = [coded(read(FRAME.iloc[at : at + 2].reset_index(drop=True)), SCHEMA) for at in (0, 2, 4)]
+    assert np.array_equal(np.concatenate(parts), whole, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        (Column(name="a", kind="date", low="2020-01-01", high="2021-01-01"), "31/31/2020", "expected a date"),
+        (Column(name="a", kind="time"), "25:00", "expected a time"),
+        (Column(name="a", kind="boolean"), "perhaps", "expected a declared category"),
+        (Column(name="a", kind="date", low="2020-01-01", high="2021-01-01"), "", "missing or infinite"),
+    ],
+)
+def test_strict_columns_refuse_by_line_and_column_without_the_value(
+    tmp_path: Path, column: Column, value: str, message: str
+) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"a,y\n{value},no\n")
+    with pytest.raises(WrongInput, match=f"'data.csv': column 'a', line 2: .*{message}") as refused:
+        Data.of(read(path), Schema(columns=(column,), classes=("no", "yes"), target="y"))
+    assert not value or value not in str(refused.value)
+
+
+def test_text_over_several_lines_is_read_unless_it_swallowed_rows(tmp_path: Path) -> None:
+    schema = Schema(
+        columns=(Column(name="note", kind="text", slots=8), Column(name="age", low=0, high=90)),
+        classes=("no", "yes"),
+        target="y",
+    )
+    path = tmp_path / "data.csv"
+    path.write_text('note,age,y\n"pain, still\nin the arm",44,no\n')
+    assert Data.of(read(path), schema).x.shape == (1, 9)
+    path.write_text('note,age,y\n"pain,44,no\nnone,45,yes\nfever",46,no\n')
+    with pytest.raises(WrongInput, match="column 'note', line 2: the value holds what looks like other rows"):
+        Data.of(read(path), schema)
+
+
+@pytest.mark.parametrize("value", ["", " ", "NA"])
+def test_target_without_a_value_is_refused_by_its_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"age,y\n44, no \n45,{value}\n")
+    schema = Schema(columns=(Column(name="age", low=0, high=90),), classes=("no", "yes"), target="y")
+    with pytest.raises(WrongInput, match="target 'y', line 3: expected one of the declared classes"):
+        Data.of(read(path), schema)
