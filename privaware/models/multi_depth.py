@@ -10,7 +10,7 @@ Use when: training continues from a network pretrained on public or synthetic im
 
 >>> from privaware.models import count
 >>> count(MultiDepth(inputs=(3, 32, 32), outputs=10, depth=10, width=1, depths=(0, 2), pools=(4, 2)))
-82938
+82666
 """
 
 from __future__ import annotations
