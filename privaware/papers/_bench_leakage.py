@@ -83,16 +83,16 @@ def _attack(wanted: str | Mapping[str, Any], attacker: Attacker | None) -> tuple
 
 
 def _facing(one: Challenge, attacker: Attacker) -> Challenge:
-    game = attacker.game
-    changes = {"auxiliary": game.auxiliary, "shadows": game.shadows, "shadow_training": game.shadow_training}
-    return replace(one, game=replace(one.game, **changes))
+    own = attacker.game
+    game = replace(one.game, auxiliary=own.auxiliary, shadows=own.shadows, shadow_training=own.shadow_training)
+    return replace(one, game=game)
 
 
 def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
     """The last one, if its network, rows and settings are the same; its chances follow from those alone."""
     if rows.shadow_train is None or rows.shadow_test is None:
         raise WrongInput('expected protocol = "dpmlbench" for shadow models, which need rows of the attacker')
-    shadow = _shadow_learner(learner, cell.get("shadow"))
+    shadow: Any = _shadow_learner(learner, cell.get("shadow"))
     count = int(cell["shadows"])
     sizes = len(rows.shadow_train), len(rows.shadow_test)
     described = repr(replace(shadow, progress=None)) if hasattr(shadow, "progress") else repr(shadow)

@@ -26,6 +26,14 @@ PUBLISHED = {
     (10_000, 10_000, 10_000, 1e-5): 7.834,
 }
 """(canaries, guesses, correct, delta) and the 95% bound of Steinke, Nasr and Jagielski."""
+LIBRARY = {
+    (1000, 80, 75, 1e-5): 1.92095,
+    (1000, 200, 150, 1e-5): 0.81997,
+    (500, 500, 320, 1e-6): 0.41854,
+    (2000, 100, 100, 1e-5): 3.43765,
+    (1000, 100, 55, 1e-5): 0.0,
+}
+"""The same by the functions of jax_privacy (auditing.py, one run at one number of guesses)."""
 
 
 def plain_p_value(epsilon: float, delta: float, canaries: int, guesses: int, correct: int) -> float:
@@ -40,6 +48,13 @@ def test_bound_from_guesses_is_that_of_the_paper(case: tuple[int, int, int, floa
     canaries, guesses, correct, delta = case
     found = _bounds.epsilon_from_guesses(canaries=canaries, guesses=guesses, correct=correct, delta=delta)
     assert found == pytest.approx(bound, abs=6e-4)
+
+
+@pytest.mark.parametrize(("case", "bound"), LIBRARY.items())
+def test_bound_from_guesses_is_that_of_another_library(case: tuple[int, int, int, float], bound: float) -> None:
+    canaries, guesses, correct, delta = case
+    found = _bounds.epsilon_from_guesses(canaries=canaries, guesses=guesses, correct=correct, delta=delta)
+    assert found == pytest.approx(bound, abs=1e-5)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
