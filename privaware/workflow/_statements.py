@@ -139,10 +139,10 @@ def _wrong_score(score: Mapping[str, Any], event: Event) -> list[str]:
     """Where a score was not paid for by the events, or lies outside its own interval."""
     if not score:
         return []
-    numbers = [score.get(name) for name in ("epsilon", "low", "value", "high")]
+    numbers: list[Any] = [score.get(name) for name in ("epsilon", "low", "value", "high")]
     if not all(isinstance(number, (int, float)) for number in numbers):
         return ["the score has no epsilon, value or interval"]
-    epsilon, low, value, high = (float(str(number)) for number in numbers)
+    epsilon, low, value, high = (float(number) for number in numbers)
     paid = [part.noise for part in nested(event) if isinstance(part, Laplace)]
     problems = [] if low <= value <= high else ["the score is outside its own interval"]
     if not any(math.isclose(noise * epsilon, 1.0, rel_tol=SLACK) for noise in paid):
