@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware._validate import nearest
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, over_lines, uncoded
 from privaware.data._outside import Outside
@@ -150,9 +151,9 @@ def target_of(raw: Raw, target: str) -> pd.Series:
             raise WrongInput("expected labels of the images, got none; store them as array y")
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
-        raise WrongInput(
-            f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; name one with --target"
-        )
+        near = nearest(target, map(str, raw.frame.columns)) if raw.declared else None  # else they may be a row
+        advice = f"did you mean {near}?" if near else "name one with --target"
+        raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
     return raw.frame[target]
 
 
