@@ -163,7 +163,7 @@ class Prior:
         whitening = self._whitening(str(device))
 
         def transform(inputs: Tensor) -> Tensor:
-            maps = pooled_maps(network, inputs, self.depths, self.pools, mirror=self.mirror, normed=self.normed)
+            maps = pooled_maps(network, inputs, self.depths, self.pools, mirror=bool(self.mirror), normed=self.normed)
             return whitening(maps) if whitening else torch.cat([m.flatten(1) for m in maps], 1)
 
         return transform

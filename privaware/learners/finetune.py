@@ -180,7 +180,9 @@ class Finetune(Learner):
 
         rate = min(1.0, self.batch / schema.rows)
         epoch = math.ceil(1 / rate)
-        schedule = {} if self.schedule is None else {"lr_schedule": descent.build_schedule(self.schedule, epoch)}
+        schedule: dict[str, Any] = (
+            {} if self.schedule is None else {"lr_schedule": descent.build_schedule(self.schedule, epoch)}
+        )
         mirrored = self._prior.mirror and self.copies % 2 == 0
         return descent.Descent(
             steps=self.steps,
@@ -201,5 +203,5 @@ class Finetune(Learner):
         lr = self.learning_rate(noise)
         if self.head_rate == 1:
             return descent.sgd(lr)
-        output = models.build(self._architecture(schema), device="meta").output
+        output: Any = models.build(self._architecture(schema), device="meta").output
         return descent.two_rates(lr, self.head_rate, sum(p.numel() for p in output.parameters()))
