@@ -19,6 +19,8 @@ from privaware.schema._parts import coded_columns
 __all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
 
 FORMS = ("table", "image", "text")
+LATER = ("fold", "day_first", "parts", "slots")
+"""Entries of a column that the first cards did not have."""
 RELATIONS = ("add_remove", "replace_one")
 GIVEN_KINDS = "the names and kinds of the columns"
 GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not paid for"
@@ -184,10 +186,15 @@ class Schema:
             raise WrongInput(f"{Path(path).name}: {problem}") from None
 
     def json(self) -> dict[str, Any]:
-        """Plain values for `model.json`."""
+        """Plain values for `model.json`; entries that columns got later are there where they say something."""
         entries = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
         entries["columns"] = [
-            {item.name: getattr(column, item.name) for item in fields(column)} for column in self.columns
+            {
+                item.name: getattr(column, item.name)
+                for item in fields(column)
+                if item.name not in LATER or getattr(column, item.name) != item.default
+            }
+            for column in self.columns
         ]
         plain: dict[str, Any] = json.loads(json.dumps(entries))
         return plain
