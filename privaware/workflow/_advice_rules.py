@@ -24,6 +24,13 @@ LARGE = 10.0
 """From this epsilon on the larger network has won on some of the recorded data."""
 
 
+@cache
+def stored_evidence() -> dict[str, Any]:
+    """The shipped table."""
+    loaded: dict[str, Any] = json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
+    return loaded
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is public and asked for."""
@@ -209,10 +216,3 @@ def advice(facts: Facts) -> Iterator[dict[str, Any]]:
 
 def _cited(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, **{key: entry[key] for key in ("ours", "paper", "differs", "page", "command")}}
-
-
-@cache
-def stored_evidence() -> dict[str, Any]:
-    """The shipped table."""
-    loaded: dict[str, Any] = json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
-    return loaded
