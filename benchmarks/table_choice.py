@@ -23,7 +23,7 @@ CHOSEN_ON = (
     *("credit_data", "hpc_data", "TitanicSurvival", "MplsStops"),
     *("diamonds", "gss_wages", "flights", "car_prices", "SaratogaHouses"),
 )
-"""The tables that the rule was chosen on; the others check it."""
+"""The tables that the rule was chosen on; the others check it (two decisions saw both: see `_table_choice.py`)."""
 EVIDENCE = Path("privaware/workflow/table_evidence.json")
 
 
