@@ -40,7 +40,8 @@ def spending_chart(ledger: Ledger) -> Any:
     import altair as alt
 
     alone = {entry["number"]: entry["epsilon"] for entry in ledger.json()["events"]}
-    points: list[dict[str, Any]] = [{"charge": 0, "what": "created", "way": way, "epsilon": 0.0} for way in (ADDED, COMPOSED)]
+    nothing = {"charge": 0, "what": "created", "epsilon": 0.0}
+    points: list[dict[str, Any]] = [{**nothing, "way": way} for way in (ADDED, COMPOSED)]
     added = 0.0
     for count, (entry, composed) in enumerate(ledger.history(), 1):
         added += alone[entry.number]
