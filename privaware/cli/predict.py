@@ -31,6 +31,7 @@ def predict(
     expect_model(model)
     expect_data(data)
     from privaware.workflow.predict import outside_sentences
+
     expect_model(model)
     expect_data(data)
     from privaware.workflow.predict import predict as run

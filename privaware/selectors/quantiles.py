@@ -29,7 +29,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -240,7 +240,7 @@ def _sensitivity(schema: Schema, columns: int) -> float:
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 
 
-def _kinds(values: dict[str, np.ndarray], schema: Schema, noise: float, rng: Rng) -> dict[str, np.ndarray]:
+def _kinds(values: dict[str, Any], schema: Schema, noise: float, rng: Rng) -> dict[str, np.ndarray]:
     """How many values of each undecided column are of each kind, with noise."""
     names = [column.name for column in open_columns(schema, "undecided")]
     exact = np.stack([kind_counts(values[name]) for name in names])

@@ -53,7 +53,8 @@ class RunOptions:
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
     without a schema option bounds and categories are paid for, as with `private_schema`. `header` says whether the
     first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written.
-    `test` are rows to score on, `public` those of a learner that needs some; `describe` is what the owner says of the model, or the TOML file that says it.
+    `test` are rows to score on, `public` those of a learner that needs some; `describe` is what the owner says of the
+    model, or the TOML file that says it.
     `sign` is the file of a private key that signs the result. `say` receives the plan and the progress, one sentence
     at a time.
     """
