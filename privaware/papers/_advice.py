@@ -34,15 +34,12 @@ def curves() -> list[dict[str, Any]]:
             curve = listed.setdefault(
                 (settings["data"], rows), _curve({**settings, "rows": rows}, "linear on the prior with scattering")
             )
-            curve["scores"][f"{settings['epsilon']:g}"] = _around(result["score"], result["spread"], settings["seeds"])
+            curve["scores"][f"{settings['epsilon']:g}"] = {
+                "mean": result["score"],
+                "deviation": result["spread"],
+                "seeds": settings["seeds"],
+            }
     return list(listed.values())
-
-
-def _around(middle: float, deviation: float, count: int) -> list[float]:
-    """Values with this mean and standard deviation, as many as there were seeds, whose own were not kept."""
-    steps = [at - (count - 1) / 2 for at in range(count)]
-    scale = deviation / (sum(step * step for step in steps) / (count - 1)) ** 0.5
-    return [round(middle + step * scale, 4) for step in steps]
 
 
 def _curve(settings: Mapping[str, Any], learner: str) -> dict[str, Any]:

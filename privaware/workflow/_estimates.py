@@ -26,7 +26,8 @@ __all__ = ["Range", "SizeLaw", "epsilon_at", "estimates", "fit_law"]
 RESAMPLED = 200
 POWER_SPREAD = 0.2
 """Standard deviation of the power between data sets."""
-Scores = Mapping[str, Sequence[float]]
+Scores = Mapping[str, Any]
+"""By epsilon: the scores of all seeds, or their mean, deviation and number where nothing else was stored."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _estimate(curves: list[dict[str, Any]], accuracy: float, rows: int, epsilon:
         "data": curves[0]["data"],
         "learner": curves[0]["learner"],
         "measured_rows": sorted(sizes),
-        "best_accuracy": round(max(float(np.mean(s)) for scores in sizes.values() for s in scores.values()), 4),
+        "best_accuracy": round(max(_mean(each) for scores in sizes.values() for each in scores.values()), 4),
         "epsilon": None,
         "rows": None,
         "note": "",
@@ -126,14 +127,25 @@ def _outside(sizes: Mapping[int, Scores], accuracy: float) -> str:
 def epsilon_at(scores: Scores, accuracy: float) -> float | None:
     """Where the mean accuracy reaches this one, between measured epsilons in logarithms; None outside of them."""
     at = sorted(scores, key=float)
-    means = np.maximum.accumulate([float(np.mean(scores[epsilon])) for epsilon in at])
+    means = np.maximum.accumulate([_mean(scores[epsilon]) for epsilon in at])
     if not means[0] <= accuracy <= means[-1]:
         return None
     return float(np.exp(np.interp(accuracy, means, np.log([float(epsilon) for epsilon in at]))))
 
 
+def _mean(scores: Any) -> float:
+    return float(scores["mean"] if isinstance(scores, dict) else np.mean(scores))
+
+
 def _resampled(scores: Scores, rng: np.random.Generator) -> Scores:
-    return {epsilon: rng.choice(values, len(values)).tolist() for epsilon, values in scores.items()}
+    """Scores drawn again; where only mean and deviation over seeds were stored, a mean drawn from their normal law."""
+    return {epsilon: _drawn_again(values, rng) for epsilon, values in scores.items()}
+
+
+def _drawn_again(scores: Any, rng: np.random.Generator) -> Any:
+    if isinstance(scores, dict):
+        return {**scores, "mean": rng.normal(scores["mean"], scores["deviation"] / math.sqrt(scores["seeds"]))}
+    return rng.choice(scores, len(scores)).tolist()
 
 
 def _range(value: float, resampled: Sequence[float], misfit: float, far: float) -> Range:
