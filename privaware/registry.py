@@ -20,15 +20,13 @@ from privaware.errors import WrongInput
 __all__ = ["card", "expect_name", "expect_protocol", "find", "members", "names", "settings"]
 
 
-@lru_cache
 def names(kind: str) -> list[str]:
     """What the folder `kind` holds, and what other packages add to it.
 
     >>> "linear" in names("learners")
     True
     """
-    files = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
-    return sorted({*(name for name in files if not name.startswith("_")), *_entry_points(kind)})
+    return sorted({*_files(kind), *_entry_points(kind)})
 
 
 def find(kind: str, name: str) -> Any:
@@ -91,6 +89,12 @@ def settings(pairs: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             values[name] = text
     return values
+
+
+@lru_cache
+def _files(kind: str) -> tuple[str, ...]:
+    files = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
+    return tuple(name for name in files if not name.startswith("_"))
 
 
 @lru_cache

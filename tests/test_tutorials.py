@@ -25,8 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path / "site")
     yield tmp_path
-    for cached in (registry.names, registry._entry_points):
-        cached.cache_clear()
+    registry._entry_points.cache_clear()
     sys.modules.pop("nearest_mean", None)
 
 
@@ -35,8 +34,7 @@ def call(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     if words[0] == "pip":
         subprocess.run([*INSTALL, "--target", "site", *words[2:]], check=True, capture_output=True)
-        for cached in (registry.names, registry._entry_points):
-            cached.cache_clear()
+        registry._entry_points.cache_clear()
     elif words[0] == "python":
         runpy.run_path(words[1], run_name="__main__")
     else:

@@ -12,7 +12,7 @@ from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
-from privaware.schema import Column, Schema
+from privaware.schema import KINDS, Column, Schema
 
 __all__ = ["directed_scores", "many_runs", "release_vector"]
 
@@ -68,13 +68,13 @@ def release_vector(released: Any, schema: Schema) -> np.ndarray:
         parts = [np.asarray(released.tensors[name], dtype=float).ravel() for name in sorted(released.tensors)]
         return np.nan_to_num(np.concatenate(parts))
     if isinstance(released, Schema):
-        return np.concatenate([_bounds(column) for column in released.used])
+        return np.concatenate([_bounds(column) for column in released.columns])
     if isinstance(released, tuple) and all(isinstance(name, str) for name in released):
         return np.array([float(column.name in released) for column in schema.used])
     raise TypeError(f"expected a model, names of columns or a schema, got {type(released).__name__}")
 
 
 def _bounds(column: Column) -> np.ndarray:
-    """Of bounds the place on a scale that has room for all magnitudes."""
+    """Of bounds the place on a scale that has room for all magnitudes, and which kind was decided."""
     ends = [np.arcsinh(end if end is not None else 0.0) for end in (column.low, column.high)]
-    return np.array([*ends, float(len(column.categories))])
+    return np.array([*ends, float(len(column.categories)), *(float(column.kind == kind) for kind in KINDS)])

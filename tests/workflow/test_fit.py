@@ -85,7 +85,7 @@ def test_regression_plan_keeps_its_target_range(frame: pd.DataFrame, tmp_path: P
         "target": "a",
         "schema": schema,
         "seed": 1,
-        "epsilon": 3.0,
+        "epsilon": 1.0,
         "ledger": tmp_path / "x.ledger",
     }
     dry = fit(frame, dry_run=True, plan=tmp_path / "plan.toml", **options)
