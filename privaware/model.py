@@ -71,7 +71,7 @@ class Model:
         if self.schema.task == "classification":
             return np.asarray(outputs.argmax(axis=1))
         middle, half = _range(self.schema)
-        return np.clip(middle + half * outputs[:, 0], middle - half, middle + half)
+        return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
     def predict(self, data: Any) -> np.ndarray:
         """Labels spelt as in the training data, or numbers, for a data frame, a file or a built-in data set."""

@@ -74,6 +74,11 @@ def test_regression_predicts_numbers_within_the_declared_range() -> None:
         model.predict_proba(pd.DataFrame({"a": [0.0]}))
 
 
+def test_no_rounding_leads_out_of_the_declared_range() -> None:
+    schema = Schema(columns=(Column(name="a", low=0, high=1),), target="y", low=0.1, high=0.4)
+    assert linear_model(np.array([[1.0]]), schema).decide(np.array([[-1.0], [1.0]])).tolist() == [0.1, 0.4]
+
+
 def test_scaled_targets_span_the_declared_range() -> None:
     schema = Schema(target="y", low=10.0, high=20.0)
     assert scaled(np.array([0.0, 10.0, 15.0, 20.0, 99.0]), schema).tolist() == [-1, -1, 0, 1, 1]

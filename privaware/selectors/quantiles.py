@@ -212,7 +212,7 @@ class _Counts:
         for name, part in zip(self.numbers, self._noisy(exact_parts, noise), strict=False):
             first, last = _empty(part, rows, scale), len(part) - _empty(part[::-1], rows, scale)
             if first < last:
-                closer[name] = (float(grids[name][first]), float(grids[name][last]))
+                closer[name] = (float(grids[name][first]), min(float(grids[name][last]), spans[name][1]))
             edges[name] = equal_bins(part, grids[name], bins)
         return closer, edges
 

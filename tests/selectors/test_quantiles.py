@@ -12,9 +12,9 @@ from privaware import accounting
 from privaware.data import Data, read
 from privaware.events import Gaussian
 from privaware.noise import Rng
-from privaware.schema import Column, Schema
+from privaware.schema import DATE_PARTS, Column, Schema
 from privaware.selectors.quantiles import Quantiles
-from privaware.testing import check_mechanism
+from privaware.testing import check_mechanism, replay
 from tests.selectors.neighbours import ratios
 
 
@@ -62,6 +62,13 @@ def test_bounds_hold_nearly_all_rows_and_are_not_much_wider(seed: int) -> None:
     assert len(Data.of(read(frame), schema)) == len(frame)
 
 
+def test_bounds_are_edges_of_the_public_grid() -> None:
+    frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(-1, 1, 2000), "y": ["0", "1"] * 1000})
+    data = Data.uncoded(read(frame), bare(Column(name="a"), rows=2000))
+    column = Quantiles().run(data, 0.5, Rng(seed=0)).columns[0]
+    assert (column.low, column.high) == (-1.0, 1.0)
+
+
 def test_bins_hold_about_equal_numbers_of_rows() -> None:
     frame = frame_of(10_000)
     schema = Quantiles(bins=4).run(Data.uncoded(read(frame), SCHEMA), calibrated(SCHEMA, 4.0), Rng(seed=1))
@@ -105,6 +112,55 @@ def test_words_and_kinds_keep_the_contract(relation: str, kind: str) -> None:
     other = pd.concat([others, pd.DataFrame({"town": ["new"], "size": [-3e7], "y": ["0"]})])
     data, neighbour = (Data.uncoded(read(each), schema) for each in (frame, other))
     assert check_mechanism(Quantiles(), data=data, neighbour=neighbour, games=50) <= 1.0
+
+
+def mixed(rows: pd.DataFrame, relation: str) -> Data:
+    """Rows with a column of each kind, three whose kinds are to be decided, and a target without bounds."""
+    columns = (
+        Column(name="size", missing="category"),
+        Column(name="town", kind="category", missing="category"),
+        Column(name="born", kind="date", parts=DATE_PARTS[:1], missing="category"),
+        *(Column(name=name, kind="undecided", missing="category") for name in ("weight", "job", "seen")),
+    )
+    return Data.uncoded(read(rows), bare(*columns, rows=300, relation=relation, classes=()))
+
+
+def every_kind(relation: str, more: tuple[object, ...]) -> tuple[Data, Data]:
+    """The rows, and the same with one more, or with one replaced by it."""
+    days = pd.date_range("2019-03-01", periods=300)
+    rows = pd.DataFrame(
+        {
+            "size": np.linspace(1, 90, 300),
+            "town": ["Ulm", "Bonn", "Trier"] * 100,
+            "born": days.strftime("%Y-%m-%d"),
+            "weight": [str(weight) for weight in range(40, 100)] * 5,
+            "job": ["cook", "smith", "so many words here"] * 100,
+            "seen": days.strftime("%d/%m/%Y"),
+            "y": np.linspace(-5, 70, 300),
+        }
+    )
+    others = rows if relation == "add_remove" else rows[:-1]
+    changed = pd.concat([others, pd.DataFrame([more], columns=rows.columns)], ignore_index=True)
+    return mixed(rows, relation), mixed(changed, relation)
+
+
+FAR = (-3e7, "new", "1931-05-06", "8e9", "unheard of", "30/12/1931", 4e6)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("more", [FAR, (np.nan, None, None, "heavy", "17", "a@b.org", 0.0)], ids=["far", "other kinds"])
+def test_every_kind_and_an_open_target_together_keep_the_contract(relation: str, more: tuple[object, ...]) -> None:
+    data, neighbour = every_kind(relation, more)
+    assert check_mechanism(Quantiles(bins=3), data=data, neighbour=neighbour, games=20) <= 1.0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_one_row_of_every_kind_reaches_the_sensitivity(relation: str) -> None:
+    kinds, located, *refined = replay(Quantiles(), *every_kind(relation, FAR), noise=0.1).ratios.values()
+    assert located == pytest.approx(1.0)
+    assert kinds == pytest.approx(1.0) or relation == "replace_one"  # one of the same kinds takes its place
+    assert len(refined) == 2
+    assert max(refined) <= 1.0
 
 
 def test_one_row_reaches_the_sensitivity() -> None:
