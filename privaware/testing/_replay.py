@@ -55,13 +55,15 @@ def replay(
     seed: int = 0,
     inside: bool = True,
     part: int | None = None,
+    apart: int = 1,
 ) -> Replay:
     """Runs on `data`, repeats on `neighbour` with the released values fixed, and raises where the two differ.
 
     The neighbour has one row more, one less, or one changed. Required are the same calls in the same
     order with the same public settings, exact values within the declared sensitivity, and the same
     release at the end. `inside` puts the row into every Poisson sample, or else into none; where rows are split, `part`
-    puts it into one of the parts.
+    puts it into one of the parts. `apart` is 2 where a changed row is one removed and another added, and the price is
+    for either of them.
 
     >>> from privaware.testing import example, rows_for
     >>> class Count:
@@ -74,7 +76,7 @@ def replay(
     edit = Edit.between(data, neighbour)
     before = record(mechanism, data, noise, seed=seed, edit=edit, inside=inside, part=part)
     doubled = edit.kind == "changed" and data.schema.relation == "replace_one"
-    rng = Replayer(seed, before.calls, edit, inside=inside, doubled=doubled, part=part)
+    rng = Replayer(seed, before.calls, edit, inside=inside, doubled=doubled, part=part, apart=apart)
     released = _run(mechanism, neighbour, noise, rng, "a neighbour of the data")
     rng.finish()
     first, second = released_numbers(before.released), released_numbers(released)

@@ -158,11 +158,11 @@ class Replayer(Recorder):
         inside: bool,
         doubled: bool = False,
         part: int | None = None,
-        limited: bool = True,
+        apart: float = 1.0,
     ) -> None:
-        """`doubled`: a replaced row is two rows to a sample; `limited`: no row may move more than its sensitivity."""
+        """`doubled`: a replaced row is two rows to a sample; `apart`: how many sensitivities a value may move."""
         super().__init__(seed, edit=edit, inside=inside, part=part)
-        self.recorded, self.doubled, self.limited = recorded, doubled, limited
+        self.recorded, self.doubled, self.apart = recorded, doubled, apart
         self.ratios: dict[int, float] = {}
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
@@ -205,7 +205,7 @@ class Replayer(Recorder):
     def _compare(self, before: Call, now: Call, ratio: float) -> None:
         at = len(self.calls)
         self.ratios[at] = ratio
-        if self.limited and ratio > 1:
+        if ratio > self.apart:
             raise BrokenPromise(
                 f"sensitivity exceeded: in call {at + 1} ({now.kind}) one row moves what is implied by the "
                 f"release by {ratio:.4g} times what was declared"
@@ -233,7 +233,7 @@ class Replayer(Recorder):
             )
         twice = 2.0 if self.doubled and kind != "respond" and _sampled_before(self.calls) else 1.0
         self.ratios[at] = moved_ratio(before, now) / twice
-        if self.limited and self.ratios[at] > 1:
+        if self.ratios[at] > self.apart:
             raise BrokenPromise(
                 f"sensitivity exceeded: in call {at + 1} ({kind}) one row moves the exact value by "
                 f"{self.ratios[at]:.4g} times the declared sensitivity ({MEASURES.get(kind, 'rows changed')})"

@@ -7,6 +7,7 @@ attacker does better. Scores are only ranked, so what they prove holds whatever 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def privacy_losses(
 
     def evaluated(rows: Data, change: Edit) -> list[Call]:
         """The same run with all released values fixed, its exact values on these rows."""
-        rng = Replayer(seed, calls, change, inside=True, part=part, limited=False)
+        rng = Replayer(seed, calls, change, inside=True, part=part, apart=math.inf)
         mechanism.run(rows, noise, rng)
         rng.finish()
         return rng.calls

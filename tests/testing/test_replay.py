@@ -171,3 +171,18 @@ def test_row_is_put_into_the_part_that_is_asked_for() -> None:
         for part in range(3):
             for pair in ((rows.take(np.arange(8)), rows), (rows, rows.take(np.arange(1, 9)))):
                 assert replay(Counts(), *pair, 1.0, seed=seed, part=part).changed_calls == {part + 1}
+
+
+@pytest.mark.parametrize(("sensitivity", "kept"), [(1.0, True), (0.5, True), (0.49, False)])
+def test_row_replaced_may_move_twice_the_sensitivity_where_that_is_asked_for(sensitivity: float, kept: bool) -> None:
+    class Count:
+        def run(self, data: Data, noise: float, rng: Rng) -> Any:
+            return rng.gaussian(float((data.x[:, 0] > 0).sum()), noise=noise, sensitivity=sensitivity)
+
+    rows = rows_for(example(), 5)
+    changed = replace(rows, x=np.vstack([rows.x[:-1], np.zeros((1, rows.x.shape[1]))]))
+    if kept:
+        assert max(replay(Count(), rows, changed, 1.0, apart=2).ratios.values()) == pytest.approx(1 / sensitivity)
+        return
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        replay(Count(), rows, changed, 1.0, apart=2)
