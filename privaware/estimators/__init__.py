@@ -15,7 +15,7 @@ the guarantee and makes other rows of them.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
->>> X = rng.normal(size=(400, 2))
+>>> X = rng.normal(size=(1000, 2))
 >>> model = PrivateClassifier(epsilon=2.0, random_state=0).fit(X, X[:, 0] > 0)
 >>> model.classes_, model.score(X, X[:, 0] > 0) > 0.8
 (array([False,  True]), True)

@@ -171,8 +171,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
     """A regression released under (epsilon, delta)-differential privacy; arguments as in `PrivateClassifier`.
 
     >>> from privaware.schema import Column
-    >>> facts = Schema(columns=(Column(name="age", low=0, high=100),), low=0, high=50, rows=400)
-    >>> model = PrivateRegressor(schema=facts, random_state=0).fit([[20], [80]] * 200, [10, 40] * 200)
+    >>> facts = Schema(columns=(Column(name="age", low=0, high=100),), low=0, high=50, rows=1000)
+    >>> model = PrivateRegressor(schema=facts, random_state=0).fit([[20], [80]] * 500, [10, 40] * 500)
     >>> young, old = model.predict([[20], [80]])
     >>> bool(0 <= young < old <= 50)
     True
