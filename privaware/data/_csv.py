@@ -16,6 +16,7 @@ A file is read a block of whole records at a time, so that its text is never in 
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ class CsvFile:
 
     def _decoded(self) -> Iterator[bytes]:
         """The file as UTF-8, some bytes at a time; a byte order mark says what it is in."""
-        with open_bytes(self.path) as file:
+        with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)
             mark = next((mark for mark in BOMS if start.startswith(mark)), b"")
             encoding = self.encoding or BOMS.get(mark, "utf-8")
@@ -156,6 +157,12 @@ class CsvFile:
                 lines += text.count(b"\n")
                 yield text
                 start = file.read(self.block)
+
+    @cached_property
+    def _piped(self) -> bytes:
+        """All that came through a pipe, which can be read only once."""
+        with open_bytes(self.path) as pipe:
+            return pipe.read()
 
     def _end_of_records(self, text: bytes) -> int:
         """Where the last whole record of a block ends."""

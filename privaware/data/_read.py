@@ -50,7 +50,7 @@ def read(
     try:
         if os.fspath(source) and path.is_dir():
             return read_folder(path)
-        if not path.is_file():
+        if not os.fspath(source) or not path.exists():  # a pipe is read like a file
             raise WrongInput(
                 "expected a data file, a folder of images or a built-in data set, "
                 f"but there is nothing called {quoted(source)}"

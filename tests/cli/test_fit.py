@@ -257,7 +257,7 @@ def test_p50_unused_columns_and_repeated_persons_are_said_before_the_charge_and_
     result = run("fit", "visits.csv", "--target", "y", "--learner", "majority", "--out", "m", "--json")
     before, charged, _ = result.err.partition("charged to the ledger")
     assert charged
-    assert "not used: 'patient_id' (an identifier)" in before
+    assert "not used: 'patient_id' (it names persons)" in before
     assert "protect them with --unit 'patient_id'" in before
     written = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir()).decode("utf-8", "replace")
     for text in (result.out, written, (tmp_path / "visits.csv.ledger").read_bytes().decode("utf-8", "replace")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,13 @@ def test_a_search_is_charged_once_and_releases_a_model(run: Run, words: Any, peo
     assert set(result.json["best"]) == {"units", "lr"}
     assert result.json["certified"]
     assert result.json["epsilon_model"] < result.json["epsilon_total"] <= 4
-    progress = [line for line in result.err.splitlines() if "candidates" in line]
+    progress = [line for line in result.err.splitlines() if line.startswith(("searching for", "round "))]
     assert progress
-    assert all(line.startswith("internal, not for release: ") for line in progress)
+    place = r"searching for \d+ s" if strategy == "rs" else r"round \d+ of \d+, \d+ of \d+ candidates"
+    left = "" if strategy == "rs" else r", about \d+ s left"
+    public = re.compile(rf"{place}, epsilon \S+ left in the ledger{left}")  # neither a score nor a secret number
+    assert all(public.fullmatch(line) for line in progress), progress
+    assert strategy != "rs" or not any("candidates" in line for line in result.err.splitlines())
     spent = run("ledger", f"{people}.ledger", "--json").json
     assert spent["epsilon_spent"] == pytest.approx(result.json["epsilon_total"], rel=1e-6)
     assert sorted(os.listdir("model")) == ["model.json", "model.safetensors", "report.html"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,18 @@ def test_names_that_may_be_a_row_are_not_shown(tmp_path: Path) -> None:
     path.write_text("Qcanary1,a,Qcanary1\nb,c,d\n")
     with pytest.raises(WrongInput, match=r"got the same for columns 1 and 3$"):
         read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
+    content = "y;town;age\nyes;Ulm;1\nno;Bonn;200\n"
+    os.mkfifo(tmp_path / "pipe.csv")
+    raws: list[Raw] = []
+    reader = threading.Thread(target=lambda: raws.append(read(tmp_path / "pipe.csv")), daemon=True)
+    reader.start()
+    (tmp_path / "pipe.csv").write_text(content)
+    reader.join(timeout=10)
+    assert raws, "a second reading waits for ever"
+    raw = raws[0]
+    assert spellings(raw) == [["yes", "Ulm", "1"], ["no", "Bonn", "200"]]
+    assert raw.place(1) == "line 3"
