@@ -32,6 +32,7 @@ __all__ = [
     "locked",
     "read",
     "rehearse",
+    "rehearse_creation",
     "set_file_time",
     "shown_path",
 ]
@@ -53,6 +54,19 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 def create(path: Path, entry: Entry) -> None:
     """Writes the first entry to a new file, written completely under another name first."""
+    with _draft(path, entry) as draft:
+        _publish(draft, path)
+
+
+def rehearse_creation(path: Path, entry: Entry) -> None:
+    """Raises what the disk would refuse to `create` and to a first charge, and leaves nothing."""
+    with _draft(path, entry) as draft, locked(draft, called=path) as db:
+        rehearse(db, entry)
+
+
+@contextmanager
+def _draft(path: Path, entry: Entry) -> Iterator[Path]:
+    """A ledger with its first entry in a file beside `path`, which is removed when the block ends."""
     if not path.parent.is_dir():
         raise WrongInput(f"{shown_path(path)}: its folder does not exist; make it first")
     draft = path.parent / f".ledger-{secrets.token_hex(8)}"
@@ -66,7 +80,7 @@ def create(path: Path, entry: Entry) -> None:
             # a ledger of its own, even if made with the same facts in the same instant
             _insert(db, replace(entry, previous=secrets.token_hex(32), time=_now()))
             db.execute("COMMIT")
-        _publish(draft, path)
+        yield draft
     except FileExistsError:
         raise WrongInput(f"{shown_path(path)} exists already and is never overwritten") from None
     except OSError as problem:
@@ -137,9 +151,9 @@ def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[sqlite3.Connection]:
+def locked(path: Path, *, called: Path | None = None) -> Iterator[sqlite3.Connection]:
     """One writer at a time; what was written is on disk when the block ends, or not at all."""
-    with connected(path) as db:
+    with connected(path, called=called) as db:
         db.execute("BEGIN IMMEDIATE")
         yield db
         db.execute("COMMIT")

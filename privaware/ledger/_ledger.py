@@ -114,6 +114,12 @@ class Ledger:
         ledger._expect_facts({name: value for name, value in requested.items() if value is not None})
         return ledger
 
+    @staticmethod
+    def rehearse_creation(path: Paths) -> None:
+        """Raises what the disk would refuse to a new ledger at `path` and its first charge, and leaves nothing."""
+        entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DELTA))
+        chain.rehearse_creation(chain.absolute(path), entry)
+
     @property
     def limit(self) -> float:
         return limit_of(self.entries())

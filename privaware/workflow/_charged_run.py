@@ -252,6 +252,7 @@ class ChargedRun:
                     f"epsilon {self.plan.epsilon:.6g} is past the limit of {limit:g} asked for; take a larger --limit, "
                     "or none"
                 )
+            Ledger.rehearse_creation(place)
             self._read_rows()
         self.ledger = open_ledger(place, self.source, self.options, new_limit=self.plan.limit)
 

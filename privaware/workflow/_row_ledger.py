@@ -9,32 +9,34 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from privaware import accounting
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 from privaware.events import Event
 from privaware.ledger import Ledger, known_ledgers, memory_ledger, register, spent_together
 from privaware.workflow._options import RunOptions, Say
-from privaware.workflow._output import PREPARED
 from privaware.workflow._plan import Plan
 from privaware.workflow._source import Source
 
 __all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
 
 NOTHING_LEFT = 1e-3
-"""The share of a limit that is as good as nothing."""
+"""The share of a limit, of at most 1, that is as good as nothing."""
 
 
 def expect_unspent(data: Any, options: RunOptions) -> None:
     """Refuses, before anything heavy is imported, a run whose ledger is known by its name and has nothing left.
 
-    A run that was charged and has not been published may be resumed, so that it is left to the charge itself.
+    A run that was charged and is not closed, or whose output folder is there, may be resumed or be wrong for another
+    reason, so that it is left to the charge itself.
     """
-    beside = f"{str(data).rstrip('/')}.ledger" if isinstance(data, (str, os.PathLike)) else None
+    beside = None
+    if isinstance(data, (str, os.PathLike)) and os.path.exists(data):  # otherwise built-in, with a ledger of its own
+        beside = f"{str(data).rstrip('/')}.ledger"
     path = options.ledger_path or beside
-    finished = options.folder is not None and (options.folder / PREPARED).exists()
-    if path is None or options.dry_run or finished or not os.path.isfile(path):
+    out = options.folder is not None and os.path.lexists(options.folder)
+    if path is None or options.dry_run or out or not os.path.isfile(path):
         return
     ledger = Ledger.open(path)
     facts = {"delta": ledger.delta, "limit": ledger.limit}
@@ -46,7 +48,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if any(entry.kind == "spend" and entry.run not in closed for entry in entries):
         return
     spent, limit = ledger.spent(), ledger.limit
-    if spent >= limit * (1 - NOTHING_LEFT):
+    if limit - spent <= NOTHING_LEFT * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
             "another run; raise the limit",
@@ -55,7 +57,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
         )
 
 
-def is_new(path: Path | Ledger) -> bool:
+def is_new(path: Path | Ledger) -> TypeGuard[Path]:
     """Whether a run would create the ledger at this place."""
     return not isinstance(path, Ledger) and not os.path.lexists(path)
 

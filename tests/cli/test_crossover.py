@@ -64,9 +64,13 @@ def test_undeclared_bounds_are_charged(run: Run, people: Path) -> None:
 
 
 def test_limit_below_cost_is_refused_before_a_row_is_read(run: Run, people: Path) -> None:
-    result = run("crossover", people, *SHORT, "--schema", "people.toml", "--limit", 0.5, "--json")
-    assert result.code == 3
-    assert run("ledger", f"{people}.ledger", "--json").json["epsilon_spent"] == 0
+    words = (*SHORT, "--schema", "people.toml", "--limit", 0.5, "--json")
+    assert run("crossover", people, *words).code == 3
+    people.unlink()
+    with watched(people) as opened:
+        assert run("crossover", people, *words, "--ledger", "own.ledger").code == 3
+    assert opened == []
+    assert list(people.parent.glob("*.ledger")) == []  # a refused run fixes no limit for the next
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,13 @@ def test_ready_raises_what_spend_would_and_records_nothing(ledger: Ledger) -> No
     assert Ledger.verify(ledger.path) == []
 
 
+def test_rehearsed_creation_raises_what_the_disk_would_and_leaves_nothing(tmp_path: Path) -> None:
+    Ledger.rehearse_creation(tmp_path / "new.ledger")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(WrongInput, match=r"new\.ledger'.*its folder does not exist"):
+        Ledger.rehearse_creation(tmp_path / "nowhere" / "new.ledger")
+
+
 def test_charge_is_flushed_to_disk(ledger: Ledger) -> None:
     """SQLite's EXTRA (3): the file, its journal and their folder are synced before a commit returns."""
     with _chain.locked(ledger.path) as db:

@@ -13,6 +13,7 @@ import pytest
 
 from privaware import Ledger, fit, select
 from privaware.errors import BudgetExceeded, OverlapWarning, WrongInput
+from privaware.events import Laplace
 from privaware.ledger import spent_together
 
 CALL: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
@@ -141,3 +142,31 @@ def test_dry_run_leaves_no_digest(people: Path) -> None:
     before = sorted(folder.iterdir())
     fit(table(seed=2), dry_run=True, **CALL)
     assert sorted(folder.iterdir()) == before
+
+
+def test_ledger_named_like_built_in_data_is_not_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = Ledger.create("wisconsin.ledger", limit=1.0)
+    other.spend(Laplace(noise=1.0), what="another run", run="other")
+    other.finish("other")
+    assert fit("wisconsin", epsilon=1.0, learner="majority").epsilon <= 1.0
+
+
+def test_spent_ledger_is_refused_before_a_row_is_read_but_not_before_a_folder_in_use(people: Path) -> None:
+    people.write_text("unreadable")
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        fit(people, out=people.with_name("new"), **CALL)
+    people.with_name("used").mkdir()
+    table().to_csv(people, index=False)
+    (people.with_name("used") / "notes.txt").write_text("mine")
+    with pytest.raises(WrongInput, match="new or empty folder"):
+        fit(people, out=people.with_name("used"), **CALL)
+
+
+def test_rest_of_a_large_limit_can_be_spent(tmp_path: Path) -> None:
+    table().to_csv(tmp_path / "people.csv", index=False)
+    ledger = Ledger.create(tmp_path / "people.csv.ledger", limit=1000.0)
+    ledger.spend(Laplace(noise=1 / 999.5), what="another run", run="other")
+    ledger.finish("other")
+    fit(tmp_path / "people.csv", **{**CALL, "epsilon": 0.4})
+    assert len(ledger.json()["events"]) == 2
