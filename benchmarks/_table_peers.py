@@ -113,7 +113,9 @@ def _opacus_noise(epsilon: float, rate: float) -> float:
     """Its own calibration, once for each size of a table: it takes longer than training."""
     from opacus.accountants.utils import get_noise_multiplier
 
-    noise: float = get_noise_multiplier(target_epsilon=epsilon, target_delta=DELTA, sample_rate=rate, epochs=10)
+    noise: float = get_noise_multiplier(
+        target_epsilon=epsilon, target_delta=DELTA, sample_rate=rate, epochs=10, accountant="prv"
+    )
     return noise
 
 
