@@ -36,7 +36,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.features.prior import Prior
-from privaware.features.resized import Resized
+from privaware.features.prior_inputs import PriorInputs
 from privaware.learners import Learner, find_learner
 from privaware.learners._augmentation import shifted, shifted_mirrored
 from privaware.model import Model
@@ -143,7 +143,7 @@ class Finetune(Learner):
 
     @property
     def _features(self) -> tuple[Any, ...]:
-        return (Resized(),)
+        return (PriorInputs(),)
 
     def _head(self) -> Any:
         """The learner of the first phase."""

@@ -138,7 +138,7 @@ def test_network_with_an_output_layer_reads_the_same_features(size: str) -> None
     output = {"output.weight": torch.eye(3, prior.width()), "output.bias": torch.zeros(3)}
     network.load_state_dict(prior.network_tensors() | output, assign=True)
     images = np.random.default_rng(5).random((2, 3, 20, 24), dtype=np.float32)
-    inputs = torch.from_numpy(features.build({"name": "resized"})(images))
+    inputs = torch.from_numpy(features.build({"name": "prior_inputs"})(images))
     assert network(inputs).detach().numpy() == pytest.approx(prior(images)[:, :3], abs=1e-5)
 
 

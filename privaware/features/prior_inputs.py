@@ -3,7 +3,7 @@
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: a network that was pretrained on such inputs is trained or applied, as in `finetune`.
 
->>> Resized(side=4)(np.ones((2, 1, 8, 8), np.float32)).shape
+>>> PriorInputs(side=4)(np.ones((2, 1, 8, 8), np.float32)).shape
 (2, 3, 4, 4)
 """
 
@@ -17,19 +17,19 @@ from privaware._validate import expect_count
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["Resized"]
+__all__ = ["PriorInputs"]
 
 MICROBATCH = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resized:
+class PriorInputs:
     """Entries that are not finite become the nearest of 0 and 1, those that are not numbers 0."""
 
     side: int = 32
 
     def __post_init__(self) -> None:
-        expect_count("resized", side=self.side)
+        expect_count("prior_inputs", side=self.side)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         import torch
@@ -37,7 +37,9 @@ class Resized:
         from privaware.features._prior_maps import preprocess
 
         if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
-            raise WrongInput(f"resized: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
+            raise WrongInput(
+                f"prior_inputs: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}"
+            )
         resized = np.empty((len(x), 3, self.side, self.side), np.float32)
         for at in range(0, len(x), MICROBATCH):
             images = torch.from_numpy(np.ascontiguousarray(x[at : at + MICROBATCH], dtype=np.float32))
