@@ -133,8 +133,15 @@ class Total:
             return
         total = self._high + term
         part = total - self._high
-        self._low += (self._high - (total - part)) + (term - part)
+        self._low = self._low + ((self._high - (total - part)) + (term - part))
         self._high = total
+
+    def merge(self, other: Total) -> Total:
+        """This total with all that the other one holds, which stays as it is: exact, so the same in any order."""
+        if other._high is not None:
+            self.add(other._high)
+            self._low = self._low + other._low
+        return self
 
     @property
     def value(self) -> Any:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from privaware.data import Data
+from privaware.data import Data, Rows
 from privaware.events import Event
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["DeclaresUnit", "Mechanism", "Then", "unit"]
+__all__ = ["DeclaresUnit", "Mechanism", "RunsInParts", "Then", "run", "unit"]
 
 T = TypeVar("T", covariant=True)
 
@@ -39,6 +39,22 @@ class DeclaresUnit(Protocol):
     unit: str
 
 
+@runtime_checkable
+class RunsInParts(Protocol):
+    """What a mechanism has whose `run` takes any `Rows`: all that it learns of them is a `Sum` over their parts."""
+
+    in_parts: bool
+
+    def run(self, data: Rows, noise: float, rng: Rng) -> Any: ...
+
+
+def run(mechanism: Mechanism[Any], rows: Rows, noise: float, rng: Rng) -> Any:
+    """What a mechanism releases of rows that may not fit into memory; one that needs all of them there gathers them."""
+    if isinstance(mechanism, RunsInParts) and mechanism.in_parts:
+        return mechanism.run(rows, noise, rng)
+    return mechanism.run(rows.gathered(), noise, rng)
+
+
 def unit(mechanism: object) -> str:
     """What a mechanism, or a class of them, protects: "row" unless it declares "label"."""
     return mechanism.unit if isinstance(mechanism, DeclaresUnit) else "row"
@@ -46,7 +62,7 @@ def unit(mechanism: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Then:
-    """First one mechanism, then a second on the data that `join` returns for the rows and the first release.
+    """First one mechanism, then a second on the rows that `join` returns, each by itself, for the first release.
 
     `share` is the first one's noise multiplier over the second's, so that one value scales both. The second's
     cost is a function of the schema that `outline` returns before the first has run, never of what it released.
@@ -59,10 +75,11 @@ class Then:
     outline: Callable[[Schema], Schema] = lambda schema: schema
     share: float = 1.0
     what: str = "first release"
+    in_parts: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return self.first.cost(schema, noise * self.share) + self.second.cost(self.outline(schema), noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Any:
-        released = self.first.run(data, noise * self.share, rng)
-        return self.second.run(self.join(data, released), noise, rng)
+    def run(self, data: Rows, noise: float, rng: Rng) -> Any:
+        released = run(self.first, data, noise * self.share, rng)
+        return run(self.second, data.mapped(lambda part: self.join(part, released)), noise, rng)

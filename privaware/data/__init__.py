@@ -9,23 +9,32 @@ rows again.
 
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
-from privaware.data._data import Data
+from privaware.data._data import Data, Rows
 from privaware.data._digest import array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
+from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw
 from privaware.data._read import read
+from privaware.data._streamed import Streamed
 from privaware.data._values import Words, numbers_of, show_values, words_of
 
 __all__ = [
     "COUNTED",
     "Cells",
+    "ChangingParts",
     "Data",
+    "HeldParts",
+    "LocalParts",
     "Outside",
+    "Parts",
     "Raw",
+    "Rows",
+    "Streamed",
+    "Sum",
     "Words",
     "array_hashes",
     "coded",
@@ -37,6 +46,7 @@ __all__ = [
     "notices",
     "numbers_of",
     "read",
+    "release",
     "row_hashes",
     "rows_digest",
     "show_values",

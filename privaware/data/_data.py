@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from privaware._validate import nearest
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, over_lines, uncoded
 from privaware.data._outside import Outside
+from privaware.data._parts import HeldParts, Parts
 from privaware.data._raw import Raw
 from privaware.data._values import got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
@@ -19,6 +21,29 @@ from privaware.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PART = 2**16
+"""Rows that are worked on at once."""
+
+
+class Rows(Protocol):
+    """Private rows in memory (`Data`) or not: what a mechanism sees that learns from sums alone."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def parts(self) -> Parts[Data]:
+        """The rows in parts of any size, to be summed over."""
+        ...
+
+    def mapped(self, function: Callable[[Data], Data]) -> Rows:
+        """The rows after a function of each row by itself, such as clipping to bounds that were released."""
+        ...
+
+    def gathered(self) -> Data:
+        """All rows in memory."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -45,8 +70,21 @@ class Data:
     def __repr__(self) -> str:
         return f"Data({self.schema.form} of {len(self.schema.used)} columns, rows private)"
 
-    def take(self, index: np.ndarray) -> Data:
-        """Some of the rows, by mask or position."""
+    @property
+    def parts(self) -> HeldParts[Data]:
+        """The rows in parts of `PART`, at least one."""
+        return HeldParts(self.take(slice(at, at + PART)) for at in range(0, max(len(self), 1), PART))
+
+    def mapped(self, function: Callable[[Data], Data]) -> Data:
+        """The rows after a function of each row by itself."""
+        return function(self)
+
+    def gathered(self) -> Data:
+        """The rows, which are in memory."""
+        return self
+
+    def take(self, index: np.ndarray | slice) -> Data:
+        """Some of the rows, by mask, position or slice."""
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:

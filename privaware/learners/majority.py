@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Laplace
 from privaware.exact_sums import count
 from privaware.learners import Learner
@@ -35,14 +35,30 @@ class Majority(Learner):
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     guarantee: ClassVar[str] = "epsilon"
+    in_parts: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         classes = len(data.schema.classes)
-        exact_counts = count(data.y, classes)
-        counts = np.maximum(rng.laplace(exact_counts, noise=noise, sensitivity=1.0), 0.5)
+        counts = np.maximum(release(ClassCounts(classes=classes), data.parts, noise, rng), 0.5)
         value = np.log(counts / counts.sum()).astype(np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": classes}
         return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCounts(Sum[Data, np.ndarray, np.ndarray]):
+    """How many rows each class has."""
+
+    classes: int
+
+    def partial(self, part: Data) -> np.ndarray:
+        return count(part.y, self.classes)
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.laplace(total, noise=noise, sensitivity=1.0))

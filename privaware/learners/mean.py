@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Laplace
-from privaware.exact_sums import MARGIN, Lattice, column_sums
+from privaware.exact_sums import MARGIN, Lattice, Total, add_column_sums
 from privaware.learners import Learner
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -38,13 +38,29 @@ class Mean(Learner):
     uses_columns: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
     guarantee: ClassVar[str] = "epsilon"
+    in_parts: ClassVar[bool] = True
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
-        exact_sum = float(column_sums(TARGETS.round(np.nan_to_num(scaled(data.y, data.schema))), TARGETS))
-        mean = rng.laplace(exact_sum, noise=noise, sensitivity=1.0) / data.schema.rows
+    def run(self, data: Rows, noise: float, rng: Rng) -> Model:
+        mean = release(TargetSum(), data.parts, noise, rng) / data.schema.rows
         value = np.array([np.clip(mean, -1, 1)], dtype=np.float32)
         architecture = {"name": "constant", "inputs": 1, "outputs": 1}
         return Model(schema=data.schema.keep(()), features=(), architecture=architecture, tensors={"value": value})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSum(Sum[Data, Total, float]):
+    """The sum of the targets, scaled to [-1, 1]."""
+
+    def partial(self, part: Data) -> Total:
+        total = Total()
+        add_column_sums(total, TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), TARGETS)
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> float:
+        return float(rng.laplace(float(total.value), noise=noise, sensitivity=1.0))

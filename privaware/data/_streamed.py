@@ -1,0 +1,81 @@
+"""Rows that stay where they are and are coded a part at a time, in each pass over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from privaware.data._cells import Cells
+from privaware.data._data import Data
+from privaware.data._parts import Parts, Sum
+from privaware.data._values import Words, words_of
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["Streamed"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Streamed:
+    """Private rows in `parts` that are read anew for each sum, and the schema that all of them have."""
+
+    schema: Schema
+    parts: Parts[Data]
+
+    def __repr__(self) -> str:
+        return f"Streamed({self.schema.form} of {len(self.schema.used)} columns, rows private)"
+
+    def mapped(self, function: Callable[[Data], Data]) -> Streamed:
+        """The rows after a function of each row by itself; no rows at all tell the schema that it gives them."""
+        return Streamed(schema=function(_empty(self.schema)).schema, parts=self.parts.map(function))
+
+    def keep(self, names: tuple[str, ...]) -> Streamed:
+        """Some of the columns, by name."""
+        return self.mapped(lambda part: part.keep(names))
+
+    def gathered(self) -> Data:
+        """All rows in memory, in their order where parts come in theirs."""
+        return joined(self.parts.total(_Joined()))
+
+
+class _Joined(Sum[Data, list[Data], Data]):
+    """The parts themselves: for mechanisms that need all rows at once, on this machine, and never released."""
+
+    def partial(self, part: Data) -> list[Data]:
+        return [part]
+
+    def merge(self, left: list[Data], right: list[Data]) -> list[Data]:
+        return left + right
+
+    def release(self, total: list[Data], noise: float, rng: Rng) -> Data:
+        raise NotImplementedError("rows are private")
+
+
+def joined(parts: list[Data]) -> Data:
+    """All parts as one."""
+    first = parts[0]
+    y = np.concatenate([part.y for part in parts])
+    if not isinstance(first.x, Cells):
+        return replace(first, x=np.concatenate([part.x for part in parts]), y=y)
+    columns = tuple(_joined_column([part.x.columns[at] for part in parts]) for at in range(len(first.x.columns)))
+    return replace(first, x=Cells(columns, len(y)), y=y)
+
+
+def _joined_column(blocks: list[np.ndarray | Words]) -> np.ndarray | Words:
+    """One column; words where any part has words, whose spelling numbers keep."""
+    if all(isinstance(block, np.ndarray) for block in blocks):
+        return np.concatenate(blocks)
+    spelt = [words_of(block) for block in blocks]
+    known = {word: at for at, word in enumerate(dict.fromkeys(word for words in spelt for word in words.spellings))}
+    codes = [np.array([known[word] for word in words.spellings], np.int32)[words.codes] for words in spelt]
+    return Words(spellings=tuple(known), codes=np.concatenate(codes))
+
+
+def _empty(schema: Schema) -> Data:
+    """No row, coded or, before bounds are known, as cells."""
+    y = np.zeros(0, np.int64 if schema.classes else np.float64)
+    if schema.form == "table" and not schema.bounded:
+        return Data(schema=schema, x=Cells(tuple(np.zeros(0) for _ in schema.declared), 0), y=y)  # type: ignore[arg-type]
+    return Data(schema=schema, x=np.zeros((0, len(schema.used))), y=y)

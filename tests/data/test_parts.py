@@ -1,0 +1,103 @@
+"""Sums over parts are the same however rows are cut, changes come in order, and few parts are in memory at once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from privaware.data import Data, HeldParts, LocalParts, Streamed, Sum
+from privaware.data._parts import in_order
+from privaware.exact_sums import Lattice, Total, add_column_sums
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from tests.parts import cut
+
+SCHEMA = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
+
+
+class Values(Sum[list[int], list[int], None]):
+    def partial(self, part: list[int]) -> list[int]:
+        return list(part)
+
+    def merge(self, left: list[int], right: list[int]) -> list[int]:
+        return left + right
+
+    def release(self, total: list[int], noise: float, rng: Rng) -> None:
+        return None
+
+
+def data(rows: int = 200_000) -> Data:
+    generator = np.random.default_rng(0)
+    return Data(schema=SCHEMA, x=generator.random((rows, 1)), y=generator.integers(0, 2, rows))
+
+
+def test_parts_come_in_order_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for workers in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", workers)
+        assert LocalParts(lambda: [[at] for at in range(50)]).total(Values()) == list(range(50))
+
+
+def test_changes_come_before_the_next_total_and_once_each() -> None:
+    parts = HeldParts([[1], [2]])
+    parts.update(lambda part: part.append(part[0] * 10))
+    parts.update(lambda part: part.append(part[-1] + 1))
+    assert parts.total(Values()) == [1, 10, 11, 2, 20, 21]
+    assert parts.total(Values()) == [1, 10, 11, 2, 20, 21]
+
+
+def test_few_parts_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    alive, most, lock = 0, 0, threading.Lock()
+
+    def pieces():
+        nonlocal alive, most
+        for at in range(40):
+            with lock:
+                alive += 1
+                most = max(most, alive)
+            yield at
+
+    for _ in in_order(lambda at: at, pieces()):
+        with lock:
+            alive -= 1
+    assert most <= 4
+
+
+def test_a_failure_in_a_part_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        LocalParts(lambda: [1, 0, 2]).map(lambda part: [1 // part]).total(Values())
+
+
+def test_mapped_rows_have_the_schema_of_the_function() -> None:
+    rows, narrower = cut(data(1000), 1), Schema(classes=("n", "y"), rows=1000)
+    kept = rows.keep(())
+    assert kept.schema.used == narrower.used
+    assert kept.gathered().x.shape == (1000, 0)
+
+
+def test_gathered_parts_of_rows_in_memory_are_the_rows() -> None:
+    rows = data()
+    again = Streamed(schema=SCHEMA, parts=rows.parts).gathered()
+    assert np.array_equal(again.x, rows.x)
+    assert np.array_equal(again.y, rows.y)
+
+
+def test_totals_merge_to_the_same_bits_in_any_order() -> None:
+    lattice = Lattice(bound=1.0, bits=45)
+    values = lattice.round(np.random.default_rng(0).uniform(-1, 1, (4096, 3)))
+    values[::7] *= 2.0**-30
+    values = lattice.round(values)
+    results = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(values))
+        totals = []
+        for rows in np.array_split(order, 3 + seed):
+            totals.append(Total())
+            add_column_sums(totals[-1], values[rows], lattice)
+        first = totals.pop()
+        for other in totals:
+            first.merge(other)
+        results.append(first.value)
+    assert all(np.array_equal(results[0], other) for other in results)
