@@ -12,6 +12,7 @@ from privaware.data._code import coded, days_among
 from privaware.data._data import Data, Rows
 from privaware.data._digest import array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
+from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
 from privaware.data._notices import notices
@@ -27,6 +28,7 @@ __all__ = [
     "Cells",
     "ChangingParts",
     "Data",
+    "Edges",
     "HeldParts",
     "LocalParts",
     "Outside",

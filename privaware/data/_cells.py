@@ -41,6 +41,8 @@ class Cells:
                 column = self[rows].columns[at]
                 return column.map(str, object) if isinstance(column, Words) else column.astype(object)
             return Cells(tuple(self.columns[each] for each in at), self.rows)[rows]
+        if isinstance(index, slice):  # without a copy
+            return Cells(tuple(column[index] for column in self.columns), len(range(self.rows)[index]))
         chosen = np.arange(self.rows)[index]
         if np.ndim(chosen) == 0:
             return np.array([self[:, at][chosen] for at in range(len(self.columns))], dtype=object)

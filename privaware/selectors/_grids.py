@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from privaware.data import Edges
+
 __all__ = ["cells", "equal_bins", "grid_between"]
 
 CELLS = 16
@@ -12,8 +14,9 @@ CELLS = 16
 
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How many values lie below the first edge, between each two (the lower one included), and above the last one."""
-    known = values[np.isfinite(values)]
-    return np.bincount(np.searchsorted(edges, known, "right"), minlength=len(edges) + 1).astype(float)
+    known = np.isfinite(values)
+    positions = Edges(edges).position(values if known.all() else values[known])
+    return np.bincount(positions, minlength=len(edges) + 1).astype(float)
 
 
 def grid_between(low: float, high: float) -> np.ndarray:

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_count
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -38,6 +38,7 @@ class Bins(Transformation):
     """Releases the schema with `count` bins of each number that has bounds and no bins."""
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    in_parts: ClassVar[bool] = True
 
     count: int = 8
 
@@ -52,25 +53,43 @@ class Bins(Transformation):
         """The same rows with the schema that was released."""
         return replace(data, schema=schema)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         schema, columns = data.schema, _unbinned(data.schema)
         if not columns:
             return schema
-        grids = [grid_between(float(column.low or 0.0), float(column.high or 0.0)) for column in columns]
         positions = {column.name: at for at, column in enumerate(schema.used)}
-        exact_parts = [
-            cells(data.x[:, positions[column.name]].astype(float), grid)[1:-1]
-            for column, grid in zip(columns, grids, strict=True)
-        ]
-        sensitivity = math.sqrt((2 if schema.relation == "replace_one" else 1) * len(columns))
-        noisy = rng.gaussian(np.concatenate(exact_parts), noise=noise, sensitivity=sensitivity)
-        parts = np.split(noisy, np.cumsum([len(part) for part in exact_parts])[:-1])
+        counts = GridCounts(
+            places=tuple(positions[column.name] for column in columns),
+            grids=tuple(grid_between(float(column.low or 0.0), float(column.high or 0.0)) for column in columns),
+            sensitivity=math.sqrt((2 if schema.relation == "replace_one" else 1) * len(columns)),
+        )
+        parts = release(counts, data.parts, noise, rng)
         edges = {
             column.name: equal_bins(part, grid, self.count)
-            for column, part, grid in zip(columns, parts, grids, strict=True)
+            for column, part, grid in zip(columns, parts, counts.grids, strict=True)
         }
         released = tuple(replace(column, bins=edges.get(column.name, column.bins)) for column in schema.columns)
         return replace(schema, columns=released)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
+    """How many numbers of each column lie in each cell of its grid."""
+
+    places: tuple[int, ...]
+    grids: tuple[np.ndarray, ...]
+    sensitivity: float
+
+    def partial(self, part: Data) -> list[np.ndarray]:
+        pairs = zip(self.places, self.grids, strict=True)
+        return [cells(part.x[:, at].astype(float), grid)[1:-1] for at, grid in pairs]
+
+    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        return [one + other for one, other in zip(left, right, strict=True)]
+
+    def release(self, total: list[np.ndarray], noise: float, rng: Rng) -> list[np.ndarray]:
+        noisy = rng.gaussian(np.concatenate(total), noise=noise, sensitivity=self.sensitivity)
+        return np.split(noisy, np.cumsum([len(part) for part in total])[:-1])
 
 
 def _unbinned(schema: Schema) -> list[Column]:

@@ -26,54 +26,24 @@ True
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
-from statistics import NormalDist
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from privaware._validate import expect_count, expect_in
-from privaware.data import COUNTED, Data, decided, kind_counts, uncoded_column
+from privaware.data import COUNTED, Rows, decided, release
 from privaware.events import NOTHING, Approximate, Event, Gaussian
-from privaware.noise import LATTICE, Rng
+from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors import Transformation
-from privaware.selectors._grids import cells, equal_bins, grid_between
-from privaware.selectors._open_columns import (
-    NONE,
-    SLOTS,
-    filled,
-    on_line,
-    open_columns,
-    open_target,
-    outline,
-    released,
-    single,
-    worded,
-)
+from privaware.selectors._column_counts import FinerCounts, Grids, KindCounts, LocatedCounts, Span
+from privaware.selectors._open_columns import filled, open_columns, open_target, outline, released, single
 
 __all__ = ["Quantiles"]
 
 KINDS, LOCATE, REFINE = 0.1, 0.5, 0.2
 """Shares of the rounds, over their sum: deciding kinds, finding decades and words, and each of two finer grids."""
-
-STANDS_OUT = 4.0
-"""Deviations of noise above which a count is taken for real: about one cell in thirty thousand is not."""
-
-NOTHING_THERE = 2.0
-"""Deviations of noise below which the rows at an end are taken for none."""
-
-TAIL = 0.005
-"""The share of rows that may be cut off at either end, beside what noise hides."""
-
-DECADES = 10.0 ** (np.arange(-12, 25) / 2)
-"""Edges of the first grid on the positive side, from a millionth to a million millions; what is smaller is zero."""
-
-FARTHEST = 1e13
-"""Where the outermost cells end."""
-
-Span = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +55,7 @@ class Quantiles(Transformation):
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    in_parts: ClassVar[bool] = True
 
     delta: float = 1e-7
     single: bool = False
@@ -103,37 +74,29 @@ class Quantiles(Transformation):
         """The public facts of the release before it is run: the same names and kinds, all bounded."""
         return outline(schema)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """The schema, from rows as `Data.uncoded` holds them."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
-        positions = {column.name: at for at, column in enumerate(schema.declared)}
-        values = {
-            column.name: uncoded_column(data.x, positions[column.name])
-            for column in schema.columns
-            if not column.bounded
-        }
         kinds: dict[str, np.ndarray] = {}
-        if open_columns(schema, "undecided"):
-            kinds = _kinds(values, schema, rounds.pop(0), rng)
+        if undecided := open_columns(schema, "undecided"):
+            counted = KindCounts(places=_places(schema, undecided), sensitivity=_sensitivity(schema, len(undecided)))
+            kinds = release(counted, data.parts, rounds.pop(0), rng)
         columns = [self._decided(column, kinds) for column in schema.columns]
-        numbers = {
-            column.name: on_line(values[column.name], column)
-            for column in columns
-            if not column.bounded and column.kind in ("number", "date")
-        }
-        words = {
-            column.name: worded(values[column.name])
-            for column in columns
-            if not column.bounded and column.kind == "category"
-        }
-        if open_target(schema):
-            numbers[""] = data.y.astype(float)
-        counts = _Counts(numbers=numbers, words=words, sensitivity=_sensitivity(schema, _counted(schema)), rng=rng)
-        spans, common = counts.located(rounds[0], self.delta)
-        bins: dict[str, tuple[float, ...]] = {}
+        still_open = [column for column in columns if not column.bounded]
+        grids = Grids(
+            numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),
+            target=open_target(schema),
+            sensitivity=_sensitivity(schema, _counted(schema)),
+        )
+        words = _places(schema, [column for column in still_open if column.kind == "category"])
+        located = release(LocatedCounts(grids=grids, words=words, delta=self.delta), data.parts, rounds[0], rng)
+        spans, bins = located.spans, {}
         for scale in rounds[1:]:
-            spans, bins = counts.refined(spans, schema.rows, scale, self.bins)
-        bounded = [column if column.bounded else self._filled(column, spans, bins, common, kinds) for column in columns]
+            finer = FinerCounts(grids=grids, spans=spans, rows=schema.rows, bins=self.bins)
+            spans, bins = release(finer, data.parts, scale, rng)
+        bounded = [
+            column if column.bounded else self._filled(column, spans, bins, located.common, kinds) for column in columns
+        ]
         return released(schema, tuple(bounded), spans.get("", (schema.low, schema.high)))
 
     def _decided(self, column: Column, kinds: dict[str, np.ndarray]) -> Column:
@@ -166,63 +129,6 @@ class Quantiles(Transformation):
         return filled(column, (0.0, 1.0), words)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Counts:
-    """The numbers and words of the columns that are counted, and how far one row moves a round of counts."""
-
-    numbers: dict[str, np.ndarray]
-    words: dict[str, Counter[str]]
-    sensitivity: float
-    rng: Rng
-
-    def located(self, noise: float, delta: float) -> tuple[dict[str, Span], dict[str, tuple[tuple[str, ...], float]]]:
-        """The decades of each column of numbers, and the common words of each other one with the sum of their counts.
-
-        Noise is independent for each word and the words come out as a set, so it does not matter which entry of the
-        vector a word has. Sorted from large to small and padded with zeros, the vector has the same length whatever
-        the words are, and one more row moves one entry by one.
-        """
-        edges = np.concatenate([-DECADES[::-1], DECADES])
-        ranked = {name: sorted(counts, key=lambda word: (-counts[word], word)) for name, counts in self.words.items()}
-        exact_parts = [cells(values, edges) for values in self.numbers.values()]
-        for name, words in ranked.items():
-            exact_counts = np.zeros(max(SLOTS, len(words)))
-            exact_counts[: len(words)] = [self.words[name][word] for word in words]
-            exact_parts.append(exact_counts)
-        noisy, scale = self._noisy(exact_parts, noise), noise * self.sensitivity
-        spans = {name: _span(part, edges, scale) for name, part in zip(self.numbers, noisy, strict=False)}
-        # The chance that 1 + scale * N(0, 1) passes it is delta over all columns, for words that one row alone has;
-        # the last term is for the rounding of released values to a lattice.
-        chance = delta / max(len(ranked), 1)
-        threshold = 1 + scale * (NormalDist().inv_cdf(1 - chance) + LATTICE)
-        common = {}
-        for (name, words), part in zip(ranked.items(), noisy[len(spans) :], strict=True):
-            above = part[: len(words)] > threshold
-            passed = tuple(sorted(word for word, passes in zip(words, above, strict=True) if passes))
-            common[name] = (passed or NONE, float(part[: len(words)][above].sum()))
-        return spans, common
-
-    def refined(
-        self, spans: dict[str, Span], rows: int, noise: float, bins: int
-    ) -> tuple[dict[str, Span], dict[str, tuple[float, ...]]]:
-        """Spans without the ends that hold next to nothing, and bins, from counts on finer grids."""
-        grids = {name: grid_between(*spans[name]) for name in self.numbers}
-        exact_parts = [cells(values, grids[name])[1:-1] for name, values in self.numbers.items()]
-        scale, closer, edges = noise * self.sensitivity, dict(spans), {}
-        for name, part in zip(self.numbers, self._noisy(exact_parts, noise), strict=False):
-            first, last = _empty(part, rows, scale), len(part) - _empty(part[::-1], rows, scale)
-            if first < last:
-                closer[name] = (float(grids[name][first]), min(float(grids[name][last]), spans[name][1]))
-            edges[name] = equal_bins(part, grids[name], bins)
-        return closer, edges
-
-    def _noisy(self, exact_parts: list[np.ndarray], noise: float) -> list[np.ndarray]:
-        """All counts of a round in one release; an empty round still has one."""
-        exact = np.concatenate(exact_parts) if exact_parts else np.zeros(1)
-        noisy = self.rng.gaussian(exact, noise=noise, sensitivity=self.sensitivity)
-        return np.split(noisy, np.cumsum([len(part) for part in exact_parts])[:-1]) if exact_parts else []
-
-
 def _rounds(schema: Schema, noise: float) -> list[float]:
     """The noise multiplier of each round; together they are one release of `noise`."""
     shares = [KINDS] * bool(open_columns(schema, "undecided")) + [LOCATE] * bool(_counted(schema))
@@ -240,31 +146,7 @@ def _sensitivity(schema: Schema, columns: int) -> float:
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 
 
-def _kinds(values: dict[str, Any], schema: Schema, noise: float, rng: Rng) -> dict[str, np.ndarray]:
-    """How many values of each undecided column are of each kind, with noise."""
-    names = [column.name for column in open_columns(schema, "undecided")]
-    exact = np.stack([kind_counts(values[name]) for name in names])
-    noisy = rng.gaussian(exact, noise=noise, sensitivity=_sensitivity(schema, len(names)))
-    return dict(zip(names, np.asarray(noisy), strict=True))
-
-
-def _span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
-    """The bounds of the cells that stand out of the noise; without one, of that which is likeliest to hold all rows.
-
-    Decades far from 1 are less likely a priori.
-    """
-    limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
-    outstanding = np.flatnonzero(counts > STANDS_OUT * scale)
-    if not len(outstanding):
-        decades = np.abs(np.log10(np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))))
-        outstanding = np.array([int(np.argmax(counts / scale - math.log(2) * decades))])
-    low, high = float(limits[outstanding[0]]), float(limits[outstanding[-1] + 1])
-    least = float(DECADES[0])
-    return 0.0 if abs(low) <= least else low, (least if low >= -least else 0.0) if abs(high) <= least else high
-
-
-def _empty(counts: np.ndarray, rows: int, scale: float) -> int:
-    """How many cells from the first one on hold together no more rows than a tail and the noise."""
-    allowed = TAIL * rows + NOTHING_THERE * scale * np.sqrt(np.arange(1, len(counts) + 1))
-    full = np.flatnonzero(np.cumsum(counts) > allowed)
-    return int(full[0]) if len(full) else 0
+def _places(schema: Schema, columns: list[Column]) -> tuple[tuple[int, Column], ...]:
+    """Where the columns stand among those that are declared."""
+    positions = {column.name: at for at, column in enumerate(schema.declared)}
+    return tuple((positions[column.name], column) for column in columns)

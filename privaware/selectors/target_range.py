@@ -28,9 +28,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_between
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Gaussian
-from privaware.exact_sums import MARGIN, Lattice, column_sums
+from privaware.exact_sums import MARGIN, Lattice, Total, add_column_sums
 from privaware.model import scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -48,6 +48,7 @@ class TargetRange(Transformation):
     """`reach` is the number of deviations to each side of the mean."""
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    in_parts: ClassVar[bool] = True
 
     reach: float = 3.0
 
@@ -61,12 +62,10 @@ class TargetRange(Transformation):
         """The schema before the release: its bounds are replaced by others."""
         return schema
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """The schema with the new bounds of the target."""
         schema = data.schema
-        targets = TARGETS.round(np.nan_to_num(scaled(data.y, schema)))
-        exact_sums = np.array([float(column_sums(y, TARGETS)) for y in (targets, TARGETS.round(targets**2))])
-        mean, square = rng.gaussian(exact_sums, noise=noise, sensitivity=math.sqrt(2)) / schema.rows
+        mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
         mean = float(np.clip(mean, -1, 1))
         least = max(noise * math.sqrt(2) / schema.rows, LEAST**2)  # a smaller variance is mostly noise
         deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
@@ -83,3 +82,19 @@ class TargetRange(Transformation):
         """Rows whose targets are clipped to the bounds that were released."""
         clipped = np.clip(data.y, schema.low, schema.high)
         return replace(data, y=clipped, schema=replace(data.schema, low=schema.low, high=schema.high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetMoments(Sum[Data, Total, np.ndarray]):
+    """The sums of the targets, scaled to [-1, 1], and of their squares."""
+
+    def partial(self, part: Data) -> Total:
+        targets, total = TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), Total()
+        add_column_sums(total, np.stack([targets, TARGETS.round(targets**2)], axis=1), TARGETS)
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.gaussian(np.asarray(total.value), noise=noise, sensitivity=math.sqrt(2)))
