@@ -71,7 +71,8 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have {batch.columns_shown()}; edit one to match the other"
+            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}; "
+            "edit one to match the other"
         )
 
 

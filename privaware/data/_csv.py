@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from privaware.data._columns import TextColumn
+from privaware.data._numbers import CURRENCY, number_of
 from privaware.data._open import open_bytes
-from privaware.data._values import number_of, quoted
+from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -41,8 +42,12 @@ BLOCK = 1 << 24
 """Bytes that are parsed at once."""
 LONGEST = 4
 """Blocks that one record may have before its quotation marks are looked at."""
-DECIMAL_COMMA = r"^\s*([-+]?)([0-9]+),([0-9]+)(?:[eE]([-+]?[0-9]+))?\s*$"
-GROUPED = r"^\s*[-+]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?\s*$"
+BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
+AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
+DECIMAL_COMMA = rf"{BEFORE}[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?{AFTER}"
+GROUPED = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:,[0-9]+)?{AFTER}"
+GROUPED_WITH_COMMA = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+{AFTER}"
+"""Points divide groups of digits for certain only where a comma follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +216,8 @@ class CsvFile:
 
         if self.decimal == "." or (self.decimal is None and self.separator != ";"):
             return values
-        if self.decimal == ",":
-            grouped = pc.match_substring_regex(values, GROUPED)
-            values = pc.if_else(grouped, pc.replace_substring(values, ".", ""), values)
+        grouped = pc.match_substring_regex(values, GROUPED if self.decimal == "," else GROUPED_WITH_COMMA)
+        values = pc.if_else(grouped, pc.replace_substring(values, ".", ""), values)
         with_comma = pc.match_substring_regex(values, DECIMAL_COMMA)
         return pc.if_else(with_comma, pc.replace_substring(values, ",", "."), values)
 

@@ -17,7 +17,7 @@ from privaware.data._raw import Raw
 from privaware.data._values import got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.schema import Schema
+from privaware.schema import Schema, folded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +189,9 @@ def target_of(raw: Raw, target: str) -> pd.Series:
             raise WrongInput("expected labels of the images, got none; store them as array y")
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
-        near = nearest(target, map(str, raw.frame.columns)) if raw.declared else None  # else they may be a row
+        names = [str(name) for name in raw.frame.columns]
+        alike = [name for name in names if folded(name) == folded(target)]
+        near = nearest(target, names) if raw.declared else next(iter(alike), None)  # others may be values of a row
         advice = f"did you mean {near}?" if near else "name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
     return raw.frame[target]
@@ -227,9 +229,8 @@ def _capped(raw: Raw, schema: Schema) -> np.ndarray:
     """A mask of the first `cap` rows of each person: it never depends on another person's rows."""
     frame = raw.frame
     if frame is None or schema.unit not in frame.columns:
-        raise WrongInput(
-            f"expected the unit column {quoted(schema.unit)} among the columns, got {raw.columns_shown() or 'images'}"
-        )
+        columns = raw.columns_shown() or "of a table, got images"
+        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
     words = words_of(frame[schema.unit])
     wrong = words.missing() | over_lines(raw, words)
     if wrong.any():

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware.data._numbers import plain_number_of
 from privaware.data._raw import Raw
-from privaware.data._values import number_of, numbers_of, words_of
+from privaware.data._values import numbers_of, words_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
     import pandas as pd
 
     missing = np.array([word.lower() in MISSING for word in spellings], dtype=bool)
-    numbers = np.array([number_of(word) if LIKE_A_NUMBER(word) else np.nan for word in spellings], dtype=float)
+    numbers = np.array([plain_number_of(word) if LIKE_A_NUMBER(word) else np.nan for word in spellings], dtype=float)
     texts = np.array([word.removesuffix(MIDNIGHT) for word in spellings], dtype=object)
     secret = blake2b(key=key, digest_size=8, person=b"text").hexdigest()
     hashed = pd.util.hash_array(texts, hash_key=secret, categorize=False)  # SipHash

@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from privaware.data._dates import clock_hours, shape_of_date
-from privaware.data._values import FALSE, TRUE, Words, is_missing, number_of
+from privaware.data._numbers import number_of
+from privaware.data._values import FALSE, TRUE, Words, is_missing
 from privaware.schema import DATE_PARTS, Column
 
 __all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word"]

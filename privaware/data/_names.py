@@ -12,11 +12,16 @@ PERSONS = frozenset(
     ("account", "client", "customer", "employee", "member", "owner", "patient", "person", "student", "subject", "user")
 )
 """Words for a person: alone they name one, and before `name` or `number` too."""
+ROLES = frozenset(("member", "owner"))
+"""Words for a person that alone often say whether someone is one."""
+NUMBERED = frozenset(("card", "credit", "invoice", "order", "passport", "policy", "record", "serial", "ticket"))
+"""What has a number that tells it from all others."""
 CONTACTS = frozenset(
     ("email", "mail", "phone", "telephone", "mobile", "fax", "ssn", "passport", "iban", "surname", "lastname")
 )
 """Last words of the name of a column that tells persons apart."""
 BEFORE_NAME = PERSONS | {"name", "first", "last", "full", "given", "family", "middle", "maiden", "nick"}
+NUMBERS = frozenset(("number", "no", "nr"))
 UNNAMED = re.compile(r"column_\d+")
 """What a column without a name is called: an index that was written beside the table."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
@@ -34,24 +39,26 @@ def words_of_name(name: str) -> list[str]:
 def is_identifier_name(name: str) -> bool:
     """Whether a name is that of identifiers of rows or persons.
 
-    >>> [is_identifier_name(name) for name in ("patientId", "row id", "paid", "email", "product_name", "name")]
+    >>> [is_identifier_name(name) for name in ("patientId", "row id", "paid", "email", "product_name", "card number")]
     [True, True, False, True, False, True]
     """
-    return bool(IDENTIFIERS & set(words_of_name(name))) or is_person_name(name)
+    words = words_of_name(name)
+    numbered = len(words) > 1 and words[-1] in NUMBERS and words[-2] in NUMBERED
+    return bool(IDENTIFIERS & set(words)) or numbered or is_person_name(name)
 
 
 def is_person_name(name: str) -> bool:
     """Whether a name is that of persons, or of what only one person has.
 
-    >>> [is_person_name(name) for name in ("customer", "customer_type", "user_id", "full name", "phone", "id")]
+    >>> [is_person_name(name) for name in ("customer", "customer_type", "user_id", "full name", "phone", "member")]
     [True, False, True, True, True, False]
     """
     words = words_of_name(name)
     if not words:
         return False
     *before, last = words
-    if last in CONTACTS or (last in PERSONS and not before):
+    if last in CONTACTS or (last in PERSONS - ROLES and not before):
         return True
     if last == "name":
         return set(before) <= BEFORE_NAME
-    return last in IDENTIFIERS | {"number", "no", "nr", "key", "code"} and bool(PERSONS & set(before))
+    return last in IDENTIFIERS | NUMBERS | {"key", "code"} and bool(PERSONS & set(before))

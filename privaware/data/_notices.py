@@ -1,5 +1,5 @@
-"""What the owner of rows should know before a charge: columns that are not used, values that count as missing, and
-persons with several rows.
+"""What the owner of rows should know before a charge: columns that are not used, values that count as missing, rare
+classes, and persons with several rows.
 
 For the owner's eyes only: these sentences follow from rows without noise, so they are said and never written.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from privaware.data._code import columns_read, has_date_type
+from privaware.data._data import target_of
 from privaware.data._draft_column import FEW, draft_column
 from privaware.data._names import is_identifier_name, is_person_name
 from privaware.data._outside import Outside
@@ -18,6 +19,9 @@ from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema
 
 __all__ = ["notices"]
+
+RARE = 5
+"""A class of fewer rows than this may be a typo."""
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
@@ -33,9 +37,9 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
         if column.kind == "undecided" and name in raw.frame.columns and _hardly_used(raw, name):
             sentences.append(
                 f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
-                "are released"
+                "are released; numbers are read without units of measure"
             )
-    sentences += _joined(raw, schema)
+    sentences += _joined(raw, schema) + _rare_classes(raw, schema)
     if schema.unit == "row":
         sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
     return sentences
@@ -73,6 +77,22 @@ def _hardly_used(raw: Raw, name: str) -> bool:
     assert raw.frame is not None
     values = raw.frame[name]
     return values.dtype.kind not in "biufmM" and draft_column(name, values).kind in NOT_USED
+
+
+def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
+    """Classes of few rows, unless the owner declared them: a typo in a label would become public."""
+    if schema.task != "classification" or schema.reviewed:
+        return []
+    words = words_of(target_of(raw, schema.target))
+    counts = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
+    rows = {word: int(count) for word, count in zip(words.spellings, counts, strict=True)}
+    rare = [name for name in schema.classes if rows.get(name, 0) < RARE]
+    if not rare or len(rare) == len(schema.classes):
+        return []
+    return [
+        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} rows; classes "
+        "are taken as public, so mend typos, or declare the classes in a schema file (`privaware schema` lists them)"
+    ]
 
 
 def _joined(raw: Raw, schema: Schema) -> list[str]:

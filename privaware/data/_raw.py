@@ -69,7 +69,7 @@ class Raw:
         names = [name for name in self.columns or () if name not in without]
         if self.declared or values_shown():
             return listed(names)
-        return f"the {len(names)} names in the first line (--header shows them, --no-header if it is a row)"
+        return f"of the first line ({len(names)}; --header shows them, --no-header if it is a row)"
 
     @contextmanager
     def named(self) -> Iterator[None]:

@@ -129,7 +129,7 @@ def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
         first, second = [at + 1 for at, name in enumerate(names) if name == repeated][:2]
         raise WrongInput(
             f"expected distinct column names in {quoted(where)}, got the same for columns {first} and {second}"
-            f"{got(repeated)}"
+            f"{got(repeated)}; rename one of them"
         )
     return frame.set_axis(names, axis=1)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.data._numbers import number_of
 from privaware.errors import WrongInput
 from privaware.schema import folded
 
@@ -161,14 +162,6 @@ def numbers_of(values: pd.Series | np.ndarray | Words) -> tuple[np.ndarray, np.n
         return seconds, np.isnan(seconds)
     words = words_of(values)
     return words.map(number_of, float), words.missing()
-
-
-def number_of(word: str) -> float:
-    """The number that a word spells, or NaN."""
-    try:
-        return float(word) if "_" not in word else np.nan
-    except ValueError:
-        return {"true": 1.0, "false": 0.0}.get(word.lower(), np.nan)
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def test_names_that_may_be_a_row_are_not_shown(tmp_path: Path) -> None:
             draft(read(path, header=header), target="y")
         assert ("Qcanary1" in str(refused.value)) == shown
     path.write_text("Qcanary1,a,Qcanary1\nb,c,d\n")
-    with pytest.raises(WrongInput, match=r"got the same for columns 1 and 3$"):
+    with pytest.raises(WrongInput, match=r"got the same for columns 1 and 3; rename one of them$"):
         read(path)
 
 
@@ -206,3 +206,12 @@ def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
     raw = raws[0]
     assert spellings(raw) == [["yes", "Ulm", "1"], ["no", "Bonn", "200"]]
     assert raw.place(1) == "line 3"
+
+
+def test_target_in_another_case_is_suggested_where_the_names_may_be_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,Income\n" + "1,high\n2,low\n" * 5)
+    with pytest.raises(WrongInput, match=r"among the columns of the first line \(2; .*did you mean Income\?"):
+        draft(read(path), target="income")
+    with pytest.raises(WrongInput, match=r"name one with --target$"):
+        draft(read(path), target="incme")

@@ -86,3 +86,9 @@ def test_images_count_with_their_labels() -> None:
     assert np.array_equal(hashes, text)
     assert not np.array_equal(hashes, row_hashes(Raw(images=images, labels=labels[::-1]), KEY))
     assert len(set(array_hashes({"x": np.zeros((20, 2, 2)), "y": labels}, KEY))) == 3
+
+
+def test_money_is_hashed_as_text_as_it_always_was() -> None:
+    money, number = (read(pd.DataFrame({"fee": [fee]})) for fee in ("12%", 12))
+    key = b"k" * 32
+    assert row_hashes(money, key) != row_hashes(number, key)

@@ -75,3 +75,17 @@ def test_contact_columns_are_not_used_whatever_their_values() -> None:
     frame = visits()[["age", "y"]].assign(email=["same"] * ROWS, customer_type=["a", "b"] * (ROWS // 2))
     kinds = {column.name: column.kind for column in by_type(frame).columns}
     assert kinds == {"age": "number", "email": "identifier", "customer_type": "undecided"}
+
+
+def test_classes_of_few_rows_are_said_without_their_names() -> None:
+    frame = visits()[["age", "town", "y"]].astype({"y": str})
+    frame.loc[3, "y"] = "yse"
+    (sentence,) = notices(read(frame), by_type(frame))
+    assert sentence.startswith("'y': 1 of 3 classes have fewer than 5 rows; classes are taken as public")
+    assert "yse" not in sentence
+
+
+def test_role_is_used_and_number_of_a_card_is_not() -> None:
+    frame = visits()[["age", "y"]].assign(member=["yes", "no"] * (ROWS // 2), card_number=range(ROWS))
+    kinds = {column.name: column.kind for column in by_type(frame).columns}
+    assert kinds == {"age": "number", "member": "undecided", "card_number": "identifier"}

@@ -1,0 +1,85 @@
+"""Money, percentages and grouped digits are numbers, each value by itself; units of measure and dates are not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privaware.data import Data, draft, read
+from privaware.data._kinds import kind_of_word
+from privaware.data._numbers import number_of, plain_number_of
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("$1,234.50", 1234.5),
+        ("12 €", 12.0),
+        ("€ 12.5", 12.5),
+        ("-£3", -3.0),
+        ("$-3", -3.0),
+        ("31.2%", 31.2),
+        ("1,234,567", 1234567.0),
+        ("1'234.50 CHF", 1234.5),
+        ("(1,200.00)", -1200.0),
+        ("($5)", -5.0),
+        ("USD 7", 7.0),
+        ("−4 €", -4.0),
+        ("1e-3", 0.001),
+    ],
+)
+def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
+    assert number_of(word) == number
+    assert kind_of_word(word) == "number"
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["7 kg", "12,34", "0,512", "1,23,456", "(1)", "5%%", "$", "%", "-$-3", "(-3€)", "$5-$10", "1_000", "3rd", "١٢ €"],
+)
+def test_what_is_no_number_for_certain_is_none(word: str) -> None:
+    assert np.isnan(number_of(word))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_of_programs_are_read_as_before(number: float) -> None:
+    for word in (repr(number), str(number).upper(), f" {number!r} "):
+        assert number_of(word) == plain_number_of(word) == number
+
+
+@given(st.decimals(min_value=-(10**9), max_value=10**9, places=2))
+def test_money_is_the_number_it_was_written_from(amount: object) -> None:
+    digits = re.sub("-", "", f"{amount:,.2f}")
+    sign = "-" if amount < 0 else ""  # type: ignore[operator]
+    for word in (f"{sign}${digits}", f"{sign}{digits} €", f"${sign}{digits}"):
+        assert number_of(word) == float(str(amount))
+
+
+def test_columns_and_target_of_money_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "money.csv"
+    lines = (f'"${at * 1000 + 0.5:,.2f}",{at % 7} €,{at % 5}%,"${at * 2000:,.0f}"' for at in range(1, 40))
+    path.write_text("\n".join(("pay,fee,share,price", *lines)))
+    schema = draft(read(path), target="price")
+    assert schema.task == "regression"
+    assert {column.name: column.kind for column in schema.columns} == dict.fromkeys(("pay", "fee", "share"), "number")
+    data = Data.of(read(path), schema)
+    assert data.x[1].tolist() == [2000.5, 2.0, 2.0]
+    assert data.y[1] == 4000.0
+
+
+def test_points_divide_groups_where_a_decimal_comma_follows(tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    path.write_text("a;b;c\n33.547,84 €;1.234;12,5 %\n-1.000,00;2.5;3\n")
+    table = read(path).frame
+    assert table is not None
+    assert [number_of(str(word)) for word in table["a"]] == [33547.84, -1000.0]
+    assert table["b"].astype(float).tolist() == [1.234, 2.5]
+    assert [number_of(str(word)) for word in table["c"]] == [12.5, 3.0]
+    declared = read(path, decimal=",").frame
+    assert declared is not None
+    assert float(declared["b"].iloc[0]) == 1234.0
