@@ -16,7 +16,7 @@ Use when: the data are natural images, grey or in colour. For digits and signs s
 
 A private linear model on it: `fit(..., learner="linear", settings={"features": [{"name": "prior", "scatter": 1.0}]})`.
 Without a GPU use `{"name": "prior", "size": "small"}`: a network distilled from the large one on the same synthetic
-images, which takes an eighth of its time (`MILLISECONDS`) and costs some accuracy; without `mirror` half of that.
+images, which takes a fifth of its time (`MILLISECONDS`) and costs some accuracy; without `mirror` half of that.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Prior"]
 SHIPPED = Path(__file__).with_name("prior.safetensors")
 SHIPPED_SMALL = Path(__file__).with_name("prior_small.safetensors")
 MICROBATCH = {"cpu": 128, "cuda": 2048}
-MILLISECONDS = {"large": 19.0, "small": 2.3}
+MILLISECONDS = {"large": 19.0, "small": 3.6}
 """The time for one image on two processor cores without scattering, measured on an Arm Neoverse-N1."""
 
 
