@@ -4,12 +4,14 @@ Tables are one-hot encoded against the schema (public bins, declared categories)
 text hashed; or the named `features` are applied to them, such as the prior for images. Every row
 then has norm at most 1. Each step sums the rows' clipped gradients, whose
 norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
-momentum, and the released weights are the average of the last steps.
+momentum, and the released weights are the average of the last steps. With `centre` above 0 that part of the budget
+buys the mean of the rows first, and gradients are those of rows measured from it.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
 Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clipped to `norm`, so it
-moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. Rows and residuals
+moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. The mean is one more
+Gaussian release of a sum that a row moves by at most 1. Rows and residuals
 are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in any
 order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
 `features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
@@ -41,9 +43,10 @@ from privaware._validate import expect_between, expect_count, expect_in
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
-from privaware.exact_sums import clip_rows
+from privaware.exact_sums import clip_rows, column_sums
 from privaware.features.bounded import Bounded
 from privaware.learners import Learner
+from privaware.learners._centring import Centre
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -63,7 +66,8 @@ class Linear(Learner):
 
     `features` are descriptions of `privaware.features`, applied in order; the result is scaled to norm 1. Noise
     grows with the `constant` of a row, the entry that carries the bias: left out, it is 1, or a tenth beside named
-    features. `device` and `progress` change nothing that is released.
+    features. `centre` is the part of the budget for a private mean of the rows, 0 for none. `device` and `progress`
+    change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -77,6 +81,7 @@ class Linear(Learner):
     bins: int = 0
     features: list[dict[str, Any]] | None = None
     constant: float | None = None
+    centre: float = 0.0
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
@@ -89,6 +94,7 @@ class Linear(Learner):
             expect_between("linear", 1e-9, 1e9, lr=self.lr)
         if self.constant is not None:
             expect_between("linear", 1e-3, 1e3, constant=self.constant)
+        expect_between("linear", 0, 0.9, centre=self.centre)
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
                 f'linear: expected features as a list such as [{{"name": "prior"}}], got {self.features!r:.80}'
@@ -96,12 +102,33 @@ class Linear(Learner):
 
     def cost(self, schema: Schema, noise: float) -> Event:
         self._width(schema)  # features that do not fit the rows are refused before anything is charged
-        return self.steps * self._sampler.event(Gaussian(noise=noise))
+        steps: Event = self.steps * self._sampler.event(Gaussian(noise=noise))
+        return Gaussian(noise=noise * self._centre_share) + steps if self.centre else steps
 
     def run(self, data: Data, noise: float, rng: Rng) -> Model:
         schema, chain = data.schema, self._chain(data.schema)
-        weights = self._descend(self._gradient(data, chain), schema, noise, rng).cpu().numpy()
-        return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
+        rows = self._rows(data, chain)
+        centre = self._centred(rows, schema, noise, rng) if self.centre else None
+        weights = self._descend(self._gradient(data, rows), schema, noise, rng).cpu().numpy()
+        weight, bias = weights[:, :-1], self._constant * weights[:, -1]
+        return linear_model(
+            schema, chain, *(centre.outputs_for(weight, bias) if centre is not None else (weight, bias))
+        )
+
+    @property
+    def _centre_share(self) -> float:
+        """The noise multiplier of the mean over that of a step."""
+        return math.sqrt((1 - self.centre) / (self.centre * self.steps)) / self.rate
+
+    def _centred(self, rows: np.ndarray, schema: Schema, noise: float, rng: Rng) -> Centre:
+        """The released mean of the rows, which are moved to be measured from it."""
+        from privaware.learners._linear_gradient import ROWS
+
+        noise *= self._centre_share
+        noisy_sum = rng.gaussian(column_sums(rows, ROWS), noise=noise, sensitivity=1.0)
+        centre = Centre.of(noisy_sum, rows=schema.rows, deviation=noise)
+        centre.move(rows, ROWS)
+        return centre
 
     def _descend(self, gradient: LinearGradient, schema: Schema, noise: float, rng: Rng) -> Tensor:
         """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps."""
@@ -163,16 +190,22 @@ class Linear(Learner):
             return None
         return torch.from_numpy(self._sampler.draw(rng, rows)).to(self.device)
 
-    def _gradient(self, data: Data, chain: tuple[Any, ...]) -> LinearGradient:
+    def _rows(self, data: Data, chain: tuple[Any, ...]) -> np.ndarray:
+        """Rows of norm at most 1 on their lattice."""
+        from privaware.learners._linear_gradient import ROWS
+
+        rows = rows_of(data, chain[0]) if self.features is None else rows_after(chain, data)
+        return clip_rows(rows, 1.0, ROWS, np.float32)
+
+    def _gradient(self, data: Data, rows: np.ndarray) -> LinearGradient:
         import torch
 
-        from privaware.learners._linear_gradient import ROWS, LinearGradient
+        from privaware.learners._linear_gradient import LinearGradient
 
         schema = data.schema
-        rows = rows_of(data, chain[0]) if self.features is None else rows_after(chain, data)
         targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
         return LinearGradient(
-            rows=torch.from_numpy(clip_rows(rows, 1.0, ROWS, np.float32)).to(self.device),
+            rows=torch.from_numpy(rows).to(self.device),
             targets=torch.from_numpy(targets).to(self.device),
             classes=len(schema.classes),
             constant=self._constant,

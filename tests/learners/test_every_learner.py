@@ -71,6 +71,7 @@ GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "priv
 LEARNERS = {
     "linear": (Linear(steps=5), TABLE),
     "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
+    "linear, centred": (Linear(steps=5, centre=0.2), TABLE),
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
