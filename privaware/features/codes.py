@@ -46,7 +46,7 @@ class Codes:
             raise WrongInput(f"expected rows of {len(used)} columns, got shape {x.shape}")
         codes = np.empty((len(x), self.width(schema)), np.float32)
         for at, column in enumerate(used):
-            codes[:, at] = self._codes(x[:, at], column)
+            codes[:, at] = self.codes(x[:, at], column)
         for number, at in enumerate(self._numbers(schema)):
             codes[:, len(used) + number] = _scaled(x[:, at], used[at])
         return codes
@@ -68,7 +68,7 @@ class Codes:
         if column.kind == "category":
             other = " or ".join(["missing"] * (column.missing == "category") + ["other"] * (column.unseen == "other"))
             return (*column.categories, other)[: self._levels(column)]
-        edges = [f"{edge:.4g}" for edge in self._edges(column)]
+        edges = [f"{edge:.4g}" for edge in self.edges(column)]
         between = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
         between = [f"up to {edges[0]}", *between, f"{edges[-1]} and more"] if edges else ["any"]
         return (*between, *["missing"] * (column.missing == "category"))
@@ -76,7 +76,7 @@ class Codes:
     def middles(self, column: Column) -> np.ndarray:
         """The number in the middle of each level of a number column, scaled to [-1, 1]; 0 where it is missing."""
         low, high = column.low or 0.0, column.high or 0.0
-        edges = np.clip(np.concatenate([[low], self._edges(column), [high]]), low, high)
+        edges = np.clip(np.concatenate([[low], self.edges(column), [high]]), low, high)
         middles = _scaled((edges[1:] + edges[:-1]) / 2, column)
         return np.concatenate([middles, np.zeros(int(column.missing == "category"))])
 
@@ -86,19 +86,21 @@ class Codes:
     def _levels(self, column: Column) -> int:
         if column.kind == "category":
             return len(column.categories) + (column.missing == "category" or column.unseen == "other")
-        return len(self._edges(column)) + 1 + (column.missing == "category")
+        return len(self.edges(column)) + 1 + (column.missing == "category")
 
-    def _edges(self, column: Column) -> np.ndarray:
+    def edges(self, column: Column) -> np.ndarray:
+        """The inner edges of the levels of a number column."""
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:
             raise WrongInput(f"codes: expected low and high of column {column.name!r:.80} in the schema; declare them")
         return public_edges(column.low, column.high, self.cells)
 
-    def _codes(self, values: np.ndarray, column: Column) -> np.ndarray:
+    def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
+        """The levels of the values of one column."""
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
-        codes = known if column.kind == "category" else np.searchsorted(self._edges(column), known, "right")
+        codes = known if column.kind == "category" else np.searchsorted(self.edges(column), known, "right")
         codes = np.where(missing & (column.missing == "category"), last, codes)
         return np.asarray(np.clip(codes, 0, last))
 

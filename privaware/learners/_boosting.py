@@ -9,17 +9,29 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_between, expect_count, expect_in
-from privaware.data import Data
+from privaware.data import ChangingParts, Rows, release
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
-from privaware.learners._leaf_sums import INSIDE, SECOND_WEIGHT, SPREADS, Gradients, random_splits
+from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._leaf_sums import (
+    INSIDE,
+    SECOND_WEIGHT,
+    SPREADS,
+    GradientSums,
+    LeafSums,
+    SpreadCounts,
+    TargetSums,
+    as_outputs,
+    random_splits,
+)
 from privaware.learners._monotone import Monotone
 from privaware.model import Model
 from privaware.noise import Rng
@@ -30,6 +42,10 @@ __all__ = ["Boosting"]
 MOMENTUM = 0.9
 START = 0.05
 """Share of the budget for the bias and, in a regression, the spread of the target."""
+CLIP = 0.5
+"""Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
+
+Noise is half as large then, and for two classes the model knows what its chances stand for."""
 DAMPING = 3.0
 """Noise added to the second derivatives of a leaf, in a regression: numbers in leaves of few rows are costly."""
 
@@ -45,6 +61,7 @@ class Boosting(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    in_parts: ClassVar[bool] = True
 
     trees: int = 400
     depth: int = 3
@@ -75,34 +92,35 @@ class Boosting(Learner):
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         schema, (of_start, of_steps, of_trees) = data.schema, self._noises(data.schema, noise)
-        feature = Codes(cells=self.cells, numbers=math.isfinite(of_steps))
-        levels = feature.levels(schema)
-        gradients = Gradients(data, feature(data.x, schema), levels)
-        most_noise, monotone = gradients.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
-        weights = np.zeros((gradients.width, gradients.outputs))
-        weights[0], deviations = _start(gradients, of_start, self.reach, rng), np.zeros(0)
+        layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
+        rows = data.parts.held(partial(CodedRows, layout))
+        most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
+        weights = np.zeros((layout.width, layout.outputs))
+        weights[0], unit = _start(layout, rows, of_start, self.reach, rng)
+        deviations = np.zeros(0)
         if math.isfinite(of_steps):
-            weights, deviations = self._descend(gradients, weights, of_steps, most_noise, rng)
-            weights = monotone.scores(weights, gradients.starts, levels)
-        gradients.add_scores(weights)
+            weights, deviations = self._descend((layout, rows), (weights, unit), of_steps, most_noise, rng)
+            weights = monotone.scores(weights, layout.starts, layout.levels)
+        rows.update(GradientSums(layout=layout, weights=weights, unit=unit).add_outputs)
         shape = (self.trees if math.isfinite(of_trees) else 0, self.depth)
-        columns, right = random_splits(schema, levels, shape, rng.initial)
-        leaves = self._boost(gradients, (columns, right), of_trees, most_noise, rng)
-        last = 1 + sum(levels)
+        splits = random_splits(schema, layout.levels, shape, rng.initial)
+        leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
+        last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
-        tensors = gradients.as_outputs(tensors) | {"columns": columns, "right": right}
+        tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}
         architecture = {
             "name": "trees",
-            "levels": list(levels),
+            "levels": list(layout.levels),
             "outputs": len(tensors["bias"]),
             "numbers": len(tensors["slopes"]),
             "trees": shape[0],
             "depth": self.depth,
             "deviations": [float(value) for value in deviations / (2 if len(schema.classes) == 2 else 1)],
+            "clipped": len(schema.classes) == 2,
         }
-        return Model(schema=schema, features=(feature,), architecture=architecture, tensors=tensors)
+        return Model(schema=schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
 
     @property
     def _name(self) -> str:
@@ -119,60 +137,73 @@ class Boosting(Learner):
         return start, step, tree
 
     def _descend(
-        self, gradients: Gradients, weights: np.ndarray, noise: float, most_noise: float, rng: Rng
+        self,
+        coded: tuple[Layout, ChangingParts[CodedRows]],
+        start: tuple[np.ndarray, float],
+        noise: float,
+        most_noise: float,
+        rng: Rng,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Weights of an additive model: their mean over the last half of the steps, and the deviations noise gave them.
 
-        Deviations are those of a level of each column and of each slope, by noise alone.
+        `start` are the first weights and the unit of gradients. Deviations are those of a level of each column and of
+        each slope, by noise alone.
         """
-        length, terms, steps = gradients.row_length, gradients.terms, self.steps
-        sensitivity = gradients.length * length
+        (layout, rows), (weights, unit), steps = coded, start, self.steps
+        basis, length = layout.basis, layout.basis.length
+        sensitivity = layout.length * length
         moved = noise * sensitivity * math.sqrt(steps) * length / (1 - MOMENTUM)
-        stable = gradients.stable / (gradients.curvature * gradients.schema.rows * length**2)
-        rate = min(most_noise / moved, stable) * gradients.unit
-        velocity, average = np.zeros_like(weights), np.zeros_like(weights)
+        stable = layout.stable / (layout.curvature * layout.schema.rows * length**2)
+        rate = min(most_noise / moved, stable) * unit
+        coefficients = np.zeros((basis.width, layout.outputs))
+        coefficients[0] = weights[0]
+        velocity, average = np.zeros_like(coefficients), np.zeros_like(weights)
         for step in range(steps):
-            exact_sums = gradients.level_sums(weights)
-            noisy = rng.gaussian(exact_sums, noise=noise, sensitivity=sensitivity)
+            noisy = release(GradientSums(layout=layout, weights=weights, unit=unit), rows, noise, rng)
             velocity = MOMENTUM * velocity + noisy
-            weights = weights + rate * terms * velocity
+            coefficients = coefficients + rate * velocity
+            weights = basis.weights(coefficients)
             if 2 * step >= steps:
                 average += weights / (steps - math.ceil(steps / 2))
-        counted = np.concatenate([gradients.level_weights, np.ones(gradients.numbers.shape[1])])
-        return average, rate * noise * sensitivity * _response(steps) * counted
+        return average, rate * noise * sensitivity * _response(steps) * basis.deviations
 
     def _boost(
-        self, gradients: Gradients, splits: tuple[np.ndarray, np.ndarray], noise: float, most_noise: float, rng: Rng
+        self,
+        coded: tuple[Layout, ChangingParts[CodedRows]],
+        splits: tuple[np.ndarray, np.ndarray],
+        scales: tuple[float, float, float],
+        rng: Rng,
     ) -> np.ndarray:
-        """The leaves (trees, leaves, outputs) of trees with these splits, one after another."""
-        monotone = Monotone.of(gradients.schema, self.monotone, self._name)
-        leaves = np.zeros((len(splits[0]), 2**self.depth, gradients.outputs))
+        """The leaves (trees, leaves, outputs) of trees with these splits, one after another.
+
+        `scales` are the noise multiplier, the most that noise may do to an output, and the unit of gradients.
+        """
+        (layout, rows), (noise, most_noise, unit) = coded, scales
+        monotone = Monotone.of(layout.schema, self.monotone, self._name)
+        leaves = np.zeros((len(splits[0]), 2**self.depth, layout.outputs))
         began, total = time.monotonic(), self.steps + self.trees
         for tree, (columns, right) in enumerate(zip(*splits, strict=True)):
-            leaf = gradients.leaf(columns, right)
-            values = self._leaves(gradients, leaf, noise, most_noise, rng)
-            leaves[tree] = monotone.leaves(values, columns)
-            gradients.add_leaves(leaves[tree], leaf)
+            sums = LeafSums(layout=layout, tree=tree, columns=columns, right=right, unit=unit)
+            noisy = release(sums, rows, noise, rng)
+            leaves[tree] = monotone.leaves(self._leaves(layout, noisy, noise, most_noise) * unit, columns)
+            rows.update(partial(sums.add_leaves, leaves=leaves[tree]))
             if self.progress is not None:
                 at = self.steps + tree + 1
                 self.progress(at, total, (time.monotonic() - began) / (tree + 1) * (total - at))
         return leaves
 
-    def _leaves(self, gradients: Gradients, leaf: np.ndarray, noise: float, most_noise: float, rng: Rng) -> np.ndarray:
+    def _leaves(self, layout: Layout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
         """Noisy sums of gradients over noisy sums of second derivatives plus the noise, times the step.
 
         The step is smaller where the noise of all trees alone would move an output by too much.
         """
-        sensitivity = math.hypot(gradients.length, SECOND_WEIGHT)
-        exact_sums = gradients.leaf_sums(leaf, 2**self.depth)
-        noisy = rng.gaussian(exact_sums, noise=noise, sensitivity=sensitivity)
-        scale = noise * sensitivity
-        damping = scale if gradients.classes else DAMPING * scale
-        seconds = np.maximum(noisy[:, -1:] / SECOND_WEIGHT, 0.0) * gradients.curvature
-        expected = gradients.schema.rows * gradients.curvature / 2 / 2**self.depth
+        scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
+        damping = scale if layout.classes else DAMPING * scale
+        seconds = np.maximum(noisy[:, -1:] / SECOND_WEIGHT, 0.0) * layout.curvature
+        expected = layout.schema.rows * layout.curvature / 2 / 2**self.depth
         moved = scale / (expected + scale) * math.sqrt(self.trees)
         step = min(self.lr, most_noise / moved)
-        return np.asarray(step * gradients.unit * noisy[:, :-1] / (seconds + damping))
+        return np.asarray(step * noisy[:, :-1] / (seconds + damping))
 
 
 def _starts(schema: Schema) -> int:
@@ -180,19 +211,20 @@ def _starts(schema: Schema) -> int:
     return 1 if schema.classes else 2
 
 
-def _start(gradients: Gradients, noise: float, reach: float, rng: Rng) -> np.ndarray:
-    """The bias: log frequencies of the classes, or the mean of the target, whose spread is the unit of gradients."""
-    noisy = rng.gaussian(gradients.target_sums(), noise=noise, sensitivity=1.0)
-    if gradients.classes:
+def _start(
+    layout: Layout, rows: ChangingParts[CodedRows], noise: float, reach: float, rng: Rng
+) -> tuple[np.ndarray, float]:
+    """The bias and the unit of gradients: log frequencies of the classes and 1, or the target's mean and spread."""
+    noisy = release(TargetSums(classes=layout.classes), rows, noise, rng)
+    if layout.classes:
         counts = np.maximum(noisy, noise / 2) + 0.5
         logs = np.log(counts / counts.sum())
-        return logs[1:] - logs[:1] if gradients.classes == 2 else logs - logs.mean()
-    rows = gradients.schema.rows
-    mean = float(np.clip(noisy[0] / rows, -1, 1))
-    noisy = rng.gaussian(gradients.spread_counts(mean), noise=noise, sensitivity=1.0)
-    enough = np.cumsum(noisy) >= INSIDE * rows
-    gradients.unit = reach * float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
-    return np.array([mean])
+        return logs[1:] - logs[:1] if layout.classes == 2 else logs - logs.mean(), 1.0
+    declared = layout.schema.rows
+    mean = float(np.clip(noisy[0] / declared, -1, 1))
+    noisy = release(SpreadCounts(centre=mean), rows, noise, rng)
+    enough = np.cumsum(noisy) >= INSIDE * declared
+    return np.array([mean]), reach * float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
 
 
 def _response(steps: int) -> float:

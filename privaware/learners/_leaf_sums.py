@@ -1,42 +1,43 @@
-"""What boosting sums over rows: gradients by the levels of all columns, or by the leaves of a tree, exactly.
+"""What boosting sums over rows: gradients by the codes of all columns, or by the leaves of a tree, exactly.
 
 A row's gradient is a function of its outputs and target alone, bit for bit (`_row_functions`), on a public lattice of
-2^-20: sums of fewer than 2^32 rows have no rounding error in any order.
+2^-20: sums of fewer than 2^32 rows have no rounding error in any order, and neither has a sum of gradients times
+numbers of the lattice 2^-10, which is one of whole numbers below 2^62.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from privaware.data import Data
-from privaware.exact_sums import MARGIN, Lattice, outer_sum
-from privaware.learners._row_functions import LOG2E, softmax_numerators, tanh
-from privaware.model import scaled
+from privaware.data import Sum
+from privaware.exact_sums import MARGIN, Lattice
+from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
+from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
+from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["INSIDE", "SECOND_WEIGHT", "SPREADS", "Gradients", "random_splits"]
+__all__ = [
+    "INSIDE",
+    "SECOND_WEIGHT",
+    "SPREADS",
+    "ClassCounts",
+    "GradientSums",
+    "LeafSums",
+    "SpreadCounts",
+    "TargetSums",
+    "as_outputs",
+    "random_splits",
+]
 
-SECOND_WEIGHT = 0.25
+SECOND_WEIGHT = 0.125
 """The weight of a second derivative beside a gradient: a power of two."""
 
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
-
-STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
-"""Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
-
-MOST_NOISE = 0.7
-"""The deviation that noise may give a logit before later steps correct it."""
-
-MOST_NOISE_OF_NUMBERS = (0.2, 0.4)
-"""The same for numbers, over the spread of the target: the least and the most, by rows over noise."""
-
-CLEAR = 500
-"""Rows over noise from which the most is allowed."""
-
-BINNED = 0.5
-"""Weight of the score of a number's level beside its slope: a slope has all rows to learn from."""
 
 SPREADS = 2.0 ** np.arange(-8, 1)
 """Distances from the mean, over half the target's range, of which one is the spread."""
@@ -44,143 +45,220 @@ SPREADS = 2.0 ** np.arange(-8, 1)
 INSIDE = 0.85
 """The share of rows within the spread."""
 
+CHUNK = 2**14
+"""Rows in work at once, which stay in a processor's cache."""
 
-class Gradients:
-    """The rows' outputs so far, and their gradients.
 
-    `length` bounds a gradient, `unit` is what a gradient of 1 means for an output, `curvature` the largest second
-    derivative: those that are summed are divided by it. `stable` is the largest step over the inverse of the largest
-    curvature that all rows together can have.
-    """
+class _ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
+    """Sums of arrays with Gaussian noise for their `sensitivity`."""
 
-    def __init__(self, data: Data, rows: np.ndarray, levels: tuple[int, ...]) -> None:
-        """`rows` are level codes, then numbers from -1 to 1."""
-        self.schema, self.levels = data.schema, levels
-        self.codes, self.numbers = (
-            rows[:, : len(levels)].astype(np.int64),
-            LATTICE.round(rows[:, len(levels) :].astype(float)),
-        )
-        self.classes = len(data.schema.classes)
-        self.outputs = self.classes if self.classes > 2 else 1
-        self.length = math.sqrt(2.0) if self.classes > 2 else 1.0
-        self.stable = STABLE if self.classes else STABLE_OF_NUMBERS
-        self.unit, self.curvature = 1.0, (0.25 if self.classes == 2 else 0.5) if self.classes else 1.0
-        self.target = data.y if self.classes else scaled(np.nan_to_num(data.y.astype(float)), data.schema)
-        self.values = np.zeros((self.outputs, len(rows)))
-        self.starts = 1 + np.cumsum((0, *levels[:-1])).astype(np.int64)
+    sensitivity: float
 
-    @property
-    def width(self) -> int:
-        """Weights of an additive model for one output: the bias, scores of all levels, slopes of the numbers."""
-        return 1 + sum(self.levels) + self.numbers.shape[1]
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
 
-    @property
-    def numbered(self) -> list[int]:
-        """The columns whose numbers follow the codes."""
-        used = self.schema.used
-        return [at for at, column in enumerate(used) if column.kind == "number"] if self.numbers.shape[1] else []
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.gaussian(total, noise=noise, sensitivity=self.sensitivity))
 
-    @property
-    def level_weights(self) -> np.ndarray:
-        """How much the level of each column counts in a step: powers of two, so that products are exact."""
-        weights = np.ones(len(self.levels))
-        weights[self.numbered] = BINNED
-        return weights
 
-    @property
-    def row_length(self) -> float:
-        """What bounds the length of a row's terms in `level_sums`, over that of its gradient."""
-        return math.sqrt(1 + float((self.level_weights**2).sum()) + self.numbers.shape[1])
+@dataclass(frozen=True, kw_only=True)
+class TargetSums(_ArraySum):
+    """The number of rows of each class, or the sum of a target that lies in [-1, 1]; a row moves it by 1."""
 
-    @property
-    def terms(self) -> np.ndarray:
-        """How much each weight counts in a step: the bias, the levels, the numbers."""
-        levels = np.repeat(self.level_weights, self.levels)
-        return np.concatenate([[1.0], levels, np.ones(self.numbers.shape[1])])[:, None]
+    classes: int
+    sensitivity: float = 1.0
 
-    def most_noise(self, noise: float) -> float:
-        """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
+    def partial(self, part: CodedRows) -> np.ndarray:
         if self.classes:
-            return MOST_NOISE
-        least, most = MOST_NOISE_OF_NUMBERS
-        return min(max(most * self.schema.rows / noise / CLEAR, least), most)
+            return np.bincount(part.target, minlength=self.classes).astype(float)
+        return np.array([LATTICE.round(part.target).sum(dtype=np.float64)])
 
-    def target_sums(self) -> np.ndarray:
-        """The exact number of rows of each class, or the sum of a target that lies in [-1, 1]; a row moves it by 1."""
-        if self.classes:
-            return np.bincount(self.target, minlength=self.classes).astype(float)
-        return np.array([LATTICE.round(self.target).sum()])
 
-    def spread_counts(self, centre: float) -> np.ndarray:
-        """The exact number of targets whose distance from the centre is up to each of `SPREADS`, and no smaller one."""
-        cells = np.searchsorted(SPREADS, np.abs(self.target - centre))
+@dataclass(frozen=True, kw_only=True)
+class SpreadCounts(_ArraySum):
+    """The number of targets whose distance from the centre is up to each of `SPREADS`, and no smaller one."""
+
+    centre: float
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        cells = np.searchsorted(SPREADS, np.abs(part.target.astype(float) - self.centre))
         return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
 
-    def add_scores(self, weights: np.ndarray) -> None:
-        """Adds an additive model to the outputs."""
-        self.values = self.values + self._additive(weights)
 
-    def add_leaves(self, leaves: np.ndarray, leaf: np.ndarray) -> None:
-        """Adds a tree to the outputs."""
-        self.values += leaves.T[:, leaf]
+@dataclass(frozen=True, kw_only=True)
+class ClassCounts(_ArraySum):
+    """The number of rows of each class, and of those at each level: (classes, 1 + all levels)."""
 
-    def leaf(self, columns: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The leaf that each row reaches by the splits of a tree."""
-        leaf = np.zeros(len(self.codes), np.int64)
-        for column, goes_right in zip(columns, right, strict=True):
-            leaf = 2 * leaf + goes_right[self.codes[:, column]]
-        return leaf
+    layout: Layout
 
-    def level_sums(self, weights: np.ndarray) -> np.ndarray:
-        """The exact sums of gradients at an additive model: of all rows, of each level, and times each number.
+    @property
+    def sensitivity(self) -> float:  # type: ignore[override]
+        return math.sqrt(1 + len(self.layout.levels))
 
-        Each is multiplied by its term, a power of two.
-        """
-        gradients, _ = self._derivatives(self._additive(weights))
-        sums = np.zeros_like(weights)
-        sums[0] = gradients.sum(axis=1)
-        for at, (start, size) in enumerate(zip(self.starts, self.levels, strict=True)):
-            sums[start : start + size] = self._by_code(self.codes[:, at], gradients, size)
-        if self.numbers.shape[1]:
-            sums[-self.numbers.shape[1] :] = outer_sum(self.numbers, gradients.T, LATTICE, LATTICE)
-        return np.asarray(sums * self.terms)
+    def partial(self, part: CodedRows) -> np.ndarray:
+        layout, classes = self.layout, self.layout.classes
+        counts = [np.bincount(part.target, minlength=classes)[:, None]]
+        for codes, level_of, size in zip(part.codes, layout.level_of, layout.levels, strict=True):
+            cells = part.target.astype(np.int64) * size + level_of.take(codes)
+            counts.append(np.bincount(cells, minlength=classes * size).reshape(classes, size))
+        return np.concatenate(counts, axis=1).astype(float)
 
-    def leaf_sums(self, leaf: np.ndarray, size: int) -> np.ndarray:
-        """The exact sums of gradients in each leaf, and last of weighted second derivatives over `curvature`."""
-        gradients, seconds = self._derivatives(self.values)
-        return self._by_code(leaf, np.concatenate([gradients, SECOND_WEIGHT * seconds[None]]), size)
 
-    def as_outputs(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Tensors of one output as those of two classes, in float32."""
-        if len(self.schema.classes) == 2:
-            tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
-        return {name: value.astype(np.float32) for name, value in tensors.items()}
+@dataclass(frozen=True, kw_only=True)
+class GradientSums(_ArraySum):
+    """Gradients at an additive model with these weights: of all rows, of each level, times each number, and by waves.
 
-    def _additive(self, weights: np.ndarray) -> np.ndarray:
-        values = np.repeat(weights[0][:, None], len(self.codes), axis=1)
-        for at, start in enumerate(self.starts):
-            values += weights[start + self.codes[:, at]].T
-        for number, slopes in zip(self.numbers.T, weights[1 + sum(self.levels) :], strict=True):
-            values += slopes[:, None] * number
+    `unit` is what a gradient of 1 means for an output.
+    """
+
+    layout: Layout
+    weights: np.ndarray
+    unit: float
+
+    @property
+    def sensitivity(self) -> float:  # type: ignore[override]
+        return self.layout.length * self.layout.basis.length
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        """The sums by code, one column after another."""
+        layout = self.layout
+        sums = [np.zeros((layout.outputs, size)) for size in layout.sizes]
+        for rows in _chunks(part):
+            gradients, _ = derivatives(layout, self.outputs(part, rows), part.target[rows], self.unit)
+            gradients = gradients.astype(np.float64)
+            for codes, total in zip(part.codes, sums, strict=True):
+                total += _by_code(codes[rows], gradients, total.shape[1])
+        return np.concatenate(sums, axis=1).T
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
+        return super().release(self.layout.basis.released(self.by_weight(total)), noise, rng)
+
+    def by_weight(self, total: np.ndarray) -> np.ndarray:
+        """The sums for the bias, each level and each number, from those by code."""
+        layout = self.layout
+        by_column = np.split(total, np.cumsum(layout.sizes)[:-1])
+        sums = np.zeros((layout.width, layout.outputs))
+        sums[0] = by_column[0].sum(axis=0)
+        for start, level_of, by_code in zip(layout.starts, layout.level_of, by_column, strict=True):
+            np.add.at(sums, start + level_of, by_code)
+        for slope, (at, numbers) in enumerate(
+            zip(layout.numbered, layout.number_of, strict=True), 1 + sum(layout.levels)
+        ):
+            steps = np.rint(by_column[at] * (1 / LATTICE.step)).astype(np.int64)
+            sums[slope] = (numbers @ steps).astype(np.float64) * (LATTICE.step / NUMBER_STEPS)
+        return sums
+
+    def outputs(self, part: CodedRows, rows: slice) -> np.ndarray:
+        """The outputs (outputs, rows) of the additive model."""
+        first = part.codes[0][rows]
+        values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(first), axis=1)
+        for codes, table in zip(part.codes, self._tables, strict=True):
+            for value, scores in zip(values, table, strict=True):
+                value += scores.take(codes[rows])
         return values
 
-    def _derivatives(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Negative gradients (outputs, rows) and second derivatives (rows,) over `curvature`, on the lattice."""
-        if not self.schema.classes:
-            residuals = (self.target - values) / self.unit
-            return LATTICE.round(residuals), np.ones(values.shape[1])
-        if self.outputs == 1:
-            chance = 0.5 + 0.5 * tanh(0.5 * values[0])
-            return LATTICE.round((self.target - chance)[None]), LATTICE.round(4 * chance * (1 - chance))
-        numerators = softmax_numerators(LOG2E * values).astype(np.float64)
-        chances = numerators / numerators.sum(axis=0)
-        gradients = (np.arange(self.outputs)[:, None] == self.target) - chances
-        spread = 1 - _column_sum(chances * chances)
-        return LATTICE.round(gradients), LATTICE.round(spread)
+    def add_outputs(self, part: CodedRows) -> None:
+        """Adds the model to the outputs of the rows."""
+        for rows in _chunks(part):
+            part.values[:, rows] += self.outputs(part, rows)
 
-    @staticmethod
-    def _by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-        return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values], axis=1)
+    @cached_property
+    def _tables(self) -> list[np.ndarray]:
+        """What each code of each column adds to the outputs: (outputs, codes) in float32."""
+        layout, weights = self.layout, self.weights
+        tables = [weights[start + level_of] for start, level_of in zip(layout.starts, layout.level_of, strict=True)]
+        slopes = weights[1 + sum(layout.levels) :]
+        for at, numbers, slope in zip(layout.numbered, layout.number_of, slopes, strict=True):
+            tables[at] = tables[at] + (numbers / NUMBER_STEPS)[:, None] * slope
+        return [np.ascontiguousarray(table.T, dtype=np.float32) for table in tables]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeafSums(_ArraySum):
+    """Gradients in each leaf of a tree, and last weighted second derivatives over the curvature.
+
+    `tree` is its number, `columns` and `right` its splits.
+    """
+
+    layout: Layout
+    tree: int
+    columns: np.ndarray
+    right: np.ndarray
+    unit: float
+
+    @property
+    def sensitivity(self) -> float:  # type: ignore[override]
+        return math.hypot(self.layout.length, SECOND_WEIGHT)
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        leaf, sums = self._leaf(part), np.zeros((self.layout.outputs + 1, 2 ** len(self.columns)))
+        for rows in _chunks(part):
+            gradients, seconds = derivatives(self.layout, part.values[:, rows], part.target[rows], self.unit)
+            every = np.concatenate([gradients, SECOND_WEIGHT * seconds[None]]).astype(np.float64)
+            sums += _by_code(leaf[rows], every, sums.shape[1])
+        return sums.T
+
+    def add_leaves(self, part: CodedRows, leaves: np.ndarray) -> None:
+        """Adds the released leaves (leaves, outputs) to the outputs of the rows."""
+        leaf = self._leaf(part)
+        for value, scores in zip(part.values, leaves.T.astype(np.float32), strict=True):
+            value += scores.take(leaf)
+
+    def _leaf(self, part: CodedRows) -> np.ndarray:
+        """The leaf that each row reaches, which is kept until the next tree."""
+        if part.tree != self.tree:
+            tables, depth = self._tables, len(self.columns)
+            leaf = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
+            for rows in _chunks(part):
+                for column, table in zip(self.columns, tables, strict=True):
+                    leaf[rows] += table.take(part.codes[column][rows])
+            part.tree, part.leaf = self.tree, leaf
+        return part.leaf
+
+    @cached_property
+    def _tables(self) -> list[np.ndarray]:
+        """What each code adds to the number of the leaf, for each split."""
+        depth = len(self.columns)
+        kind = np.uint8 if depth <= 8 else np.uint16
+        level_of = self.layout.level_of
+        return [
+            (goes_right[level_of[column]].astype(np.int64) << (depth - 1 - split)).astype(kind)
+            for split, (column, goes_right) in enumerate(zip(self.columns, self.right, strict=True))
+        ]
+
+
+def derivatives(layout: Layout, values: np.ndarray, target: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice."""
+    if not layout.classes:
+        return LATTICE.round((target - values) / np.float32(unit)), np.ones(values.shape[1], np.float32)
+    if layout.outputs == 1:
+        against = 1 / (exp2(np.float32(LOG2E) * values[0]) + np.float32(1.0))  # the chance of the first class
+        gradient = (target.astype(np.float32) - np.float32(1.0)) + against
+        most = np.float32(layout.length * (1 - MARGIN))
+        return LATTICE.round(gradient[None].clip(-most, most)), LATTICE.round(4 * against * (1 - against))
+    numerators = softmax_numerators(LOG2E * values.astype(np.float64)).astype(np.float64)
+    chances = numerators / numerators.sum(axis=0)
+    gradients = (np.arange(layout.outputs)[:, None] == target) - chances
+    if layout.clip < 1:
+        lengths = np.sqrt(_column_sum(gradients * gradients))
+        gradients = gradients * np.minimum(1.0, layout.length * (1 - MARGIN) / np.maximum(lengths, 1e-9))
+    return LATTICE.round(gradients), LATTICE.round(1 - _column_sum(chances * chances))
+
+
+def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
+    """Tensors of one output as those of two classes, in float32."""
+    if classes == 2:
+        tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
+    return {name: value.astype(np.float32) for name, value in tensors.items()}
+
+
+def _chunks(part: CodedRows) -> Iterator[slice]:
+    return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
+
+
+def _by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values])
 
 
 def _column_sum(values: np.ndarray) -> np.ndarray:

@@ -2,20 +2,23 @@
 
 Every column is coded by public levels (`features.codes`). A first release gives the bias and, in a regression, the
 spread of the target, which is the unit of residuals. The `steps` are gradient descent with momentum on one score a
-level and one slope a number, an additive model. Then each of the `trees` splits at random columns and levels, which
-costs nothing, and releases noisy sums of gradients and of second derivatives in its leaves. Leaves are regularised by
-the noise, and steps are no larger than public facts (rows, noise, trees) allow.
+level, one slope a number and smooth waves over its levels (`_curve_basis.py`), an additive model. Then each of the
+`trees` splits at random columns and levels, which costs nothing, and releases noisy sums of gradients and of second
+derivatives in its leaves. Leaves are regularised by the noise, and steps are no larger than public facts (rows, noise,
+trees) allow. Gradients of classes are clipped to half their largest length, which halves the noise: of two classes the
+model knows what its chances stand for, of more the frequent ones gain.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
 Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for the start (two in a regression), for each
 step and each tree, together one Gaussian of the given noise. A row moves one count of the start by 1. Its gradient has
-length at most G (1 for two classes and regression, sqrt 2 for more classes). It is added to the bias, to one level of
-each of k categories and, times a half, of each of m numbers and, times a number of at most 1, to m slopes, which moves
-a step's sums by G sqrt(1 + k + 5/4 m); and to one leaf, with its second derivative times a quarter, which moves a
-tree's by sqrt(G^2 + 1/16). Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums
-are exact in any order.
+length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the bias, to one level of
+each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at most 1 to m
+slopes, and to the waves of each number, whose squares add up to at most 1: this moves a step's sums by
+G sqrt(1 + k + 13/8 m). It is added to one leaf, with its second derivative times an eighth, which moves a tree's sums
+by sqrt(G^2 + 1/64). Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums are exact
+in any order.
 Use when: columns of a table are skewed or interact, and rows are thousands or more.
 
 >>> from privaware.schema import Column, Schema

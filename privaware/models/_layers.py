@@ -222,9 +222,11 @@ class Trees(nn.Module):
 
     SOME = 64
 
-    def __init__(self, levels: tuple[int, ...], numbers: int, outputs: int, shape: tuple[int, int]) -> None:
+    def __init__(
+        self, levels: tuple[int, ...], numbers: int, outputs: int, shape: tuple[int, int], clipped: bool = False
+    ) -> None:
         super().__init__()
-        self.levels, (trees, depth) = levels, shape
+        self.levels, self.clipped, (trees, depth) = levels, clipped, shape
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.scores = nn.Parameter(torch.zeros(sum(levels), outputs))
         self.slopes = nn.Parameter(torch.zeros(numbers, outputs))
@@ -246,4 +248,11 @@ class Trees(nn.Module):
             goes_right = right[tree[:, None], split, codes[:, columns]]
             leaf = (goes_right * 2 ** split.flip(0)).sum(2)
             outputs = outputs + self.leaves[start : start + self.SOME][tree, leaf].sum(1)
-        return outputs
+        return _unclipped(outputs) if self.clipped else outputs
+
+
+def _unclipped(outputs: Tensor) -> Tensor:
+    """Logits of two classes from those whose gradients were clipped to a half where they were learnt."""
+    differences = outputs[:, 1] - outputs[:, 0]
+    logits = differences.sign() * (nn.functional.softplus(differences.abs()) - math.log(2)).clamp_min(0)
+    return torch.stack([-logits / 2, logits / 2], 1)

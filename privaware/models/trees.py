@@ -9,7 +9,7 @@ Privacy: no cost of its own; no row is mixed with another.
 Use when: a table has skewed columns or interactions.
 
 >>> Trees(levels=[3, 4], outputs=1, trees=10, depth=2).describe()
-{'name': 'trees', 'levels': [3, 4], 'outputs': 1, 'numbers': 0, 'trees': 10, 'depth': 2, 'deviations': []}
+{'name': 'trees', 'levels': [3, 4], 'outputs': 1, 'numbers': 0, 'trees': 10, 'depth': 2, 'deviations': [], 'clipped': False}
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Trees(Description):
     """`levels` holds the number of levels of each column; `trees` may be 0: a model that is additive in its columns.
 
     `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
+    With `clipped` the scores of two classes were learnt from gradients that were clipped to a half: a chance q of the
+    rarer one stands for q / (q + 1/2), and outputs are the logits of that.
     """
 
     name: ClassVar[str] = "trees"
@@ -45,6 +47,7 @@ class Trees(Description):
     trees: int = 0
     depth: int = 3
     deviations: tuple[float, ...] = ()
+    clipped: bool = False
 
     def __post_init__(self) -> None:
         self._check_counts("levels")
@@ -54,6 +57,8 @@ class Trees(Description):
         self._check_count("depth")
         if self.depth > DEEPEST:
             raise self._error("depth", f"a whole number of at most {DEEPEST}")
+        if not isinstance(self.clipped, bool) or (self.clipped and self.outputs != 2):
+            raise self._error("clipped", "false, or true for two outputs")
         good = isinstance(self.deviations, (list, tuple)) and all(is_finite(value) for value in self.deviations)
         if not good or len(self.deviations) not in (0, len(self.levels) + self.numbers):
             raise self._error("deviations", "a number for each column and each slope, or none")
@@ -70,12 +75,12 @@ class Trees(Description):
     def _module(self) -> nn.Module:
         from privaware.models import _layers
 
-        return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth))
+        return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth), self.clipped)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one column adds to the outputs, for each of its levels.
+    """What one column adds to the outputs (before clipping is undone), for each of its levels.
 
     `scores` has a row for each level and a column for each output; `deviations` is, for each level, the standard
     deviation that privacy noise alone gave a score.

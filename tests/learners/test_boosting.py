@@ -13,7 +13,9 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
-from privaware.learners._leaf_sums import SECOND_WEIGHT, Gradients, random_splits
+from privaware.learners._boosting import CLIP
+from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums, random_splits
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
 from privaware.models.trees import curves
@@ -31,36 +33,71 @@ THREE = replace(TWO, classes=("a", "b", "c"))
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=200)
 
 
-def gradients(data: Data) -> Gradients:
-    feature = Codes(numbers=True)
-    return Gradients(data, feature(data.x, data.schema), feature.levels(data.schema))
+def layout_of(schema: Schema) -> Layout:
+    return Layout(schema=schema, feature=Codes(numbers=True), clip=CLIP)
+
+
+def unclipped(outputs: np.ndarray) -> np.ndarray:
+    """Logits of two classes by what clipped gradients stand for: a chance q of the rarer one is q / (q + 1/2)."""
+    chances = 1 / (1 + np.exp(outputs[:, ::-1] - outputs))
+    rarer = np.minimum(chances, chances[:, ::-1])
+    rarer = rarer / (rarer + CLIP)
+    chances = np.where(chances <= 0.5, rarer, 1 - rarer)
+    logits = np.log(chances[:, 1] / chances[:, 0])
+    return np.stack([-logits / 2, logits / 2], axis=1)
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
 def test_sums_are_exact_in_any_order_and_one_row_keeps_its_bound(schema: Schema) -> None:
     data, rng = rows_for(schema, 200, seed=5), np.random.default_rng(1)
-    order = rng.permutation(200)
-    sums = gradients(data)
-    weights = rng.normal(size=(sums.width, sums.outputs))
-    columns, right = random_splits(schema, sums.levels, (1, 3), rng)
-    moved, fewer = gradients(data.take(order)), gradients(data.take(np.arange(200) != 17))
-    bounds = {"levels": sums.length * math.sqrt(1 + 1 + 2 * 5 / 4), "leaves": math.hypot(sums.length, SECOND_WEIGHT)}
+    layout = layout_of(schema)
+    levels = GradientSums(layout=layout, weights=rng.normal(size=(layout.width, layout.outputs)), unit=1.0)
+    columns, right = random_splits(schema, layout.levels, (1, 3), rng)
+    leaves = LeafSums(layout=layout, tree=0, columns=columns[0], right=right[0], unit=1.0)
+    assert levels.sensitivity <= layout.length * math.sqrt(1 + 1 + 2 * 13 / 8)
+    assert leaves.sensitivity == pytest.approx(math.hypot(layout.length, SECOND_WEIGHT))
     released = []
-    for each in (sums, moved, fewer):
-        each.add_scores(weights)
-        leaf_sums = each.leaf_sums(each.leaf(columns[0], right[0]), 8)
-        released.append({"levels": each.level_sums(weights), "leaves": leaf_sums})
-    for name, bound in bounds.items():
-        assert np.array_equal(released[0][name], released[1][name])
-        assert 0 < np.linalg.norm(released[0][name] - released[2][name]) <= bound
+    for rows in (np.arange(200), rng.permutation(200), np.flatnonzero(np.arange(200) != 17)):
+        coded = CodedRows(layout, data.take(rows))
+        levels.add_outputs(coded)
+        by_weight = levels.by_weight(levels.partial(coded))
+        released.append((layout.basis.released(by_weight), leaves.partial(coded)))
+    for at, bound in enumerate((levels.sensitivity, leaves.sensitivity)):
+        assert np.array_equal(released[0][at], released[1][at])
+        assert 0 < np.linalg.norm(released[0][at] - released[2][at]) <= bound
 
 
 @pytest.mark.parametrize("far", [-60.0, 60.0])
 def test_sensitivity_of_a_leaf_is_nearly_reached(far: float) -> None:
-    data = rows_for(TWO, 1, seed=5)
-    one = gradients(replace(data, y=np.array([int(far < 0)])))
+    layout = layout_of(TWO)
+    one = CodedRows(layout, replace(rows_for(TWO, 1, seed=5), y=np.array([int(far < 0)])))
     one.values[:] = far
-    assert np.linalg.norm(one.leaf_sums(np.zeros(1, np.int64), 8)) == pytest.approx(1.0, abs=1e-5)
+    columns, right = random_splits(TWO, layout.levels, (1, 3), np.random.default_rng(1))
+    sums = LeafSums(layout=layout, tree=0, columns=columns[0], right=right[0], unit=1.0).partial(one)
+    assert np.linalg.norm(sums) == pytest.approx(CLIP, abs=1e-5)
+
+
+def test_codes_tell_the_level_and_nearly_the_number() -> None:
+    layout, data = layout_of(TWO), rows_for(TWO, 500, seed=2)
+    coded, expected = CodedRows(layout, data), layout.feature(data.x, TWO)
+    for at, codes in enumerate(coded.codes):
+        assert codes.dtype == np.uint8
+        assert np.array_equal(layout.level_of[at][codes], expected[:, at])
+    for slope, at in enumerate(layout.numbered):
+        assert np.abs(layout.number_of[slope]).max() <= 2**10
+        numbers = layout.number_of[slope][coded.codes[at]] / 2**10
+        assert np.abs(numbers - expected[:, 3 + slope]).max() < 0.012
+
+
+def test_columns_of_many_levels_have_wider_codes() -> None:
+    many = tuple(str(at) for at in range(300))
+    columns = (Column(name="a", low=0, high=1), Column(name="b", kind="category", categories=many))
+    schema = Schema(columns=columns, classes=("no", "yes"), rows=100)
+    layout = Layout(schema=schema, feature=Codes(cells=4096, numbers=True))
+    coded = CodedRows(layout, rows_for(schema, 100, seed=2))
+    assert [codes.dtype for codes in coded.codes] == [np.uint16, np.uint16]
+    model = Boosted(trees=3, steps=3, depth=9, cells=4096).run(rows_for(schema, 100), noise=1.0, rng=Rng(seed=1))
+    assert np.isfinite(model.outputs(rows_for(schema, 100).x)).all()
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
@@ -79,6 +116,7 @@ def test_model_predicts_what_training_computed(schema: Schema) -> None:
             for split in range(3):
                 leaf = 2 * leaf + int(tensors["right"][tree, split, codes[row, tensors["columns"][tree, split]]])
             expected[row] += tensors["leaves"][tree, leaf]
+    expected = unclipped(expected) if len(schema.classes) == 2 else expected
     assert model.outputs(data.x) == pytest.approx(expected, abs=1e-4)
 
 
@@ -175,4 +213,17 @@ def test_curves_and_bias_sum_to_the_outputs_of_an_additive_model() -> None:
         low, high = COLUMNS[at].low, COLUMNS[at].high
         middles[known, at] = ((low + high) / 2 + (high - low) / 2 * halves)[known]
     expected = model.tensors["bias"] + sum(curve.scores[codes[:, at]] for at, curve in enumerate(every))
-    assert model.outputs(middles) == pytest.approx(expected, abs=1e-4)
+    assert model.outputs(middles) == pytest.approx(unclipped(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("learner", [Additive(), Boosted(trees=50)], ids=["additive", "boosted"])
+def test_chances_of_two_classes_are_those_of_the_rows(learner: Additive | Boosted) -> None:
+    """Although gradients are clipped, in favour of the class that is more frequent."""
+    schema = Schema(columns=(Column(name="a", low=0, high=4, bins=(1, 2, 3)),), classes=("no", "yes"), rows=20_000)
+    generator = np.random.default_rng(0)
+    x = generator.integers(0, 4, (20_000, 1)) + 0.5
+    shares = np.array([0.05, 0.2, 0.35, 0.8])
+    y = (generator.random(20_000) < shares[x[:, 0].astype(int)]).astype(int)
+    model = learner.run(Data(schema=schema, x=x, y=y), 0.1, Rng(seed=1))
+    each = Data(schema=schema, x=np.arange(4)[:, None] + 0.5, y=np.zeros(4, int))
+    assert model.probabilities(each)[:, 1] == pytest.approx(shares, abs=0.03)

@@ -1,0 +1,187 @@
+"""Rows as boosting holds them: one small code for each column, the target and the outputs so far.
+
+The code of a number says in which of up to 256 public cells it lies: those of the levels of `features.codes`, divided
+further by equal cells. The level and, where slopes are learnt, the number itself (the middle of its cell, on a
+lattice of 2^-10) follow from the code, so that ten million rows of thirty columns take 300 MB.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from privaware.data import Data, Edges
+from privaware.features.codes import Codes
+from privaware.learners._curve_basis import CurveBasis
+from privaware.model import scaled
+from privaware.schema import Column, Schema
+
+__all__ = ["NUMBER_STEPS", "CodedRows", "Layout"]
+
+FINE = 256
+"""About the number of cells of a number whose slope is learnt: codes of one byte."""
+
+LEAST = 64
+"""Equal cells beside the levels, where these are many."""
+
+NUMBER_STEPS = 2**10
+"""Lattice steps of the largest number."""
+
+STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
+"""Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
+
+MOST_NOISE = 0.7
+"""The deviation that noise may give a logit before later steps correct it."""
+
+MOST_NOISE_OF_NUMBERS = (0.2, 0.4)
+"""The same for numbers, over the spread of the target: the least and the most, by rows over noise."""
+
+CLEAR = 500
+"""Rows over noise from which the most is allowed."""
+
+
+class CodedRows:
+    """Some rows: `codes` (an array a column), `target` and `values`, the outputs so far (outputs, rows)."""
+
+    def __init__(self, layout: Layout, data: Data) -> None:
+        self.codes = [layout.codes(data.x[:, at], at) for at in range(len(layout.sizes))]
+        if layout.classes:
+            self.target = data.y.astype(np.min_scalar_type(layout.classes))
+        else:
+            self.target = scaled(np.nan_to_num(data.y.astype(float)), data.schema).astype(np.float32)
+        self.values = np.zeros((layout.outputs, len(data)), np.float32)
+        self.tree, self.leaf = -1, np.zeros(0, np.uint8)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __repr__(self) -> str:
+        return "CodedRows(rows private)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The public side of it: what codes mean, and how long gradients are.
+
+    Gradients of classes are clipped to the share `clip` of their largest length. `length` bounds a gradient,
+    `curvature` is the largest second derivative: those that are summed are divided by it. `stable` is the largest step
+    over the inverse of the largest curvature that all rows together can have.
+    """
+
+    schema: Schema
+    feature: Codes
+    clip: float = 1.0
+
+    @property
+    def classes(self) -> int:
+        return len(self.schema.classes)
+
+    @property
+    def outputs(self) -> int:
+        return self.classes if self.classes > 2 else 1
+
+    @property
+    def length(self) -> float:
+        return (self.clip * math.sqrt(2.0) if self.classes > 2 else self.clip) if self.classes else 1.0
+
+    @property
+    def stable(self) -> float:
+        return STABLE if self.classes else STABLE_OF_NUMBERS
+
+    @property
+    def curvature(self) -> float:
+        return (0.25 if self.classes == 2 else 0.5) if self.classes else 1.0
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        return self.feature.levels(self.schema)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where the scores of each column begin among the weights."""
+        return 1 + np.cumsum((0, *self.levels[:-1])).astype(np.int64)
+
+    @cached_property
+    def numbered(self) -> list[int]:
+        """The columns whose numbers have slopes."""
+        used = self.schema.used
+        return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
+
+    @property
+    def width(self) -> int:
+        """Weights of an additive model for one output: the bias, scores of all levels, slopes of the numbers."""
+        return 1 + sum(self.levels) + len(self.numbered)
+
+    @cached_property
+    def basis(self) -> CurveBasis:
+        """How sums over levels and numbers are weighed and released in a step."""
+        used = self.schema.used
+        numbers = tuple((at, used[at].missing == "category") for at in self.numbered)
+        return CurveBasis(levels=self.levels, numbers=numbers)
+
+    def most_noise(self, noise: float) -> float:
+        """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
+        if self.classes:
+            return MOST_NOISE
+        least, most = MOST_NOISE_OF_NUMBERS
+        return min(max(most * self.schema.rows / noise / CLEAR, least), most)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many codes each column has."""
+        return tuple(len(levels) for levels in self.level_of)
+
+    @cached_property
+    def level_of(self) -> list[np.ndarray]:
+        """The level of each code of each column."""
+        return [self._level_of(at) for at in range(len(self.levels))]
+
+    @cached_property
+    def number_of(self) -> list[np.ndarray]:
+        """The number of each code of each column with a slope, in lattice steps."""
+        return [self._number_of(at) for at in self.numbered]
+
+    def codes(self, values: np.ndarray, at: int) -> np.ndarray:
+        """The codes of the values of one column."""
+        column, small = self.schema.used[at], np.min_scalar_type(self.sizes[at] - 1)
+        if column.kind == "category":
+            return self.feature.codes(values, column).astype(small)
+        known = np.isfinite(values)
+        if known.all():
+            return self._edges[at].position(values).astype(small)
+        codes = self._edges[at].position(np.where(known, values, 0.0))
+        return np.where(known | (column.missing != "category"), codes, self.sizes[at] - 1).astype(small)
+
+    @cached_property
+    def _edges(self) -> dict[int, Edges]:
+        """The edges of all cells of each column of numbers."""
+        numbers = (at for at, column in enumerate(self.schema.used) if column.kind != "category")
+        return {at: Edges(self._cells(self.schema.used[at], at in self.numbered)) for at in numbers}
+
+    def _cells(self, column: Column, fine: bool) -> np.ndarray:
+        levels = self.feature.edges(column)
+        if not fine:
+            return levels
+        equal = max(FINE - 1 - (column.missing == "category") - len(levels), LEAST)
+        low, high = column.low or 0.0, column.high or 0.0
+        inside = np.linspace(low, high, equal + 2)[1:-1]
+        return np.unique(np.concatenate([levels, inside[(inside > low) & (inside < high)]]))
+
+    def _level_of(self, at: int) -> np.ndarray:
+        column = self.schema.used[at]
+        if column.kind == "category":
+            return np.arange(self.levels[at])
+        cells = self._edges[at].edges
+        levels = np.searchsorted(self.feature.edges(column), np.concatenate([[-np.inf], cells]), "right")
+        return np.append(levels, self.levels[at] - 1) if column.missing == "category" else levels
+
+    def _number_of(self, at: int) -> np.ndarray:
+        column = self.schema.used[at]
+        low, high = column.low or 0.0, column.high or 0.0
+        edges = np.clip(np.concatenate([[low], self._edges[at].edges, [high]]), low, high)
+        middles = ((edges[1:] + edges[:-1]) / 2 - (low + high) / 2) / ((high - low) / 2)
+        steps = np.trunc(np.clip(middles, -1, 1) * NUMBER_STEPS).astype(np.int64)
+        return np.append(steps, 0) if column.missing == "category" else steps
