@@ -1,4 +1,4 @@
-"""How an additive model is summed and moved: the bias, scores of levels, slopes of numbers, and waves over their levels.
+"""How an additive model is summed and moved: a bias, scores of levels, slopes of numbers, and waves over their levels.
 
 A number acts smoothly as a rule. Its waves are cosines over its levels whose weights fall with their frequency: each
 gathers the gradients of many rows, where single levels hold few, so that noise hides less. They are functions of public
@@ -30,7 +30,7 @@ GRADIENT_BITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class CurveBasis:
-    """`levels` are those of each column, `numbers` the columns with a slope, each with whether its last level is missing.
+    """`levels` are those of each column, `numbers` the columns with a slope, and whether the last level means missing.
 
     Sums and weights of levels have the order bias, levels, slopes; what is released has the waves of each number after
     them.

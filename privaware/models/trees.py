@@ -8,8 +8,8 @@ Paper: Prokhorenkova et al. 2018, CatBoost (symmetric trees), arXiv:1706.09516.
 Privacy: no cost of its own; no row is mixed with another.
 Use when: a table has skewed columns or interactions.
 
->>> Trees(levels=[3, 4], outputs=1, trees=10, depth=2).describe()
-{'name': 'trees', 'levels': [3, 4], 'outputs': 1, 'numbers': 0, 'trees': 10, 'depth': 2, 'deviations': [], 'clipped': False}
+>>> Trees(levels=[3], outputs=1, trees=9, depth=2).describe()
+{'name': 'trees', 'levels': [3], 'outputs': 1, 'numbers': 0, 'trees': 9, 'depth': 2, 'deviations': [], 'clipped': False}
 """
 
 from __future__ import annotations
