@@ -99,8 +99,10 @@ class ClassCounts(_ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         layout, classes = self.layout, self.layout.classes
         counts = [np.bincount(part.target, minlength=classes)[:, None]]
-        for codes, level_of, size in zip(part.codes, layout.level_of, layout.levels, strict=True):
-            cells = part.target.astype(np.int64) * size + level_of.take(codes)
+        places = {group: number for number, group in enumerate(layout.groups)}
+        for at, (level_of, size) in enumerate(zip(layout.level_of, layout.levels, strict=True)):
+            levels = layout.by_group(at, level_of).take(part.codes[places[layout.group_of(at)]])
+            cells = part.target.astype(np.int64) * size + levels
             counts.append(np.bincount(cells, minlength=classes * size).reshape(classes, size))
         return np.concatenate(counts, axis=1).astype(float)
 
@@ -121,9 +123,9 @@ class GradientSums(_ArraySum):
         return self.layout.length * self.layout.basis.length
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        """The sums by code, one column after another."""
+        """The sums by code, one group of columns after another."""
         layout = self.layout
-        sums = [np.zeros((layout.outputs, size)) for size in layout.sizes]
+        sums = [np.zeros((layout.outputs, math.prod(layout.shape(group)))) for group in layout.groups]
         for rows in _chunks(part):
             gradients, _ = derivatives(layout, self.outputs(part, rows), part.target[rows], self.unit)
             gradients = gradients.astype(np.float64)
@@ -137,7 +139,9 @@ class GradientSums(_ArraySum):
     def by_weight(self, total: np.ndarray) -> np.ndarray:
         """The sums for the bias, each level and each number, from those by code."""
         layout = self.layout
-        by_column = np.split(total, np.cumsum(layout.sizes)[:-1])
+        ends = np.cumsum([math.prod(layout.shape(group)) for group in layout.groups])
+        by_group = zip(layout.groups, np.split(total, ends[:-1]), strict=True)
+        by_column = [column for group, sums in by_group for column in layout.by_column(group, sums)]
         sums = np.zeros((layout.width, layout.outputs))
         sums[0] = by_column[0].sum(axis=0)
         for start, level_of, by_code in zip(layout.starts, layout.level_of, by_column, strict=True):
@@ -165,13 +169,16 @@ class GradientSums(_ArraySum):
 
     @cached_property
     def _tables(self) -> list[np.ndarray]:
-        """What each code of each column adds to the outputs: (outputs, codes) in float32."""
+        """What each code of each group of columns adds to the outputs: (outputs, codes) in float32."""
         layout, weights = self.layout, self.weights
         tables = [weights[start + level_of] for start, level_of in zip(layout.starts, layout.level_of, strict=True)]
         slopes = weights[1 + sum(layout.levels) :]
         for at, numbers, slope in zip(layout.numbered, layout.number_of, slopes, strict=True):
             tables[at] = tables[at] + (numbers / NUMBER_STEPS)[:, None] * slope
-        return [np.ascontiguousarray(table.T, dtype=np.float32) for table in tables]
+        return [
+            sum(layout.by_group(at, tables[at].T) for at in group).astype(np.float32, order="C")
+            for group in layout.groups
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,21 +218,21 @@ class LeafSums(_ArraySum):
             tables, depth = self._tables, len(self.columns)
             leaf = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
             for rows in _chunks(part):
-                for column, table in zip(self.columns, tables, strict=True):
-                    leaf[rows] += table.take(part.codes[column][rows])
+                for group, table in tables.items():
+                    leaf[rows] += table.take(part.codes[group][rows])
             part.tree, part.leaf = self.tree, leaf
         return part.leaf
 
     @cached_property
-    def _tables(self) -> list[np.ndarray]:
-        """What each code adds to the number of the leaf, for each split."""
-        depth = len(self.columns)
-        kind = np.uint8 if depth <= 8 else np.uint16
-        level_of = self.layout.level_of
-        return [
-            (goes_right[level_of[column]].astype(np.int64) << (depth - 1 - split)).astype(kind)
-            for split, (column, goes_right) in enumerate(zip(self.columns, self.right, strict=True))
-        ]
+    def _tables(self) -> dict[int, np.ndarray]:
+        """What each code of a group of columns adds to the number of the leaf."""
+        layout, depth = self.layout, len(self.columns)
+        tables: dict[int, np.ndarray] = {}
+        for split, (column, goes_right) in enumerate(zip(self.columns.tolist(), self.right, strict=True)):
+            bits = goes_right[layout.level_of[column]].astype(np.uint16) << (depth - 1 - split)
+            group = layout.groups.index(layout.group_of(column))
+            tables[group] = tables.get(group, np.uint16(0)) + layout.by_group(column, bits)
+        return {group: table.astype(np.uint8 if depth <= 8 else np.uint16) for group, table in tables.items()}
 
 
 def derivatives(layout: Layout, values: np.ndarray, target: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
