@@ -104,23 +104,24 @@ def scores_by_network(
     *,
     settings: tuple[float, int, int],
     reuse: Reuse | None = None,
+    reads: str = "",
 ) -> np.ndarray:
     """Trains a network to tell members of shadow models from others; its scores of the candidate rows.
 
     The network's output is one number a row: the log odds of being a member. `settings` are its learning rate, batch
-    and epochs. `reuse` holds the last network, and gets the one that is trained here.
+    and epochs. `reuse` holds the last network, and gets the one that is trained here; `reads` names what `inputs` are.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
     expect_positive("attack network", lr=lr)
     if not game.model.schema.classes:
         raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
-    if reuse is not None and reuse.fits(game, settings):
+    if reuse is not None and reuse.fits(game, (*settings, reads)):
         network = reuse.network
     else:
         network = _trained(game, rng, build, inputs, settings)
         if reuse is not None:
-            reuse.shadows, reuse.settings, reuse.network = game.shadows, settings, network
+            reuse.shadows, reuse.settings, reuse.network = game.shadows, (*settings, reads), network
     with torch.no_grad():
         candidates = inputs(game.model, game.rows)
         chunks = (tuple(part[at : at + 4096] for part in candidates) for at in range(0, len(game.rows), 4096))

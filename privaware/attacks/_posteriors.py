@@ -12,7 +12,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.model import MICROBATCH, Model, scaled
 
-__all__ = ["confidence", "last_layer", "log_posteriors", "losses", "outputs", "true_posteriors"]
+__all__ = ["confidence", "last_layer", "log_odds", "log_posteriors", "losses", "outputs", "true_posteriors"]
 
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
@@ -52,16 +52,25 @@ def losses(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
-    """The log odds of a row's own class, ln p_y - ln(1 - p_y); for a number, the loss with a minus.
-
-    It is computed from raw outputs without forming 1 - p, which would be 0 for a confident model.
-    """
-    from scipy.special import logsumexp
-
+    """The log odds of a row's own class, ln p_y - ln(1 - p_y); for a number, the loss with a minus."""
     if not model.schema.classes:
         return -losses(model, values, rows)
+    return _odds_of(values, rows.y)
+
+
+def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
+    """ln p - ln(1 - p) of each class, (rows, classes)."""
+    if not model.schema.classes:
+        raise WrongInput("expected a model of classes, whose posteriors this attack reads, got one of numbers")
+    return np.stack([_odds_of(values, np.full(len(values), at)) for at in range(values.shape[1])], axis=1)
+
+
+def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """From raw outputs, without forming 1 - p, which would be 0 for a confident model."""
+    from scipy.special import logsumexp
+
     own = np.zeros(values.shape, dtype=bool)
-    own[np.arange(len(rows)), rows.y] = True
+    own[np.arange(len(values)), classes] = True
     return values[own] - np.asarray(logsumexp(np.where(own, -np.inf, values), axis=1))
 
 

@@ -37,7 +37,8 @@ OWN = {"file", "target", "public", "test", "auxiliary", "sha256"}
 class BenchRows:
     """Rows to train and to test on, public ones for a learner that needs them, and an attacker's; all disjoint.
 
-    Ensembles ask for so many public rows that none of their test rows are left for an attacker.
+    Ensembles ask for so many public rows that no test rows are left for the attacker, who
+    sets a fifth of their own rows aside instead.
     """
 
     train: Data
@@ -172,6 +173,9 @@ def _dpmlbench(name: str, needs_public: bool, ensemble: bool) -> BenchRows:
     count = len(halves.shadow_test)
     if ensemble:
         parts["public"], parts["test"] = datasets.parts(loaded.test, POOL, STUDENT_TEST)
+        kept = len(halves.shadow_train) // 5
+        sizes = (len(halves.shadow_train) - kept, kept)
+        parts["shadow_train"], parts["shadow_test"] = datasets.parts(halves.shadow_train, *sizes)
     elif needs_public:
         parts["public"] = halves.shadow_test.take(np.arange(ANCHORS))
         parts["shadow_test"] = halves.shadow_test.take(np.arange(ANCHORS, count))

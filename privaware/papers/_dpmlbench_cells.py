@@ -28,6 +28,7 @@ __all__ = [
     "SEEDS",
     "cell",
     "cells",
+    "networks_of",
     "quick",
     "run_population",
     "runnable",

@@ -6,8 +6,9 @@
 
 Cells go to OUT/cells.jsonl. A population begins only if, by the seconds of finished cells of its network, it will end
 within the limit; others that fit are run instead. What failed before is left out unless `--retry`. `--data`,
-`--networks`, `--algorithms` and `--items` choose cells. After an error of CUDA that spoils the process it ends with
-code 3, and the same command goes on.
+`--networks`, `--algorithms`, `--items`, `--epsilons` and `--seeds` choose cells; `--plan` takes the choices of
+`_dpmlbench_plan.py` one after another. After an error of CUDA that spoils the process it ends with code 3, and the same
+command goes on.
 """
 
 from __future__ import annotations
@@ -17,50 +18,34 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from privaware import datasets
 from privaware.papers import Item, Settings
 from privaware.papers._bench_cells import TrainingPlace, populations
 from privaware.papers._bench_run import run_cells
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, SEEDS, quick
+from privaware.papers._dpmlbench_plan import FIRST, PLAN, GridChoice
+from privaware.papers._dpmlbench_twins import add_twins
 from privaware.papers._page import RESULTS
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers.dpmlbench import ITEMS
 
-__all__ = ["GridChoice", "add_twins", "merge", "ordered_cells", "run_grid"]
+__all__ = ["merge", "ordered_cells", "run_grid"]
 
-GUESSES = {"simple_cnn": 10.0, "resnet20": 60.0, "inception": 150.0, "vgg": 400.0}
-"""Seconds a cell before one was measured."""
-SLOW = {"gep": 12.0}
+GUESSES = {"resnet20": 60.0, "inception": 150.0, "vgg": 400.0}
+"""Seconds a cell before one was measured; of a smaller network SMALL."""
+SMALL = 10.0
+SLOW = {"gep": 12.0, "label_mst": 2.0, "private_set": 60.0, "dpgen": 20.0}
 """How much longer an algorithm takes than others: a step of 15 GEP on SimpleCNN takes 0.19 s of an H200."""
-MOST = {"simple_cnn": 15, "resnet20": 3, "inception": 3, "vgg": 1}
-"""Cells of one population: enough for the GPU to be busy, few enough to end within a limit."""
+MOST = {"resnet20": 3, "inception": 3, "vgg": 1}
+"""Cells of one population: enough for the GPU to be busy, few enough to end within a limit; of a smaller network 15."""
 GRADIENT = ("dpsgd", "tanh", "quantile_clip", "noise_decay", "focal", "hand_dp", "rgp", "gep")
-FIRST = ("table3", "table9")
-TWINS = {"table4": "table3", "table10": "table9"}
-"""Tables of attacks, and those of error rates: a cell of the first is one of the second too."""
-ATTACK_ENTRIES = ("shadows", "shadow")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridChoice:
-    """Which cells: all of these data, networks, algorithms and items (by the part after the paper's name)."""
-
-    data: Sequence[str] = DATA
-    networks: Sequence[str] = NETWORKS
-    algorithms: Sequence[str] = tuple(ALGORITHMS)
-    items: Sequence[str] = FIRST
-
-    def has(self, item: Item, cell: Settings) -> bool:
-        listed = item.id.split("/")[1] in self.items
-        return (
-            listed
-            and cell["data"] in self.data
-            and cell["network"] in self.networks
-            and cell["algorithm"] in self.algorithms
-        )
+def most_of(network: str) -> int:
+    return MOST.get(network, MOST["resnet20"] if network.startswith("resnet") else 15)
 
 
 def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Settings]]:
@@ -75,7 +60,7 @@ def ordered_cells(choice: GridChoice, tiny: bool = False) -> list[tuple[str, Set
         cell = pair[1]
         small = NETWORKS.index(cell["network"]) if cell["network"] in NETWORKS else 0
         late = cell["algorithm"] not in GRADIENT
-        by_epsilon = cell["network"] in NETWORKS and MOST[cell["network"]] < len(EPSILONS) * len(SEEDS)
+        by_epsilon = most_of(cell["network"]) < len(EPSILONS) * len(SEEDS)
         epsilon = EPSILONS.index(cell["epsilon"]) if by_epsilon and cell["epsilon"] in EPSILONS else 0
         return (late, small > 1, DATA.index(cell["data"]), small, epsilon, order.index(cell["algorithm"]))
 
@@ -120,7 +105,7 @@ def _groups(wanted: Sequence[tuple[str, Settings]]) -> list[list[tuple[str, Sett
     for network in dict.fromkeys(cell["network"] for _, cell in wanted):
         places = [at for at, (_, cell) in enumerate(wanted) if cell["network"] == network]
         marked = [{**wanted[at][1], "item": wanted[at][0]} for at in places]
-        groups += [[places[at] for at in group] for group in populations(marked, MOST.get(network, 3))]
+        groups += [[places[at] for at in group] for group in populations(marked, most_of(network))]
     return [[wanted[at] for at in group] for group in sorted(groups, key=lambda group: group[0])]
 
 
@@ -131,7 +116,7 @@ def _seconds_a_cell(known: Iterable[Cell], cell: Settings) -> float:
     if same:
         return 1.1 * median(float(one.run["seconds"]) for one in same)
     tiny = 0.05 if "train" in cell["rows"] else 1.0
-    guess = tiny * GUESSES.get(cell["network"], 60.0)
+    guess = tiny * GUESSES.get(cell["network"], SMALL)
     usual = 1.1 * median(float(one.run["seconds"]) for one in finished) if finished else guess
     return SLOW.get(cell["algorithm"], 1.0) * usual
 
@@ -148,28 +133,12 @@ def merge(source: Path, target: Path = RESULTS / "dpmlbench" / "cells.jsonl") ->
     return added + add_twins(store)
 
 
-def add_twins(store: Store) -> int:
-    """What was trained for one table, as cells of another one that has it too: error rates of attacked models, and the
-    baseline of Table 5 in Table 2; how many."""
-    known = store.read()
-    added = 0
-    for cell in list(known.values()):
-        if "failed" not in cell.result and (twin := _twin(cell)) is not None and _missing(known.get(twin.key)):
-            store.add(twin)
-            added += 1
-    return added
-
-
-def _twin(cell: Cell) -> Cell | None:
-    paper, table, *rest = [*cell.item.split("/"), ""][: max(2, cell.item.count("/") + 1)]
-    if table == "table5" and cell.settings["learner"] == "sgd":
-        return replace(cell, item=f"{paper}/table2/{cell.settings['data']}")
-    if table not in TWINS or not rest:
-        return None
-    settings = {key: value for key, value in cell.settings.items() if key not in ATTACK_ENTRIES}
-    result = {key: value for key, value in cell.result.items() if not key.startswith("auc ")}
-    item = "/".join([paper, TWINS[table], *rest])
-    return replace(cell, item=item, settings={**settings, "attacks": []}, result=result)
+def _with_rows(wanted: Sequence[tuple[str, Settings]]) -> list[tuple[str, Settings]]:
+    """The cells whose data set is on this machine."""
+    here = {name for name in DATA if datasets.source(name).folder() is not None}
+    for name in sorted({cell["data"] for _, cell in wanted} - here):
+        say(f"{name}: left out, its files are not here")
+    return [pair for pair in wanted if pair[1]["data"] in here]
 
 
 def say(words: str) -> None:
@@ -185,6 +154,9 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--retry", action="store_true", help="try failed cells again")
     parser.add_argument("--commit", help="of the source, where there is no clone")
+    parser.add_argument("--plan", action="store_true", help="the choices of the plan, in its order")
+    parser.add_argument("--epsilons", nargs="+", type=float)
+    parser.add_argument("--seeds", nargs="+", type=int)
     for name, values in (("data", DATA), ("networks", NETWORKS), ("algorithms", tuple(ALGORITHMS)), ("items", FIRST)):
         parser.add_argument(f"--{name}", nargs="+", default=values)
     options = parser.parse_args()
@@ -192,7 +164,12 @@ def main() -> None:
         print(json.dumps({"added": merge(options.merge)}))
         return
     choice = GridChoice(
-        data=options.data, networks=options.networks, algorithms=options.algorithms, items=options.items
+        data=options.data,
+        networks=options.networks,
+        algorithms=options.algorithms,
+        items=options.items,
+        epsilons=options.epsilons,
+        seeds=options.seeds,
     )
     place = TrainingPlace(
         device=options.device,
@@ -201,12 +178,13 @@ def main() -> None:
         progress=True,
         commit=options.commit,
     )
-    store, wanted = Store(options.out / "cells.jsonl"), ordered_cells(choice, options.tiny)
-    sound = run_grid(wanted, store, place, retry=options.retry)
-    cells = store.read()
-    finished = [cells[key] for pair in wanted if (key := cell_key(*pair)) in cells]
-    failed = sum("failed" in cell.result for cell in finished)
-    print(json.dumps({"cells": len(wanted), "done": len(finished) - failed, "failed": failed}))
+    store = Store(options.out / "cells.jsonl")
+    wanted = [_with_rows(ordered_cells(each, options.tiny)) for each in (PLAN if options.plan else (choice,))]
+    sound = all(run_grid(cells, store, place, retry=options.retry) for cells in wanted)
+    known = store.read()
+    keys = {cell_key(*pair) for cells in wanted for pair in cells}
+    failed = sum("failed" in known[key].result for key in keys & set(known))
+    print(json.dumps({"cells": len(keys), "done": len(keys & set(known)) - failed, "failed": failed}))
     sys.exit(0 if sound else 3)
 
 

@@ -26,8 +26,8 @@ class Means:
 
     @classmethod
     def of(cls, cells: Iterable[Cell]) -> Means:
-        """Of cells at full size; what failed is left out."""
-        groups: dict[Key, dict[str, list[float]]] = {}
+        """Of cells at full size; what failed is left out, and a model that stands in several tables counts once."""
+        groups: dict[Key, dict[str, dict[tuple[int, float], float]]] = {}
         for cell in cells:
             settings = cell.settings
             if "failed" in cell.result or "rows" not in settings or "train" in settings["rows"]:
@@ -35,8 +35,9 @@ class Means:
             key = (settings["learner"], settings["network"], settings["data"], settings["epsilon"])
             for name, value in cell.result.items():
                 if isinstance(value, (int, float)):
-                    groups.setdefault(key, {}).setdefault(name, []).append(float(value))
-        return cls({key: {name: mean(each) for name, each in group.items()} for key, group in groups.items()})
+                    seeds = groups.setdefault(key, {}).setdefault(name, {})
+                    seeds[settings["seed"], float(value)] = float(value)
+        return cls({key: {name: mean(each.values()) for name, each in group.items()} for key, group in groups.items()})
 
     def get(self, learner: str, network: str, data: str, epsilon: float | None, name: str = "accuracy") -> float | None:
         return self.values.get((learner, network, data, epsilon), {}).get(name)

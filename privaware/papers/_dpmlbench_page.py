@@ -13,7 +13,7 @@ from privaware.papers._dpmlbench_cells import DATA, NETWORKS
 from privaware.papers._dpmlbench_findings import verdicts
 from privaware.papers._dpmlbench_means import ATTACKS, Key, Means
 from privaware.papers._page import Page, markdown
-from privaware.papers.dpmlbench import ITEMS, PRINTED
+from privaware.papers.dpmlbench import ITEMS, PRINTED, STRONGEST
 
 __all__ = ["functions"]
 
@@ -176,9 +176,15 @@ class View:
                     printed = item.published.get(f"{network} {epsilon:g}") if attack == "black_box" else None
                     area = self._area((learner, network, data, epsilon), f"auc {attack}")
                     entries.append(area if printed is None or not area else f"{area} ({printed:.2f})")
-                rows.append([data, network, learner, *entries])
+                if any(entries):
+                    rows.append([data, network, learner, *entries])
         head = ["data", "network", "algorithm", *(f"epsilon {epsilon:g}" for epsilon in PRINTED)]
         return markdown(head, rows) if rows else "Not run yet."
+
+    def strongest(self) -> str:
+        """The name of the black box that reads log odds."""
+        [attack] = STRONGEST
+        return " ".join([attack["name"], *(f"{key}={value}" for key, value in attack.items() if key != "name")])
 
     def batch_difference(self) -> str:
         """The largest difference between attacks in batches of 8 and of 64."""

@@ -9,25 +9,27 @@ from typing import Any
 
 import pytest
 
-from privaware import accounting, datasets, papers
+from privaware import accounting, datasets, models, papers
 from privaware.errors import PrivawareError
 from privaware.learners import find_learner
 from privaware.papers import _bench_run, _dpmlbench_grid
 from privaware.papers._bench_cells import CellOutcome, TrainingPlace, learner_of, noise_of
 from privaware.papers._bench_rows import bench_rows, bench_schema
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, cell, networks_of
-from privaware.papers._dpmlbench_grid import GridChoice, add_twins, merge, ordered_cells, run_grid
+from privaware.papers._dpmlbench_grid import merge, ordered_cells, run_grid
+from privaware.papers._dpmlbench_plan import PLAN, GridChoice
+from privaware.papers._dpmlbench_twins import add_twins
 from privaware.papers._page import Page, render
 from privaware.papers._prices import Prices
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers.dpmlbench import ITEMS
 
 TABLES = [*(f"table{number}" for number in (2, 3, 4, 5, 7, 8, 9, 10, 11)), *(f"figure{at}" for at in range(3, 11))]
-FINDINGS = "finding"
+FINDINGS, RATE = "finding", "rgp_rate"
 
 
 def test_every_table_and_figure_is_an_item() -> None:
-    assert {item.id.split("/")[1] for item in ITEMS} == {*TABLES, FINDINGS}
+    assert {item.id.split("/")[1] for item in ITEMS} == {*TABLES, FINDINGS, RATE}
     ready = {item.id.split("/")[1] for item in ITEMS if item.status != "open"}
     assert ready == {
         "table2",
@@ -42,6 +44,7 @@ def test_every_table_and_figure_is_an_item() -> None:
         "figure8",
         "figure9",
         FINDINGS,
+        RATE,
     }
 
 
@@ -108,6 +111,11 @@ def test_parts_of_the_protocol_are_disjoint_and_enlarged() -> None:
     assert not rows.public.y.any()
     assert {row.tobytes() for row in rows.public.x}.isdisjoint(row.tobytes() for row in rows.test.x)
     assert rows.shadow_train is not None
+    assert rows.shadow_test is not None
+    assert (len(rows.shadow_train), len(rows.shadow_test)) == (24_000, 6_000)
+    attackers = {row.tobytes() for row in rows.shadow_test.x}
+    assert all(attackers.isdisjoint(row.tobytes() for row in part.x) for part in (rows.public, rows.test))
+    assert len(attackers & {row.tobytes() for row in rows.shadow_train.x}) < 5  # the files repeat a few images
     assert {row.tobytes() for row in rows.train.x[::20]}.isdisjoint(row.tobytes() for row in rows.shadow_train.x)
     schema, public = bench_schema(table, find_learner("pate"))
     assert (schema, len(public or ())) == (rows.train.schema, 9_000)
@@ -180,10 +188,10 @@ def test_merge_adds_what_is_missing_once(tmp_path: Path) -> None:
     source.add(Cell(item=item, settings=first, result={"score": 0.1}))
     source.add(Cell(item=item, settings=second, result={"failed": "out of memory"}))
     target.add(Cell(item="other", settings={}, result={}))
-    assert merge(source.path, target.path) == 1
+    assert merge(source.path, target.path) == 2  # it is one of Figure 4 too
     assert merge(source.path, target.path) == 0
     assert cell_key(item, first) in target.read()
-    assert len(target.read()) == 2
+    assert len(target.read()) == 3
 
 
 def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Pat
     result = {"score": 0.5, "error": 50.0, "auc black_box": 0.6}
     for item, settings in wanted:
         store.add(Cell(item=item, settings=settings, result=result, run={"seconds": 1.0}))
-    assert add_twins(store) == 15 + 3
+    assert add_twins(store) == 15 + 15 + 3 + 3  # Tables 3, 2 and 8, and Figure 4
     assert add_twins(store) == 0
     known = store.read()
     error_rates = ordered_cells(GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",)))
@@ -202,6 +210,49 @@ def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Pat
         settings for settings in papers.find("dpmlbench/table2/cifar10").runs if settings["network"] == "simple_cnn"
     ]
     assert [known[cell_key("dpmlbench/table2/cifar10", settings)].result for settings in baseline] == [result] * 3
+
+
+def trained_as(settings: Any) -> tuple[Any, ...]:
+    """What tells trainings apart: the parsed network, and the settings of the descent."""
+    schema, public = bench_schema(settings["rows"], find_learner(settings["algorithm"]))
+    learner: Any = learner_of(settings, public=public)
+    same = {name: getattr(learner, name) for name in ("epochs", "batch", "lr", "momentum", "norm", "average")}
+    return models.parse(learner._architecture(schema)), learner._features(schema), same, learner.cost(schema, 1.0)
+
+
+@pytest.mark.parametrize("algorithm", ["dpsgd", "tanh"])
+def test_cells_of_figure_4_without_group_norm_are_those_of_table_3(tmp_path: Path, algorithm: str) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=(algorithm,), epsilons=(4.0,))
+    (item, settings), *_ = ordered_cells(choice)
+    store.add(Cell(item=item, settings=settings, result={"score": 0.5}))
+    assert add_twins(store) == 1
+    [twin] = store.of("dpmlbench/figure4")
+    assert twin.settings["network"] == {"dpsgd": "relu", "tanh": "tanh"}[algorithm]
+    assert trained_as(twin.settings) == trained_as(settings)
+    assert (twin.settings["epsilon"], twin.settings["seed"]) == (4.0, 0)
+
+
+def test_plan_is_of_known_cells_and_covers_what_findings_lack() -> None:
+    chosen = [ordered_cells(choice) for choice in PLAN[:-1]]
+    assert all(chosen)
+    cells = [settings for group in chosen for _, settings in group]
+    lines = {(each["learner"], each["network"], each["data"]) for each in cells}
+    for needed in (
+        ("hand_dp", "mlp", "cifar10"),
+        ("rgp", "simple_cnn", "cifar10"),
+        ("rgp at 0.01", "simple_cnn", "cifar10"),
+        ("dpsgd", "tanh with group norm", "cifar10"),
+        ("sgd", "simple_cnn", "fashion_mnist"),
+        ("sgd", "simple_cnn", "svhn"),
+        ("alibi", "simple_cnn", "cifar10"),
+        ("pate", "simple_cnn", "fashion_mnist"),
+        ("dpsgd", "vgg", "cifar10"),
+    ):
+        assert needed in lines
+    attacked = {(each["learner"], each["data"]) for each in cells if each["attacks"]}
+    assert {("sgd", "svhn"), ("dpsgd", "svhn"), ("alibi", "cifar10"), ("pate", "fashion_mnist")} <= attacked
+    assert {each["seed"] for each in cells} == {0}
 
 
 def test_slow_algorithm_is_not_begun_where_it_would_not_end(tmp_path: Path, trained: list[int]) -> None:

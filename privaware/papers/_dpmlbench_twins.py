@@ -1,0 +1,70 @@
+"""Cells of DPMLBench that stand in several of its tables and figures: what was trained for one is there for others."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from privaware.papers import Settings, find
+from privaware.papers._dpmlbench_cells import EPSILONS
+from privaware.papers._results import Cell, Store
+
+__all__ = ["add_twins"]
+
+ERROR_RATES = {"table4": "table3", "table10": "table9"}
+"""Tables of attacks, and those of error rates."""
+ATTACK_ENTRIES = ("shadows", "shadow")
+ACTIVATIONS = {"dpsgd": "relu", "tanh": "tanh"}
+"""The networks of Figure 4 that these algorithms train on SimpleCNN."""
+
+
+def add_twins(store: Store) -> int:
+    """Adds the cells that follow from finished ones; how many."""
+    known = store.read()
+    queue = deque(cell for cell in known.values() if "failed" not in cell.result)
+    added = 0
+    while queue:
+        for twin in _twins(queue.popleft()):
+            present = known.get(twin.key)
+            if present is None or "failed" in present.result:
+                store.add(twin)
+                known[twin.key] = twin
+                queue.append(twin)
+                added += 1
+    return added
+
+
+def _twins(cell: Cell) -> Iterator[Cell]:
+    paper, _, place = cell.item.partition("/")
+    table, *rest = place.split("/")
+    learner, data = cell.settings.get("learner"), cell.settings.get("data")
+    if table in ERROR_RATES and rest:
+        yield _not_attacked(cell, "/".join([paper, ERROR_RATES[table], *rest]))
+    if table == "table5" and learner == "sgd":
+        yield replace(cell, item=f"{paper}/table2/{data}")
+    if table == "table2" and learner == "sgd":
+        yield _not_attacked(cell, f"{paper}/table8/{data}")
+    if table == "table5" and learner == "dpsgd" and cell.settings["epsilon"] in EPSILONS:
+        yield replace(cell, item=f"{paper}/table4/{data}/dp-sgd")
+    if table == "table3" and data == "cifar10" and learner == "hand_dp":
+        yield replace(cell, item=f"{paper}/table7")
+    if table == "table3" and data == "cifar10" and cell.settings["network"] == "simple_cnn" and learner in ACTIVATIONS:
+        yield from _of_figure4(cell, f"{paper}/figure4", ACTIVATIONS[learner])
+
+
+def _not_attacked(cell: Cell, item: str) -> Cell:
+    settings = {key: value for key, value in cell.settings.items() if key not in ATTACK_ENTRIES}
+    result = {key: value for key, value in cell.result.items() if not key.startswith("auc ")}
+    return replace(cell, item=item, settings={**settings, "attacks": []}, result=result)
+
+
+def _of_figure4(cell: Cell, item: str, network: str) -> Iterator[Cell]:
+    """Its settings name the activation in the architecture instead of the algorithm; what is trained is the same."""
+
+    def same(settings: Settings) -> bool:
+        place = (network, cell.settings["epsilon"], cell.settings["seed"], cell.settings["rows"])
+        return place == tuple(settings[name] for name in ("network", "epsilon", "seed", "rows"))
+
+    for settings in filter(same, find(item).runs):
+        yield replace(cell, item=item, settings=settings)
