@@ -18,7 +18,7 @@ from privaware.events import Composed, Disjoint, Event, Selected, leaves
 from privaware.mechanism import Mechanism, unit
 from privaware.schema import Schema
 from privaware.testing._call import BrokenPromise
-from privaware.testing._game import canary_game
+from privaware.testing._game import canary_game, most_provable
 from privaware.testing._price import spent
 from privaware.testing._release import name_of, released_numbers
 from privaware.testing._replay import Replay, record, replay
@@ -54,7 +54,8 @@ def check_mechanism(
     again without another run, on all that is noised.
 
     `data` replaces the synthetic rows of `schema`, `neighbour` is a canary of your own; `games` is how often each of
-    two games (one row among few, one among none) runs the mechanism on either side; 0 leaves them out.
+    two games (one row among few, one among none) runs the mechanism on either side. Those of what is released are
+    not played where so few could not refute `epsilon` (at 1 fewer than 65); 0 leaves out those of the noise too.
     """
     schema = schema or (data.schema if data is not None else example())
     check = _Check(mechanism=mechanism, schema=schema, delta=delta)
@@ -224,7 +225,9 @@ class _Check:
         lower = 0.0
         for data, neighbour in canaries if games else []:
             proofs = self.noise_game(data, neighbour, noise)
-            released = canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games)
+            released = 0.0
+            if most_provable(games, self.delta) > epsilon:
+                released = canary_game(self.mechanism, data, neighbour, noise, delta=self.delta, games=games)
             for proved, claim in [(released, epsilon), *proofs]:
                 if proved > claim + 1e-9:
                     raise BrokenPromise(

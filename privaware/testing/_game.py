@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from privaware.mechanism import Mechanism
 from privaware.noise import Rng
 from privaware.testing._release import padded, released_numbers
 
+CONFIDENCE = 0.999
+
 
 def canary_game(
     mechanism: Mechanism[Any],
@@ -22,7 +25,7 @@ def canary_game(
     *,
     delta: float,
     games: int = 1000,
-    confidence: float = 0.999,
+    confidence: float = CONFIDENCE,
 ) -> float:
     """A lower bound on epsilon from `games` runs on each of two neighbouring data sets.
 
@@ -32,6 +35,19 @@ def canary_game(
     within = _runs(mechanism, neighbour, noise, range(games, 2 * games))
     both = np.nan_to_num(padded([*without, *within]))
     scores = directed_scores(both[games:], both[:games])
+    return epsilon_lower(*scores, delta=delta, confidence=confidence)
+
+
+@lru_cache(maxsize=64)
+def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
+    """The epsilon that so many games would prove if each showed at once whether the row was there.
+
+    >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
+    True
+    """
+    if games < 2:
+        return 0.0
+    scores = directed_scores(np.ones((games, 1)), np.zeros((games, 1)))
     return epsilon_lower(*scores, delta=delta, confidence=confidence)
 
 

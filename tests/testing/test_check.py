@@ -16,7 +16,7 @@ from privaware.events import NOTHING
 from privaware.mechanism import Then
 from privaware.noise import Rng
 from privaware.selectors.cfs_greedy import CfsGreedy
-from privaware.testing import BrokenPromise, canary_game, check_mechanism, example, neighbours, replay, rows_for
+from privaware.testing import BrokenPromise, _check, canary_game, check_mechanism, example, neighbours, replay, rows_for
 from tests.testing import planted_descent, planted_preparation, planted_releases, planted_runs
 from tests.testing.canary_cases import CASES
 from tests.testing.planted_bugs import AUDITED, BUGS, PLAYED, rows
@@ -150,3 +150,14 @@ def test_canary_of_the_caller_is_used_in_the_game() -> None:
         check_mechanism(hidden, data=rows, neighbour=lambda data: data.take(np.arange(1, 6)))
     with pytest.raises(WrongInput, match="differs in one row"):
         check_mechanism(hidden, data=rows, neighbour=rows.take(np.arange(2, 6)))
+
+
+@pytest.mark.parametrize(("games", "played"), [(40, 0), (80, 2)])
+def test_games_too_few_to_refute_the_claim_are_not_played(
+    games: int, played: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty runs a side prove at most 0.42, so against a claim of 1 they could not fail."""
+    counted: list[int] = []
+    monkeypatch.setattr(_check, "canary_game", lambda *rows, games, **settings: counted.append(games) or 0.0)
+    check_mechanism(planted_releases.Sums(), games=games)
+    assert counted == [games] * played
