@@ -81,5 +81,5 @@ class Then:
         return self.first.cost(schema, noise * self.share) + self.second.cost(self.outline(schema), noise)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Any:
-        released = run(self.first, data, noise * self.share, rng)
-        return run(self.second, data.mapped(lambda part: self.join(part, released)), noise, rng)
+        released, join = run(self.first, data, noise * self.share, rng), self.join
+        return run(self.second, data.mapped(lambda part: join(part, released)), noise, rng)  # without self: pickled

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from privaware.data import Data
-from privaware.exact_sums import clip_rows, outer_sum, row_lattice
+from privaware.exact_sums import Total, add_outer_sum, clip_rows, row_lattice
 from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_after, shape_after
 from privaware.noise import Rng
@@ -42,10 +42,18 @@ def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
 
 def second_moments(rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> np.ndarray:
     """The exact sum over `clipped` rows of a a', or of a b' with others that were clipped to norm 1."""
+    total = Total()
+    add_second_moments(total, rows, norm, others)
+    return np.asarray(total.value)
+
+
+def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
+    """Adds the exact `second_moments` of some of the rows to the total of all."""
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
-        return np.asarray(outer_sum(rows, rows, lattice, lattice))
-    return np.asarray(outer_sum(rows, others, lattice, row_lattice(1.0, others.shape[1])))
+        add_outer_sum(total, rows, rows, lattice, lattice)
+    else:
+        add_outer_sum(total, rows, others, lattice, row_lattice(1.0, others.shape[1]))
 
 
 def folded(square: np.ndarray) -> np.ndarray:

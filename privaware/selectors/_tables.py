@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum
 from privaware.errors import WrongInput
 from privaware.exact_sums import MARGIN
 from privaware.features.onehot import OneHot
@@ -91,14 +91,6 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
         yield np.concatenate([np.rint(encode(part.x, part.schema)), target], axis=1)
 
 
-def counts(data: Data, bins: int) -> np.ndarray:
-    """All two-way tables as one matrix (slots, slots) of whole numbers: a matrix product of one-hot blocks."""
-    exact = np.zeros((sum(slots(data.schema, bins)),) * 2, dtype=np.int64)
-    for block in blocks(data, bins):
-        exact += (block.T @ block).astype(np.int64)  # at most CELLS rows: below 2^24, so float32 is exact
-    return exact
-
-
 def _target(data: Data, size: int) -> np.ndarray:
     if data.schema.classes:
         return np.clip(data.y, 0, size - 1).astype(np.int64)
@@ -109,11 +101,37 @@ def _target(data: Data, size: int) -> np.ndarray:
     return np.clip(share * size, 0, size - 1).astype(np.int64)
 
 
-def release(data: Data, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
+def release(data: Rows, bins: int, noise: float, rng: Rng, *, pairs: bool = True) -> Tables:
     """The tables, from one Gaussian release of deviation `noise` over sensitivity 1."""
-    sizes = slots(data.schema, bins)
+    counts = TwoWayCounts(schema=data.schema, bins=bins, pairs=pairs)
+    return counts.release(data.parts.total(counts), noise, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
+    """All two-way tables as one matrix (slots, slots) of whole numbers: a matrix product of one-hot blocks."""
+
+    schema: Schema
+    bins: int
+    pairs: bool
+
+    def partial(self, part: Data) -> np.ndarray:
+        exact = np.zeros((sum(slots(self.schema, self.bins)),) * 2, dtype=np.int64)
+        for block in blocks(part, self.bins):
+            exact += (block.T @ block).astype(np.int64)  # at most CELLS rows: below 2^24, so float32 is exact
+        return exact
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return np.asarray(left + right)
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> Tables:
+        return _noisy_tables(total, self.schema, slots(self.schema, self.bins), self.pairs, noise, rng)
+
+
+def _noisy_tables(
+    exact_counts: np.ndarray, schema: Schema, sizes: tuple[int, ...], pairs: bool, noise: float, rng: Rng
+) -> Tables:
     families = _families(sizes, pairs)
-    exact_counts = counts(data, bins)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
     exact_joint = _centred_multiples(_centred_multiples(exact_counts, sizes, 0), sizes, 1)
     weights = _spread(1 / np.array(sizes), sizes, 0)
@@ -134,7 +152,7 @@ def release(data: Data, bins: int, noise: float, rng: Rng, *, pairs: bool = True
     joint, spread = joint + joint.T, spread + spread.T
     return Tables(
         slots=sizes,
-        rows=data.schema.rows,
+        rows=schema.rows,
         single=_centred(parts["single"] * families["single"].unit, sizes, 0),
         joint=_centred(_centred(joint, sizes, 0), sizes, 1),
         noise=spread,

@@ -13,8 +13,9 @@ Use when: columns are few, rows many, or the budget is generous.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from privaware.data import Data
+from privaware.data import Rows
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -27,8 +28,10 @@ __all__ = ["All"]
 class All(Selector):
     """Nothing to set."""
 
+    in_parts: ClassVar[bool] = True
+
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         return tuple(column.name for column in data.schema.used)

@@ -20,9 +20,10 @@ Use when: as `cfs_greedy`, where sets matter that no single column leads to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privaware._validate import expect_count
-from privaware.data import Data
+from privaware.data import Rows
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -37,6 +38,8 @@ __all__ = ["CfsGa"]
 @dataclass(frozen=True, kw_only=True)
 class CfsGa(Selector):
     """At most `columns` are selected; `bins` is for numbers without declared ones."""
+
+    in_parts: ClassVar[bool] = True
 
     columns: int | None = None
     population: int = 5000
@@ -55,7 +58,7 @@ class CfsGa(Selector):
         slots(schema, self.bins)
         return Gaussian(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         shared = uncertainties(release(data, self.bins, noise, rng))
         search = Evolution(
             population=self.population,

@@ -21,11 +21,12 @@ Use when: columns overlap (one-hot slots, several measurements of one thing) and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_count
-from privaware.data import Data
+from privaware.data import Rows
 from privaware.events import Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -40,6 +41,8 @@ __all__ = ["CfsGreedy"]
 class CfsGreedy(Selector):
     """`columns` left out stops where the merit is highest; `bins` is for numbers without declared ones."""
 
+    in_parts: ClassVar[bool] = True
+
     columns: int | None = None
     bins: int = 8
 
@@ -51,7 +54,7 @@ class CfsGreedy(Selector):
         slots(schema, self.bins)
         return Gaussian(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         shared = uncertainties(release(data, self.bins, noise, rng))
         order, merit = best_first(shared)
         size = int(np.argmax(merit)) + 1 if self.columns is None else self.columns

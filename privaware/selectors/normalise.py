@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_between
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Gaussian
 from privaware.exact_sums import Total, add_column_sums, row_lattice
 from privaware.features.standardise import Standardise
@@ -45,6 +45,8 @@ __all__ = ["Normalise"]
 class Normalise(Transformation):
     """`means` and `squares` bound the norms of a row's two vectors; `floor` is the least variance at any noise."""
 
+    in_parts: ClassVar[bool] = True
+
     means: float = 1.0
     squares: float = 1.0
     floor: float = 1e-5
@@ -56,26 +58,41 @@ class Normalise(Transformation):
     def cost(self, schema: Schema, noise: float) -> Event:
         return 2 * Gaussian(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Standardise:
-        exact_means, exact_squares = self._sums(data)
-        rows = data.schema.rows
-        mean = rng.gaussian(exact_means, noise=noise, sensitivity=self.means) / rows
-        square = rng.gaussian(exact_squares, noise=noise, sensitivity=self.squares) / rows
+    def run(self, data: Rows, noise: float, rng: Rng) -> Standardise:
+        rows, sums = data.schema.rows, ChannelSums(norms=(self.means, self.squares), features=self.features)
+        mean, square = (noisy / rows for noisy in release(sums, data.parts, noise, rng))
         floor = max(self.floor, noise * self.squares / rows)
         deviation = np.sqrt(np.maximum(square - mean**2, floor))
         return Standardise(mean=_plain(mean), deviation=_plain(deviation))
 
-    def _sums(self, data: Data) -> list[np.ndarray]:
-        """The sums over rows of clipped means and of clipped mean squares."""
-        norms, totals = (self.means, self.squares), (Total(), Total())
-        for channels in transformed(self.features, data):
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
+    """The sums over rows of clipped means and of clipped mean squares."""
+
+    norms: tuple[float, float]
+    features: tuple[Any, ...]
+
+    def partial(self, part: Data) -> tuple[Total, Total]:
+        totals = (Total(), Total())
+        for channels in transformed(self.features, part):
             finite = np.nan_to_num(channels.astype(float), posinf=0.0, neginf=0.0)
             positions = finite.reshape(*finite.shape[:2], math.prod(finite.shape[2:]))
             with np.errstate(over="ignore"):
                 moments = (positions.mean(axis=2), (positions**2).mean(axis=2))
-            for total, norm, rows in zip(totals, norms, moments, strict=True):
+            for total, norm, rows in zip(totals, self.norms, moments, strict=True):
                 add_column_sums(total, clipped(rows, norm), row_lattice(norm, rows.shape[1]))
-        return [total.value for total in totals]
+        return totals
+
+    def merge(self, left: tuple[Total, Total], right: tuple[Total, Total]) -> tuple[Total, Total]:
+        return left[0].merge(right[0]), left[1].merge(right[1])
+
+    def release(self, total: tuple[Total, Total], noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+        means, squares = (
+            np.asarray(rng.gaussian(each.value, noise=noise, sensitivity=norm))
+            for each, norm in zip(total, self.norms, strict=True)
+        )
+        return means, squares
 
 
 def _plain(values: np.ndarray) -> tuple[float, ...]:

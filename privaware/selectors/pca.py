@@ -26,18 +26,20 @@ Use when: rows are many and a few directions carry them. Directions whose eigenv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_between, expect_count
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum
+from privaware.data import release as release_sum
 from privaware.events import Event, Gaussian, Unproven
+from privaware.exact_sums import Total
 from privaware.features.project import Project
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Transformation
-from privaware.selectors._moments import clipped, release, second_moments, transformed
+from privaware.selectors._moments import add_second_moments, clipped, release, transformed
 
 __all__ = ["Pca"]
 
@@ -45,6 +47,8 @@ __all__ = ["Pca"]
 @dataclass(frozen=True, kw_only=True)
 class Pca(Transformation):
     """`features` come first; tables are one-hot encoded if there are none."""
+
+    in_parts: ClassVar[bool] = True
 
     components: int = 64
     norm: float = 1.0
@@ -60,13 +64,34 @@ class Pca(Transformation):
             return Unproven(reason="plain principal components are exact statistics of the rows")
         return Gaussian(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Project:
-        rows = np.concatenate([clipped(block, self.norm) for block in transformed(self.features, data)])
-        exact = second_moments(rows, self.norm)
-        noisy = release(exact, noise, self.norm**2, rng) if self.private else exact
+    def run(self, data: Rows, noise: float, rng: Rng) -> Project:
+        moments = Moments(norm=self.norm, private=self.private, features=self.features)
+        noisy = release_sum(moments, data.parts, noise, rng)
         values, vectors = np.linalg.eigh(noisy)
         order = np.argsort(-values, kind="stable")[: self.components]
         return Project(matrix=_plain(vectors[:, order]), norm=self.norm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(Sum[Data, Total, np.ndarray]):
+    """The sum of a a' over clipped rows."""
+
+    norm: float
+    private: bool
+    features: tuple[Any, ...]
+
+    def partial(self, part: Data) -> Total:
+        total = Total()
+        for block in transformed(self.features, part):
+            add_second_moments(total, clipped(block, self.norm), self.norm)
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
+        exact = np.asarray(total.value)
+        return release(exact, noise, self.norm**2, rng) if self.private else exact
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:

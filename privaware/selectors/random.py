@@ -13,11 +13,12 @@ Use when: comparing selectors, or when the budget is too small for any of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_count
-from privaware.data import Data
+from privaware.data import Rows
 from privaware.events import NOTHING, Event
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -31,6 +32,8 @@ __all__ = ["Random"]
 class Random(Selector):
     """`columns` of them; a random number if left out."""
 
+    in_parts: ClassVar[bool] = True
+
     columns: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,7 +42,7 @@ class Random(Selector):
     def cost(self, schema: Schema, noise: float) -> Event:
         return NOTHING
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         width = len(data.schema.used)
         size = limit(self.columns, data.schema)
         if self.columns is None:

@@ -24,11 +24,12 @@ Use when: columns are many, few are wanted, and overlap among them does no harm.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_count
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Pure
 from privaware.exact_sums import MARGIN
 from privaware.noise import Rng
@@ -43,6 +44,8 @@ __all__ = ["Top"]
 class Top(Selector):
     """`columns` are selected; `bins` is for numbers without declared ones."""
 
+    in_parts: ClassVar[bool] = True
+
     columns: int = 5
     bins: int = 8
 
@@ -53,22 +56,41 @@ class Top(Selector):
         slots(schema, self.bins)
         return limit(self.columns, schema) * Pure(epsilon=1 / noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
-        sizes = slots(data.schema, self.bins)
-        scores = (1 - MARGIN) * dependence(data, self.bins) - by_chance(sizes, data.schema.rows)
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
+        counts = TargetCounts(schema=data.schema, bins=self.bins, columns=limit(self.columns, data.schema))
+        return release(counts, data.parts, noise, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
+    """The tables of all columns, and of the target, with the target: whole numbers (slots, slots of the target)."""
+
+    schema: Schema
+    bins: int
+    columns: int
+
+    def partial(self, part: Data) -> np.ndarray:
+        sizes = slots(self.schema, self.bins)
+        exact = np.zeros((sum(sizes), sizes[-1]), dtype=np.int64)
+        for block in blocks(part, self.bins):
+            exact += (block.T @ block[:, -sizes[-1] :]).astype(np.int64)  # whole numbers below 2^24: exact in float32
+        return exact
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return np.asarray(left + right)
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> tuple[str, ...]:
+        sizes = slots(self.schema, self.bins)
+        scores = (1 - MARGIN) * dependence(total, sizes) - by_chance(sizes, self.schema.rows)
         left = np.arange(len(scores))
-        for _ in range(limit(self.columns, data.schema)):
+        for _ in range(self.columns):
             at = rng.choose(scores[left], epsilon=1 / noise, sensitivity=4.0)
             left = np.delete(left, at)
-        return chosen(data.schema, ~np.isin(np.arange(len(scores)), left))
+        return chosen(self.schema, ~np.isin(np.arange(len(scores)), left))
 
 
-def dependence(data: Data, bins: int) -> np.ndarray:
+def dependence(exact: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     """T of every column: the L1 distance of its table with the target from independence, in rows."""
-    sizes = slots(data.schema, bins)
-    exact = np.zeros((sum(sizes), sizes[-1]), dtype=np.int64)
-    for block in blocks(data, bins):
-        exact += (block.T @ block[:, -sizes[-1] :]).astype(np.int64)  # whole numbers below 2^24: exact in float32
     return distances(exact[: -sizes[-1]], np.diagonal(exact[-sizes[-1] :]), sizes[:-1])
 
 

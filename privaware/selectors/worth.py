@@ -32,18 +32,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privaware._validate import expect_between, expect_count
-from privaware.data import Data
+from privaware.data import Data, Rows, Sum, release
 from privaware.events import Event, Gaussian
+from privaware.exact_sums import Total
 from privaware.features.onehot import OneHot
 from privaware.model import scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors import Selector
-from privaware.selectors._moments import clipped, folded, second_moments, unfolded
+from privaware.selectors._moments import add_second_moments, clipped, folded, unfolded
 from privaware.selectors._tables import chosen, limit, slots
 
 __all__ = ["Worth"]
@@ -59,6 +61,8 @@ class Worth(Selector):
     `ridge` is its penalty as a share of the declared rows; at most `columns` are kept.
     """
 
+    in_parts: ClassVar[bool] = True
+
     columns: int | None = None
     model_noise: float = 1.0
     ridge: float = 0.1
@@ -73,20 +77,12 @@ class Worth(Selector):
         slots(schema, self.bins)
         return Gaussian(noise=noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
+    def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         schema = data.schema
-        encode = OneHot(bins=self.bins)
-        rows, targets = clipped(encode(data.x, schema), 1.0), clipped(_targets(data), 1.0)
-        moments_with_target = second_moments(rows, 1.0, targets)
-        exact = np.concatenate([folded(second_moments(rows, 1.0)), moments_with_target.ravel()])
-        noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(2))
-        width = rows.shape[1]
-        ends = width * (width + 1) // 2
-        moments = unfolded(noisy[:ends], width)
+        moments, outputs = release(Moments(bins=self.bins), data.parts, noise, rng)
         owner = np.repeat(np.arange(len(schema.used)), slots(schema, self.bins)[:-1])
         penalty = self.ridge * schema.rows
         spread = self.model_noise * noise * LIPSCHITZ / penalty  # of each weight of the model
-        outputs = noisy[ends:].reshape(width, -1)
         price = spread**2 * outputs.shape[1] * schema.rows / len(schema.used)
         selected = worthy(
             _positive(moments),
@@ -98,6 +94,30 @@ class Worth(Selector):
             blur=noise * math.sqrt(2),
         )
         return chosen(schema, selected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
+    """The sums of x x' and of x y' over one-hot rows and their targets."""
+
+    bins: int
+
+    def partial(self, part: Data) -> tuple[Total, Total]:
+        rows = clipped(OneHot(bins=self.bins)(part.x, part.schema), 1.0)
+        squares, with_target = Total(), Total()
+        add_second_moments(squares, rows, 1.0)
+        add_second_moments(with_target, rows, 1.0, clipped(_targets(part), 1.0))
+        return squares, with_target
+
+    def merge(self, left: tuple[Total, Total], right: tuple[Total, Total]) -> tuple[Total, Total]:
+        return left[0].merge(right[0]), left[1].merge(right[1])
+
+    def release(self, total: tuple[Total, Total], noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+        squares, with_target = (np.asarray(each.value) for each in total)
+        exact = np.concatenate([folded(squares), with_target.ravel()])
+        noisy = rng.gaussian(exact, noise=noise, sensitivity=math.sqrt(2))
+        ends = exact.size - with_target.size
+        return unfolded(noisy[:ends], len(squares)), noisy[ends:].reshape(with_target.shape)
 
 
 def worthy(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from privaware.errors import PrivawareError, WrongInput
 
-__all__ = ["Here", "Processes", "Ray", "Workers"]
+__all__ = ["Here", "Processes", "Ray", "Workers", "connected"]
 
 CLUSTER_TIMEOUT = 10.0  # seconds
 Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its result
@@ -103,10 +103,10 @@ class Ray:
 
     @property
     def capacity(self) -> int:
-        return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
+        return max(1, int(connected(self.address).cluster_resources().get("CPU", 1)))
 
     def run_jobs(self, work: Work, shared: Any, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        ray = self._connected()
+        ray = connected(self.address)
         remote = ray.remote(num_cpus=1, max_retries=self.retries)(work)
         stored = ray.put(shared)
         pending = {remote.remote(stored, job): at for at, job in enumerate(jobs)}
@@ -115,23 +115,24 @@ class Ray:
             for future in ready:
                 yield pending.pop(future), ray.get(future)
 
-    def _connected(self) -> Any:
-        """Ray, connected to the cluster from the first call to the end of the process."""
-        try:
-            import ray
-        except ImportError:
-            raise WrongInput("--ray needs the package ray; install it with `pip install privaware[ray]`") from None
-        if ray.is_initialized():
-            return ray
-        try:
-            _expect_answer(self.address)
-            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
-        except (OSError, ValueError, RuntimeError) as problem:
-            reason = " ".join(str(problem).split())
-            raise WrongInput(
-                f"no Ray cluster answers at {self.address!r:.80}: {reason:.160}; start one with `ray start --head`"
-            ) from None
+
+def connected(address: str) -> Any:
+    """Ray, connected to the cluster from the first call to the end of the process."""
+    try:
+        import ray
+    except ImportError:
+        raise WrongInput("--ray needs the package ray; install it with `pip install privaware[ray]`") from None
+    if ray.is_initialized():
         return ray
+    try:
+        _expect_answer(address)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, ValueError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(
+            f"no Ray cluster answers at {address!r:.80}: {reason:.160}; start one with `ray start --head`"
+        ) from None
+    return ray
 
 
 def _expect_answer(address: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +23,11 @@ BARE = (
     Column(name="c", kind="category"),
     Column(name="d", kind="date"),
 )
-BOUNDED = (Column(name="a", low=-50, high=50, missing="category"),)
+BOUNDED = (
+    Column(name="a", low=-50, high=50, missing="category"),
+    Column(name="c", kind="category", categories=("p", "q"), unseen="other"),
+)
+SETTINGS: dict[str, dict[str, Any]] = {"cfs_ga": {"population": 20, "generations": 2}}
 IN_PARTS = [
     name
     for name in registry.names("selectors")
@@ -47,19 +53,25 @@ def rows(schema: Schema) -> Data:
 
 def test_the_selectors_before_large_tables_take_them() -> None:
     assert {"quantiles", "bins", "target_range"} <= set(IN_PARTS)
+    assert {"cfs_greedy", "cfs_ga", "top", "worth", "all", "random", "normalise", "pca"} <= set(IN_PARTS)
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("name", IN_PARTS)
-def test_releases_do_not_depend_on_how_rows_are_cut(name: str, task: str) -> None:
+def selection(name: str, task: str) -> tuple[Any, Data]:
+    """A selector, and rows for it."""
     bare = name == "quantiles"
-    facts: dict[str, object] = {"classes": ("0", "1")} if task == "classification" else {}
+    facts: dict[str, Any] = {"classes": ("0", "1")} if task == "classification" else {}
     if not facts and not bare:
         facts = {"low": 0.0, "high": 400.0}
     if name == "target_range" and task == "classification":
         pytest.skip("a class has no range")
     schema = Schema(columns=BARE if bare else BOUNDED, target="y", rows=900, **facts)
-    data, selector = rows(schema), find_selector(name)()
+    return find_selector(name)(**SETTINGS.get(name, {})), rows(schema)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_releases_do_not_depend_on_how_rows_are_cut(name: str, task: str) -> None:
+    selector, data = selection(name, task)
     expected = run_rows(selector, data, 0.3, Rng(seed=2))
     for seed in range(3):
         assert run_rows(selector, cut(data, seed), 0.3, Rng(seed=2)) == expected

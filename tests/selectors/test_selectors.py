@@ -21,9 +21,10 @@ from privaware.selectors.cfs_ga import CfsGa
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.pafs import Pafs
 from privaware.selectors.random import Random
-from privaware.selectors.top import Top, dependence
+from privaware.selectors.top import Top
 from privaware.selectors.worth import Worth
 from privaware.testing import BrokenPromise, check_selector
+from tests.selectors.dependence import dependence_of
 
 COLUMNS = (
     Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
@@ -141,7 +142,7 @@ class MeanScores(Top):
     """Scores are the distances of shares, scaled by the private number of rows."""
 
     def run(self, data: Data, noise: float, rng: Rng) -> tuple[str, ...]:
-        scores = dependence(data, self.bins) * 40 / max(len(data), 1)
+        scores = dependence_of(data, self.bins) * 40 / max(len(data), 1)
         at = rng.choose(scores, epsilon=1 / noise, sensitivity=4.0)
         return chosen(data.schema, np.arange(len(scores)) == at)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from privaware.data import Data
 from privaware.exact_sums import MARGIN
 from privaware.schema import Column, Schema
-from privaware.selectors.top import Top, dependence, distances
+from privaware.selectors.top import Top, distances
+from tests.selectors.dependence import dependence_of
 from tests.selectors.neighbours import ratios
 
 
@@ -36,9 +37,9 @@ def tables(draw: st.DrawFn, least: int = 1) -> Data:
 @settings(max_examples=150, deadline=None)
 @given(tables(least=1))
 def test_dependence_score_sensitivity_is_below_four(data: Data) -> None:
-    here = dependence(data, 8)
+    here = dependence_of(data)
     for at in range(len(data)):
-        fewer = dependence(data.take(np.arange(len(data)) != at), 8)
+        fewer = dependence_of(data.take(np.arange(len(data)) != at))
         assert np.abs(here - fewer).max() < 4
 
 
@@ -47,7 +48,7 @@ def test_dependence_score_sensitivity_bound_is_tight() -> None:
     rare[0] = 1
     without = table(rare, rare[:, 0], (2, 2))
     more = table(np.append(rare, [[1]], axis=0), np.append(rare[:, 0], 1), (2, 2))
-    assert (dependence(more, 8) - dependence(without, 8))[0] > 3.9
+    assert (dependence_of(more) - dependence_of(without))[0] > 3.9
 
 
 def in_floats(table: np.ndarray, classes: np.ndarray, _: tuple[int, ...]) -> np.ndarray:

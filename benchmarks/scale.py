@@ -1,0 +1,178 @@
+"""Time and memory of `privaware fit` on tables of 1e5 to 1e8 rows x 30 columns in Parquet.
+
+    python -m benchmarks.scale write FOLDER [--rows 100000 1000000]
+    python -m benchmarks.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8] [--rows 100000 1000000]
+    python -m privaware.papers._page scale
+
+Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
+categories, and interactions of them. The command line fits each file in a process of its own, whose wall time, CPU time
+and peak memory are recorded; its score is of rows that are in no file. With `--parts` a table is a folder of files.
+Runs are seeded: for comparing only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import record
+
+ITEM = "benchmarks/scale"
+SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+PIECE = 2**18
+HELD_OUT = 10**6
+"""The number of the piece that scores models; no table reaches it."""
+NUMBERS, CATEGORIES = 21, 8
+TOWNS = np.array([f"town {at}" for at in range(40)], dtype=object)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=("write", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--parts", type=int, default=1, help="files of a table")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/scale"))
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--learner", default="auto")
+    parser.add_argument("--ray", help="the address of a Ray cluster")
+    options = parser.parse_args()
+    for rows in options.rows:
+        table = write(options.folder, rows, options.parts)
+        if options.verb == "run":
+            run(table, rows, options)
+
+
+def run(table: Path, rows: int, options: argparse.Namespace) -> None:
+    """One cell, unless it is stored."""
+    from privaware.papers._results import Store, cell_key
+
+    place = "one process" if options.ray is None else "ray"
+    settings = {"rows": rows, "parts": options.parts, "epsilon": options.epsilon, "learner": options.learner}
+    settings["place"] = place
+    if cell_key(ITEM, settings) in Store(options.out / "cells.jsonl").read():
+        return
+    held_out = _write_pieces(options.folder / "held_out.parquet", HELD_OUT, 100_000)
+    result = fit(table, held_out, options)
+    print(json.dumps({**settings, **result}), flush=True)
+    record(options.out, ITEM, settings, result)
+
+
+def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of a fit, and what its process took."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            str(Path(sys.executable).with_name("privaware")),
+            "fit",
+            str(table),
+            "--target",
+            "buys",
+            "--json",
+            "--seed",
+            "0",
+        ]
+        command += ["--epsilon", str(options.epsilon), "--learner", options.learner, "--test", str(held_out)]
+        command += ["--out", f"{folder}/model", "--ledger", f"{folder}/ledger"]
+        command += [] if options.ray is None else ["--ray", options.ray]
+        with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "wb") as err:
+            began = time.perf_counter()
+            process = subprocess.Popen(command, stdout=out, stderr=err)
+            _, status, used = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - began
+        if status:
+            raise SystemExit(f"the fit failed: {Path(folder, 'err').read_text()[-2000:]}")
+        said = json.loads(Path(folder, "out").read_text())
+    return {
+        "learner": said["learner"],
+        "accuracy": said["internal"]["test_score"],
+        "epsilon": said["epsilon"],
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_mb": round(used.ru_maxrss / 1024),
+        "cores": os.cpu_count(),
+    }
+
+
+def write(folder: Path, rows: int, parts: int = 1) -> Path:
+    """The table of so many rows as one file, or as a folder of `parts` files of about equal size."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if parts == 1:
+        return _write_pieces(folder / f"rows_{rows}.parquet", 0, rows)
+    table = folder / f"rows_{rows}_in_{parts}"
+    table.mkdir(exist_ok=True)
+    ends = [rows * part // parts for part in range(parts + 1)]
+    for part in range(parts):
+        first = part * (rows // PIECE // parts + 2)
+        _write_pieces(table / f"part-{part:04}.parquet", first, ends[part + 1] - ends[part])
+    return table
+
+
+def _write_pieces(path: Path, first: int, rows: int) -> Path:
+    """A file of the pieces from `first` on; one that is there is kept."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.exists():
+        return path
+    unfinished, writer = path.with_suffix(".unfinished"), None
+    for number, count in enumerate(_counts(rows)):
+        table = pa.table(piece(first + number, count))
+        writer = writer or pq.ParquetWriter(unfinished, table.schema, compression="zstd")
+        writer.write_table(table, row_group_size=PIECE)
+    assert writer is not None
+    writer.close()
+    unfinished.rename(path)
+    return path
+
+
+def _counts(rows: int) -> Iterator[int]:
+    for at in range(0, rows, PIECE):
+        yield min(PIECE, rows - at)
+
+
+def piece(number: int, rows: int) -> dict[str, Any]:
+    """Columns by name: a function of the piece's number alone."""
+    import pyarrow as pa
+
+    draw = np.random.default_rng([18, number])
+    numbers = draw.standard_normal((NUMBERS, rows), dtype=np.float32)
+    numbers[0:5] = np.exp(1.2 * numbers[0:5]) * 100  # skewed, as amounts are
+    numbers[5:8] = np.where(draw.random((3, rows)) < 0.6, 0, np.exp(numbers[5:8]) * 1000)  # mostly zero
+    numbers[8:12] = np.floor(45 + 15 * numbers[8:12])  # whole numbers, as ages are
+    codes = np.minimum(draw.zipf(1.6, (CATEGORIES, rows)) - 1, np.arange(3, 3 + 5 * CATEGORIES, 5)[:, None])
+    score = _score(numbers, codes)
+    buys = draw.random(rows) < 1 / (1 + np.exp(-score))
+    missing = draw.random((4, rows)) < 0.08
+    columns: dict[str, Any] = {}
+    for at in range(NUMBERS):
+        gaps = missing[at % 4] if at in (2, 6, 9, 15) else None
+        columns[f"number_{at}"] = pa.array(numbers[at], mask=gaps)
+    for at in range(CATEGORIES):
+        gaps = missing[at % 4] if at == 3 else None
+        indices = pa.array(codes[at].astype(np.int32), mask=gaps)
+        columns[f"category_{at}"] = pa.DictionaryArray.from_arrays(indices, pa.array(TOWNS)).cast(pa.string())
+    columns["buys"] = pa.array(np.where(buys, "yes", "no"))
+    return columns
+
+
+def _score(numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Log odds: curves of single columns, and interactions of two."""
+    score = 0.8 * np.log(numbers[0] / 100) - 0.5 * np.log(numbers[1] / 100) + 0.7 * (numbers[5] > 0)
+    score += 1.2 * np.exp(-(((numbers[8] - 50) / 12) ** 2)) + 0.4 * numbers[12] - 0.3 * np.abs(numbers[13])
+    score += 0.8 * (codes[0] % 3 == 1) - 0.6 * (codes[1] > 2)
+    score += 0.8 * numbers[14] * np.sign(numbers[15]) + 0.9 * ((codes[2] % 2 == 0) ^ (numbers[9] > 45))
+    return np.asarray(score - 1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Rows in parts that workers on several machines hold: the same sums, whoever holds a part and whoever is lost.
+
+A part is a function of its piece of a file and of public values: the functions it goes through, and the changes since.
+So the pieces of a worker that is lost go to others, which read them again and follow the log of public steps from its
+beginning; sums are exact and merged in the order of pieces, so that no result shows it. Noise is drawn once, here.
+
+The workers hold private rows and this process sees exact sums of them: both belong to the owner of the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, Protocol, TypeVar
+
+from privaware.data import Sum
+from privaware.data._parts import merged
+from privaware.errors import PrivawareError
+
+__all__ = ["Cluster", "ClusterParts", "HeldClusterParts", "Pool", "Question", "Run", "Worker"]
+
+B = TypeVar("B")
+C = TypeVar("C")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A part as a function of its piece, or of what is held of it under `key`."""
+
+    key: int | None = None
+    functions: tuple[Callable[[Any], Any], ...] = ()
+
+    def part(self, piece: Any, held: Mapping[int, Any]) -> Any:
+        start = piece if self.key is None else held[self.key]
+        return reduce(lambda value, function: function(value), self.functions, start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """Makes something of each piece and holds it under `key`."""
+
+    key: int
+    view: View
+
+    def apply(self, piece: Any, held: dict[int, Any]) -> None:
+        held[self.key] = self.view.part(piece, held)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Changes what is held, in place."""
+
+    key: int
+    change: Callable[[Any], None]
+
+    def apply(self, piece: Any, held: dict[int, Any]) -> None:
+        self.change(held[self.key])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """Holds it no longer."""
+
+    key: int
+
+    def apply(self, piece: Any, held: dict[int, Any]) -> None:
+        del held[self.key]
+
+
+Step = Hold | Change | Drop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The partial sums of `view` over some pieces, each with its number and how many steps it has followed.
+
+    `steps` are those of the log from the `first` on that one of the pieces lacks.
+    """
+
+    what: Sum[Any, Any, Any]
+    view: View
+    pieces: tuple[tuple[int, Any, int], ...]
+    first: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The merged partial sum of the pieces from `start` to just before `end`."""
+
+    start: int
+    end: int
+    partial: Any
+
+
+class Worker:
+    """What runs on a machine of the cluster: it reads pieces, holds what it was asked to, and answers with sums."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, dict[int, Any]] = {}
+
+    def partials(self, question: Question) -> list[Run] | PrivawareError:
+        """Sums over runs of neighbouring pieces, or what is wrong with the rows, in a sentence."""
+        runs: list[Run] = []
+        try:
+            for number, piece, followed in question.pieces:
+                partial = question.what.partial(
+                    question.view.part(piece, self._up_to_date(question, number, piece, followed))
+                )
+                if runs and runs[-1].end == number:
+                    before = runs.pop()
+                    runs.append(
+                        Run(start=before.start, end=number + 1, partial=question.what.merge(before.partial, partial))
+                    )
+                else:
+                    runs.append(Run(start=number, end=number + 1, partial=partial))
+        except PrivawareError as problem:
+            return problem
+        return runs
+
+    def _up_to_date(self, question: Question, number: int, piece: Any, followed: int) -> dict[int, Any]:
+        """What is held of a piece after all steps of the log; one that has followed none begins anew."""
+        if not followed:
+            self._held[number] = {}
+        held = self._held[number]
+        for step in question.steps[followed - question.first :]:
+            step.apply(piece, held)
+        return held
+
+
+class Pool(Protocol):
+    """Workers by number, until they are lost."""
+
+    def alive(self) -> list[int]:
+        """The workers that can be asked; without one, the pool says in a sentence what to do."""
+        ...
+
+    def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
+        """Each worker's answer, in any order; None of one that is lost."""
+        ...
+
+
+class Cluster:
+    """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log."""
+
+    def __init__(self, pool: Pool, pieces: Sequence[Any]) -> None:
+        self._pool, self._pieces = pool, list(pieces)
+        self._log: list[Step] = []
+        self._keys = itertools.count()
+        workers = pool.alive()
+        self._holder = [workers[at * len(workers) // len(self._pieces)] for at in range(len(self._pieces))]
+        self._followed = [0] * len(self._pieces)
+
+    @property
+    def parts(self) -> ClusterParts[Any]:
+        """The pieces themselves."""
+        return ClusterParts(self, View())
+
+    def hold(self, view: View) -> int:
+        """The key of what is held from the next sum on."""
+        key = next(self._keys)
+        self._log.append(Hold(key=key, view=view))
+        return key
+
+    def follow(self, step: Step) -> None:
+        """Adds a step, which every piece follows before its next sum."""
+        self._log.append(step)
+
+    def runs(self, what: Sum[Any, Any, Any], view: View) -> list[Run]:
+        """The sums over all pieces, in their order."""
+        runs: list[Run] = []
+        missing = set(range(len(self._pieces)))
+        while missing:
+            for worker, answer in self._pool.ask(self._questions(what, view, missing)):
+                if answer is None:
+                    self._reassign(worker)
+                elif isinstance(answer, PrivawareError):
+                    raise answer
+                else:
+                    runs += answer
+            missing = set(range(len(self._pieces))) - {at for run in runs for at in range(run.start, run.end)}
+        return sorted(runs, key=lambda run: run.start)
+
+    def _questions(self, what: Sum[Any, Any, Any], view: View, missing: set[int]) -> dict[int, Question]:
+        questions, end = {}, len(self._log)  # a finalizer may add a step at any time
+        for worker in sorted({self._holder[at] for at in missing}):
+            numbers = [at for at in sorted(missing) if self._holder[at] == worker]
+            first = min(self._followed[at] for at in numbers)
+            questions[worker] = Question(
+                what=what,
+                view=view,
+                pieces=tuple((at, self._pieces[at], self._followed[at]) for at in numbers),
+                first=first,
+                steps=tuple(self._log[first:end]),
+            )
+            for at in numbers:
+                self._followed[at] = end
+        return questions
+
+    def _reassign(self, lost: int) -> None:
+        """Gives the pieces of a lost worker to the others, in turn."""
+        workers = itertools.cycle(self._pool.alive())
+        for at, holder in enumerate(self._holder):
+            if holder == lost:
+                self._holder[at], self._followed[at] = next(workers), 0
+
+
+class ClusterParts(Generic[B]):
+    """`Parts` on a cluster: functions are called where a piece is, anew in each total.
+
+    `source` are the held parts that they begin with, which live as long as these.
+    """
+
+    def __init__(self, cluster: Cluster, view: View, source: HeldClusterParts[Any] | None = None) -> None:
+        self._cluster, self._view, self._source = cluster, view, source
+
+    def total(self, what: Sum[B, P, Any]) -> P:
+        return merged(what, [run.partial for run in self._cluster.runs(what, self._view)])
+
+    def map(self, function: Callable[[B], C]) -> ClusterParts[C]:
+        return ClusterParts(self._cluster, self._after(function), self._source)
+
+    def held(self, make: Callable[[B], C]) -> HeldClusterParts[C]:
+        return HeldClusterParts(self._cluster, self._cluster.hold(self._after(make)))
+
+    def _after(self, function: Callable[[B], Any]) -> View:
+        return View(key=self._view.key, functions=(*self._view.functions, function))
+
+
+class HeldClusterParts(ClusterParts[B]):
+    """`ChangingParts` on a cluster, held there as long as this object lives."""
+
+    def __init__(self, cluster: Cluster, key: int) -> None:
+        super().__init__(cluster, View(key=key))
+        self._key = key
+        weakref.finalize(self, cluster.follow, Drop(key=key))
+
+    def map(self, function: Callable[[B], C]) -> ClusterParts[C]:
+        return ClusterParts(self._cluster, self._after(function), self)
+
+    def update(self, change: Callable[[B], None]) -> None:
+        self._cluster.follow(Change(key=self._key, change=change))
