@@ -115,8 +115,8 @@ class HeldParts(LocalParts[B]):
     """Parts in the memory of this process."""
 
     def __init__(self, parts: Iterable[B]) -> None:
-        held = list(parts)
-        super().__init__(lambda: held)
+        self._held = list(parts)
+        super().__init__(self._changed)
         self._changes: list[Callable[[B], None]] = []
 
     def total(self, what: Sum[B, P, Any]) -> P:
@@ -128,6 +128,14 @@ class HeldParts(LocalParts[B]):
             return what.partial(part)
 
         return merged(what, self._each(partial))
+
+    def _changed(self) -> list[B]:
+        """The parts for a map of them, after the changes that no total has made yet."""
+        changes, self._changes = self._changes, []
+        for part in self._held if changes else ():
+            for change in changes:
+                change(part)
+        return self._held
 
     def update(self, change: Callable[[B], None]) -> None:
         self._changes.append(change)

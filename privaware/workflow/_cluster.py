@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Generic, Protocol, TypeVar
 
-from privaware.data import Sum
+from privaware.data import HeldParts, LocalParts, Sum
 from privaware.data._parts import merged
 from privaware.errors import PrivawareError
 
@@ -27,27 +27,32 @@ C = TypeVar("C")
 P = TypeVar("P")
 
 
+Piece = Callable[[], Iterable[Any]]
+"""Reads its part of a table, wherever it is called: some rows at a time, at least once."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A part as a function of its piece, or of what is held of it under `key`."""
+    """Parts as a function of a piece, or of what is held of it under `key`."""
 
     key: int | None = None
     functions: tuple[Callable[[Any], Any], ...] = ()
 
-    def part(self, piece: Any, held: Mapping[int, Any]) -> Any:
-        start = piece if self.key is None else held[self.key]
-        return reduce(lambda value, function: function(value), self.functions, start)
+    def parts(self, piece: Piece, held: Mapping[int, HeldParts[Any]]) -> LocalParts[Any]:
+        start = LocalParts(piece) if self.key is None else held[self.key]
+        return reduce(lambda parts, function: parts.map(function), self.functions, start)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """Makes something of each piece and holds it under `key`."""
+    """Makes something of each part and holds it under `key`."""
 
     key: int
     view: View
+    make: Callable[[Any], Any]
 
-    def apply(self, piece: Any, held: dict[int, Any]) -> None:
-        held[self.key] = self.view.part(piece, held)
+    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
+        held[self.key] = self.view.parts(piece, held).held(self.make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +62,8 @@ class Change:
     key: int
     change: Callable[[Any], None]
 
-    def apply(self, piece: Any, held: dict[int, Any]) -> None:
-        self.change(held[self.key])
+    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
+        held[self.key].update(self.change)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,7 @@ class Drop:
 
     key: int
 
-    def apply(self, piece: Any, held: dict[int, Any]) -> None:
+    def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
         del held[self.key]
 
 
@@ -83,7 +88,7 @@ class Question:
 
     what: Sum[Any, Any, Any]
     view: View
-    pieces: tuple[tuple[int, Any, int], ...]
+    pieces: tuple[tuple[int, Piece, int], ...]
     first: int
     steps: tuple[Step, ...]
 
@@ -96,33 +101,31 @@ class Run:
     end: int
     partial: Any
 
+    def joined(self, following: Run, what: Sum[Any, Any, Any]) -> Run:
+        return Run(start=self.start, end=following.end, partial=what.merge(self.partial, following.partial))
+
 
 class Worker:
     """What runs on a machine of the cluster: it reads pieces, holds what it was asked to, and answers with sums."""
 
     def __init__(self) -> None:
-        self._held: dict[int, dict[int, Any]] = {}
+        self._held: dict[int, dict[int, HeldParts[Any]]] = {}
 
     def partials(self, question: Question) -> list[Run] | PrivawareError:
         """Sums over runs of neighbouring pieces, or what is wrong with the rows, in a sentence."""
         runs: list[Run] = []
         try:
             for number, piece, followed in question.pieces:
-                partial = question.what.partial(
-                    question.view.part(piece, self._up_to_date(question, number, piece, followed))
-                )
+                held = self._up_to_date(question, number, piece, followed)
+                run = Run(start=number, end=number + 1, partial=question.view.parts(piece, held).total(question.what))
                 if runs and runs[-1].end == number:
-                    before = runs.pop()
-                    runs.append(
-                        Run(start=before.start, end=number + 1, partial=question.what.merge(before.partial, partial))
-                    )
-                else:
-                    runs.append(Run(start=number, end=number + 1, partial=partial))
+                    run = runs.pop().joined(run, question.what)
+                runs.append(run)
         except PrivawareError as problem:
             return problem
         return runs
 
-    def _up_to_date(self, question: Question, number: int, piece: Any, followed: int) -> dict[int, Any]:
+    def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> dict[int, HeldParts[Any]]:
         """What is held of a piece after all steps of the log; one that has followed none begins anew."""
         if not followed:
             self._held[number] = {}
@@ -147,7 +150,7 @@ class Pool(Protocol):
 class Cluster:
     """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log."""
 
-    def __init__(self, pool: Pool, pieces: Sequence[Any]) -> None:
+    def __init__(self, pool: Pool, pieces: Sequence[Piece]) -> None:
         self._pool, self._pieces = pool, list(pieces)
         self._log: list[Step] = []
         self._keys = itertools.count()
@@ -157,13 +160,13 @@ class Cluster:
 
     @property
     def parts(self) -> ClusterParts[Any]:
-        """The pieces themselves."""
+        """The parts that the pieces read."""
         return ClusterParts(self, View())
 
-    def hold(self, view: View) -> int:
+    def hold(self, view: View, make: Callable[[Any], Any]) -> int:
         """The key of what is held from the next sum on."""
         key = next(self._keys)
-        self._log.append(Hold(key=key, view=view))
+        self._log.append(Hold(key=key, view=view, make=make))
         return key
 
     def follow(self, step: Step) -> None:
@@ -225,7 +228,7 @@ class ClusterParts(Generic[B]):
         return ClusterParts(self._cluster, self._after(function), self._source)
 
     def held(self, make: Callable[[B], C]) -> HeldClusterParts[C]:
-        return HeldClusterParts(self._cluster, self._cluster.hold(self._after(make)))
+        return HeldClusterParts(self._cluster, self._cluster.hold(self._view, make))
 
     def _after(self, function: Callable[[B], Any]) -> View:
         return View(key=self._view.key, functions=(*self._view.functions, function))

@@ -47,6 +47,14 @@ def test_changes_come_before_the_next_total_and_once_each() -> None:
     assert parts.total(Values()) == [1, 10, 11, 2, 20, 21]
 
 
+def test_a_map_of_held_parts_sees_their_changes() -> None:
+    parts = HeldParts([[1], [2]])
+    mapped = parts.map(lambda part: [sum(part)])
+    parts.update(lambda part: part.append(10))
+    assert mapped.total(Values()) == [11, 12]
+    assert parts.total(Values()) == [1, 10, 2, 10]
+
+
 def test_few_parts_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     alive, most, lock = 0, 0, threading.Lock()

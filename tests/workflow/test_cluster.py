@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -62,7 +63,7 @@ class Values(Sum[list[int], list[int], None]):
         return None
 
 
-PIECES = [[at] for at in range(7)]
+PIECES = [partial(list, [[at]]) for at in range(7)]
 LOSSES = {"none": (), "one at once": (1,), "two at once": (1, 2), "one after another": (4, 6), "later": (8,)}
 
 
@@ -129,8 +130,10 @@ def test_what_is_wrong_with_rows_is_said_by_the_worker_that_reads_them() -> None
         Cluster(Machines(3), PIECES).parts.map(refuse).total(Values())
 
 
-def pieces_of(data: Data, count: int) -> list[Data]:
-    return [data.take(rows) for rows in np.array_split(np.arange(len(data)), count)]
+def pieces_of(data: Data, count: int) -> list[Any]:
+    """Pieces of one part each, the first of two."""
+    parts = [data.take(rows) for rows in np.array_split(np.arange(len(data)), count + 1)]
+    return [partial(list, parts[:2]), *(partial(list, [part]) for part in parts[2:])]
 
 
 @pytest.mark.parametrize("task", TASKS)
