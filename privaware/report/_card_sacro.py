@@ -1,7 +1,8 @@
-"""A SACRO-ML target and attack report, for an output checker's own tool: no row, no prediction and no pickle.
+"""A SACRO-ML target and attack report, for an output checker's own tool: no row and no pickle.
 
 `target.yaml` describes the model and its columns; `report.json` holds the audit of the model folder in the form of an
-attack report, where there is an audit: measured on crafted canaries, beside the epsilon that is claimed.
+attack report, where there is an audit: measured on crafted canaries, beside the epsilon that is claimed. With
+predictions for members and non-members SACRO-ML can attack the model again; they are for the owner of the rows only.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import uuid
 from typing import Any
 
+import numpy as np
 from scipy.stats import norm
 
 from privaware.card import ModelCard
@@ -18,15 +20,34 @@ from privaware.report._card_facts import model_name, stated
 from privaware.report._risk import FPRS, AuditRecord, largest_rates
 from privaware.report._yaml import yaml
 
-__all__ = ["sacro_files", "sacro_report", "sacro_target"]
+__all__ = ["OWNER_ONLY", "Predictions", "sacro_files", "sacro_report", "sacro_target"]
+
+Predictions = tuple[np.ndarray, np.ndarray]
+"""Probabilities (rows, classes) of members and of non-members."""
+OWNER_ONLY = "OWNER_ONLY.txt"
+WARNING = (
+    "For the owner of the rows only: the predictions in this folder were computed from private rows and are covered by "
+    "no epsilon. Do not publish them, nor what an attack on them finds.\n"
+)
 
 
-def sacro_files(card: ModelCard, audit: AuditRecord | None) -> dict[str, str]:
+def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predictions | None = None) -> dict[str, str]:
     """The files of the folder, by name."""
-    files = {"target.yaml": yaml(sacro_target(card))}
+    target, files = sacro_target(card), {}
+    if predictions is not None:
+        names = ("proba_train", "proba_test")
+        files = {f"{name}.csv": _lines(rows) for name, rows in zip(names, predictions, strict=True)}
+        files[OWNER_ONLY] = WARNING
+        target |= {f"{name}_path": f"{name}.csv" for name in names} | {"owner_only": True}
     if audit is not None:
         files["report.json"] = json.dumps(sacro_report(card, audit), indent=4, allow_nan=False) + "\n"
-    return files
+    return {"target.yaml": yaml(target), **files}
+
+
+def _lines(rows: np.ndarray) -> str:
+    """One line a row, sorted by their values, so that the order of the file says nothing of a row."""
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    return "".join(",".join(repr(float(value)) for value in row) + "\n" for row in ordered)
 
 
 def sacro_target(card: ModelCard) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from privaware.report._card_cyclonedx import cyclonedx_json
 from privaware.report._card_huggingface import huggingface_markdown
 from privaware.report._card_nist import nist_markdown
 from privaware.report._card_registry import registry_yaml
-from privaware.report._card_sacro import sacro_files
+from privaware.report._card_sacro import Predictions, sacro_files
 from privaware.report._owner import owner_statement
 from privaware.report._printable import printable
 from privaware.report._risk import read_audit
@@ -58,9 +58,15 @@ def export(
     out: str | Path | None = None,
     *,
     describe: str | Path | Mapping[str, Any] | None = None,
+    predictions: Predictions | None = None,
 ) -> Exported:
-    """Writes the card of a model folder in another format: a file, or for `sacro` a new folder."""
+    """Writes the card of a model folder in another format: a file, or for `sacro` a new folder.
+
+    With `predictions` for members and non-members that folder is for the owner of the rows only.
+    """
     expect_one_of("card", FORMATS, to=to)
+    if predictions is not None and to != "sacro":
+        raise WrongInput(f"expected members and non-members with sacro only, got them with {to}; leave them out")
     folder = Path(folder)
     card = printable(ModelCard.read(folder))
     card = replace(card, description={**card.description, **owner_statement(describe)})
@@ -76,9 +82,10 @@ def export(
         )
     try:
         if to == "sacro":
-            path.mkdir()
-            for name, content in sacro_files(card, read_audit(folder)).items():
-                atomic_write(path / name, content.encode())
+            private = predictions is not None
+            path.mkdir(mode=0o700 if private else 0o777)
+            for name, content in sacro_files(card, read_audit(folder), predictions).items():
+                atomic_write(path / name, content.encode(), mode=0o600 if private else 0o666)
         else:
             atomic_write(path, FILES[to][1](card).encode())
     except OSError as problem:

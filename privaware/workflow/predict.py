@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from privaware import features
 from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
@@ -14,7 +16,7 @@ from privaware.data import Outside
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
 
-__all__ = ["ReleasedModel", "load", "outside_sentences", "predict"]
+__all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -101,6 +103,20 @@ def predict(
         columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(released.schema.classes)}
     _write(pd.DataFrame(columns), path)
     return {"rows": len(rows), "out": str(path), "outside": outside.counts}
+
+
+def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of the classes for rows that trained a model, and for others: for their owner's eyes only.
+
+    Nothing is charged, because nothing may be published of them.
+    """
+    if members is None or non_members is None:
+        raise WrongInput("expected both --members and --non-members, rows that trained the model and others, got one")
+    released = load(model)
+    if not released.schema.classes:
+        raise WrongInput("expected a model of classes, whose probabilities SACRO-ML reads, got one of numbers")
+    first, second = (released.probabilities(released.rows(rows)) for rows in (members, non_members))
+    return first, second
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privaware import report
@@ -234,6 +235,24 @@ def test_sacro_s_own_tool_reads_both_files(tmp_path: Path) -> None:
     reader.process_attack_target_json(str(out / "report.json"), str(out / "target.yaml"))
     reader.export_to_file(str(tmp_path / "summary.txt"))
     assert "linear for income" in (tmp_path / "summary.txt").read_text()
+
+
+def test_sacro_s_own_attack_runs_on_the_predictions(tmp_path: Path) -> None:
+    target = pytest.importorskip("sacroml.attacks.target", reason="sacroml needs an older pandas than privaware")
+    worst_case = pytest.importorskip("sacroml.attacks.worst_case_attack")
+    rng = np.random.default_rng(0)
+    sure, unsure = (1 / (1 + np.exp(-rng.normal(middle, 1, 400))) for middle in (3.0, 0.0))
+    predictions = tuple(np.stack([values, 1 - values], axis=1) for values in (sure, unsure))
+    folder = folder_of(tmp_path, card_entries())
+    out = report.export(folder, "sacro", tmp_path / "sacro", predictions=predictions).out  # type: ignore[arg-type]
+    loaded = target.Target()
+    loaded.load(str(out))
+    assert loaded.has_probas()
+    assert loaded.proba_train.shape == (400, 2)
+    attack = worst_case.WorstCaseAttack(n_reps=2, n_dummy_reps=0, output_dir=str(tmp_path / "attack"))
+    found = attack.attack(loaded)
+    measured = found["attack_experiment_logger"]["attack_instance_logger"]["instance_0"]
+    assert measured["AUC"] > 0.85
 
 
 def test_nothing_is_overwritten_and_the_bound_folder_stays_as_it_is(tmp_path: Path) -> None:
