@@ -9,7 +9,7 @@ from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.registry import expect_name, names
 
-__all__ = ["expect_data", "expect_learner", "expect_model"]
+__all__ = ["expect_data", "expect_learner", "expect_model", "expect_named"]
 
 ALIKE = 0.75
 """Paths that share an ending are not near for that alone."""
@@ -41,6 +41,12 @@ def expect_learner(learner: str) -> None:
     """Refuses a learner that is not there."""
     if learner != "auto":
         expect_name("learners", learner)
+
+
+def expect_named(kind: str, name: str | None) -> None:
+    """Refuses a name that is not among those of its kind, such as strategies; none is fine."""
+    if name is not None:
+        expect_name(kind, name)
 
 
 def _beside(path: str) -> list[str]:

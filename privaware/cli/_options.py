@@ -143,6 +143,16 @@ def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
         raise WrongInput(f"expected {option} NAME=VALUE, got {problem}") from None
 
 
+def feature(text: str) -> dict[str, Any]:
+    """A feature of --features, NAME or NAME,SETTING=VALUE, as a table.
+
+    >>> feature("pca,components=8,norm=2.0")
+    {'name': 'pca', 'components': 8, 'norm': 2.0}
+    """
+    name, *pairs = text.split(",")
+    return {"name": name.strip(), **named_values("--features NAME,", [pair.strip() for pair in pairs])}
+
+
 def numbers(option: str, text: str) -> list[float]:
     """The values of an option that takes numbers with commas."""
     try:

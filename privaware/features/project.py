@@ -2,7 +2,8 @@
 
 Each row is flattened, clipped to L2 norm `norm` as it was when the directions were computed, and
 multiplied by `matrix` (one row an entry, one column a direction). Orthonormal directions never increase
-the norm of a row.
+the norm of a row. Entries of rows and directions are rounded to 20 and 22 bits, so that double precision holds
+every sum of products exactly: a projected row depends on no other row, whatever the shape of the product.
 
 Privacy: no further cost (post-processing): the directions were charged when they were released.
 Use when: the selector `pca` released them.
@@ -38,8 +39,20 @@ class Project:
             raise WrongInput(f"expected rows of {len(self.matrix)} entries to project, got {rows.shape[1]}")
         length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         clipped = rows * np.minimum(1, self.norm / np.maximum(length, np.float32(1e-12)))
-        return np.asarray(clipped @ np.asarray(self.matrix, dtype=np.float32))
+        return np.asarray(_rounded(clipped, self.norm, 20) @ self._directions, dtype=np.float32)
+
+    @property
+    def _directions(self) -> np.ndarray:
+        matrix = np.asarray(self.matrix, dtype=np.float64).reshape(len(self.matrix), -1)
+        longest = math.sqrt(float((matrix**2).sum(axis=0).max(initial=0.0)))
+        return _rounded(matrix, longest or 1.0, 22)
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""
         return len(self.matrix[0]) if self.matrix else 0
+
+
+def _rounded(values: np.ndarray, length: float, bits: int) -> np.ndarray:
+    """Values of at most about `length` on a lattice of so many bits, whose step is a power of two."""
+    step = 2.0 ** (math.ceil(math.log2(length)) - bits)
+    return np.asarray(np.round(values.astype(np.float64) / step) * step)

@@ -11,13 +11,12 @@ from dataclasses import replace
 
 from privaware.learners import find_learner
 from privaware.schema import Schema
-from privaware.selectors.bounds import Bounds
 from privaware.selectors.target_range import TargetRange
 from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow._image_choice import image_choice
-from privaware.workflow._settings import configured
 from privaware.workflow._table_choice import table_choice
+from privaware.workflow._trainings import outlined, training_mechanism
 
 __all__ = ["TARGET_RANGE", "choose", "constant_choice", "with_target_range"]
 
@@ -51,10 +50,8 @@ def with_target_range(choice: Choice, schema: Schema) -> Choice:
     make = find_learner(choice.learner)
     if not make.uses_columns or any(isinstance(stage.mechanism, TargetRange) for stage in choice.before):
         return choice
-    outlined = schema if schema.bounded else Bounds().outline(schema)
-    for stage in choice.before:
-        outlined = stage.outline(outlined)
-    cost = configured(choice.learner, make, choice.settings).cost(outlined, 1.0)
+    after = outlined(schema, choice)
+    cost = training_mechanism(choice.learner, choice.settings, {}, after).cost(after, 1.0)
     stage = Stage(
         what=TARGET_RANGE, mechanism=TargetRange(), join=TargetRange.clip, share=share_for(cost, TARGET_FRACTION)
     )

@@ -9,13 +9,14 @@ from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
+from privaware.mechanism import Mechanism
 from privaware.schema import Schema
 from privaware.selectors import find_selector, selectors
 from privaware.selectors.bounds import Bounds
 from privaware.workflow._choice import Stage
 from privaware.workflow._settings import configured
 
-__all__ = ["selection_stage"]
+__all__ = ["keep_columns", "selection_stage", "selector_for"]
 
 FRACTION = 0.2
 """The share of epsilon that the selection takes."""
@@ -25,12 +26,7 @@ def selection_stage(
     schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
 ) -> Stage:
     """The selection before a learner; its noise is weighed so that it takes about a fifth of epsilon."""
-    make = find_selector(method)
-    if make.releases != "columns":
-        raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(selectors())}")
-    if schema.form != "table":
-        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
-    selector = configured(method, make, settings)
+    selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else Bounds().outline(schema)
     what = f"choose columns with {method}"
     if selector.cost(outlined, 1.0) == NOTHING:
@@ -40,6 +36,16 @@ def selection_stage(
     training = accounting.calibrate(lambda noise: learner.cost(outlined, noise), (1 - FRACTION) * epsilon, delta)
     share = choosing / training
     return Stage(what=what, mechanism=selector, join=keep_columns, share=share)
+
+
+def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
+    """The mechanism that chooses columns; what does not choose them is refused."""
+    make = find_selector(method)
+    if make.releases != "columns":
+        raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(selectors())}")
+    if schema.form != "table":
+        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
+    return configured(method, make, settings)
 
 
 def keep_columns(data: Data, names: tuple[str, ...]) -> Data:

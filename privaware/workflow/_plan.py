@@ -25,19 +25,21 @@ from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
-from privaware.selectors import Selector, find_selector, selectors
+from privaware.selectors import Selector
 from privaware.selectors.bounds import Bounds
 from privaware.selectors.quantiles import Quantiles
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._choice import Stage
 from privaware.workflow._floor import share_for
-from privaware.workflow._settings import configured
+from privaware.workflow._paid_columns import selector_for
+from privaware.workflow._paid_features import PaidFeatures
 
 __all__ = [
     "BOUNDS_SHARE",
     "Plan",
     "bounds_within",
+    "chooses_columns",
     "expect_budget",
     "expect_finite_price",
     "expect_unit",
@@ -121,13 +123,8 @@ def selection_plan(
 ) -> Plan:
     """Choosing columns by one method, calibrated to (epsilon, delta)."""
     expect_budget(schema, epsilon, delta)
-    make = find_selector(method)
-    if make.releases != "columns":
-        raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(selectors())}")
-    if schema.form != "table":
-        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
     chosen = dict(settings or {})
-    mechanism = configured(method, make, chosen)
+    mechanism = selector_for(schema, method, chosen)
     plan = priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
     return replace(plan, settings=chosen, reasons=(f"{method}, as asked", *plan.reasons))
 
@@ -169,7 +166,8 @@ def search_plan(
     target = model_epsilon if epsilon is None else epsilon
     assert target is not None
     expect_budget(schema, target, delta)
-    expect_unit(search.space.learner, find_learner(search.space.learner), schema)
+    for learner in search.space.learners:
+        expect_unit(learner, find_learner(learner), schema)
     expect_valid_space(search, schema if schema.bounded else Bounds().outline(schema))
     noise = None
     if epsilon is None:
@@ -206,7 +204,7 @@ def priced(
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
     reasons: tuple[str, ...] = ()
     if not schema.bounded:
-        before = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta, _chooses_columns(mechanism))
+        before = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta, chooses_columns(mechanism))
         mechanism = before.then(mechanism)
         kinds = any(column.kind == "undecided" for column in schema.used)
         reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
@@ -224,10 +222,10 @@ def priced(
     )
 
 
-def _chooses_columns(mechanism: Mechanism[Any]) -> bool:
+def chooses_columns(mechanism: Mechanism[Any]) -> bool:
     """Whether columns are selected: then there must be no more of them than the price is for."""
     if isinstance(mechanism, Then):
-        return _chooses_columns(mechanism.first) or _chooses_columns(mechanism.second)
+        return chooses_columns(mechanism.first) or chooses_columns(mechanism.second)
     return isinstance(mechanism, Selector) and mechanism.releases == "columns"
 
 
@@ -277,7 +275,10 @@ def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -
     while isinstance(mechanism, Then):
         parts.append((mechanism.what, mechanism.first.cost(schema, noise * mechanism.share)))
         schema, mechanism = mechanism.outline(schema), mechanism.second
-    parts.append((what, mechanism.cost(schema, noise)))
+    if isinstance(mechanism, PaidFeatures):
+        parts += mechanism.parts(what, schema, noise)
+    else:
+        parts.append((what, mechanism.cost(schema, noise)))
     return tuple((doing, grouped(event, size)) for doing, event in parts)
 
 

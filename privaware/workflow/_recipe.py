@@ -1,4 +1,4 @@
-"""What a person fixes of a plan (learner, settings, columns, a selection that is paid inside), and its file.
+"""What a person fixes of a plan (learner, settings, columns, a selection or a search paid inside), and its file.
 
 >>> Recipe.of(learner="linear", select="cfs_greedy").json()
 {'learner': 'linear', 'settings': {}, 'select': 'cfs_greedy'}
@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
+from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
 from privaware.errors import WrongInput
 from privaware.schema import Schema
+from privaware.workflow._paid_features import described_features
 
 __all__ = ["Recipe"]
 
@@ -27,15 +29,23 @@ KINDS: dict[str, Any] = {
     "columns": (list, tuple),
     "select": str,
     "select_settings": Mapping,
+    "search": str,
+    "search_settings": Mapping,
+    "workflow": str,
     "target_range": bool,
 }
 """What each entry of a plan is."""
+WORKFLOWS = ("aware", "standard")
+"""Choose with the noise in mind, or as if there were none, which the papers compare with."""
+SEARCH_SETTINGS = ("space", "trials", "held_out", "options")
+"""Of a search: `options` are the settings of its strategy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Only what is fixed: `columns` to use, or a selector to `select` them by, with its own settings.
 
+    `search` names the strategy of a private search inside the training, with `search_settings` of its own.
     With `target_range` a regression pays for the mean and spread of its target first, as `auto` does.
     """
 
@@ -44,9 +54,17 @@ class Recipe:
     columns: tuple[str, ...] | None = None
     select: str | None = None
     select_settings: Mapping[str, Any] = field(default_factory=dict)
+    search: str | None = None
+    search_settings: Mapping[str, Any] = field(default_factory=dict)
+    workflow: str = "aware"
     target_range: bool = False
 
     def __post_init__(self) -> None:
+        expect(self.workflow in WORKFLOWS, "", "--workflow aware or standard", self.workflow)
+        if unknown := [name for name in self.search_settings if name not in SEARCH_SETTINGS]:
+            raise WrongInput(f"a search has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], SEARCH_SETTINGS)}")
+        if self.search is None and self.search_settings:
+            raise WrongInput("expected --search with the settings of a search (--space, --trials), got none")
         if self.columns is not None and self.select is not None:
             raise WrongInput(
                 "expected one of --use (columns that were chosen) and --select (choose them now), got both"
@@ -62,17 +80,24 @@ class Recipe:
         use: Any = None,
         select: str | None = None,
         select_settings: Mapping[str, Any] | None = None,
+        **searched: Any,
     ) -> Recipe:
-        """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file."""
+        """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file.
+
+        `searched` are `search`, `search_settings` and `workflow`; what is None in them is left to the plan.
+        """
         base = cls() if plan is None else cls.read(plan)
         same = learner in ("auto", base.learner)
         return replace(
             base,
             learner=base.learner if learner == "auto" else learner,
-            settings={**(base.settings if same else {}), **(settings or {})},
+            settings=_described({**(base.settings if same else {}), **(settings or {})}),
             columns=base.columns if use is None and select is None else chosen_columns(use),
             select=base.select if use is None and select is None else select,
             select_settings={**base.select_settings, **(select_settings or {})},
+            search=searched.get("search") or base.search,
+            search_settings={**base.search_settings, **(searched.get("search_settings") or {})},
+            workflow=searched.get("workflow") or base.workflow,
         )
 
     @classmethod
@@ -96,6 +121,10 @@ class Recipe:
         if self.select is not None:
             entries |= {"select": self.select}
             entries |= {"select_settings": plain_settings(self.select_settings)} if self.select_settings else {}
+        if self.search is not None:
+            entries |= {"search": self.search}
+            entries |= {"search_settings": plain_settings(self.search_settings)} if self.search_settings else {}
+        entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:
@@ -117,6 +146,11 @@ class Recipe:
             shown = ", ".join(known[:8]) or "those of a table"
             raise WrongInput(f"--use: expected columns among {shown}, got {', '.join(unknown) or 'none'}")
         return schema.keep(self.columns)
+
+
+def _described(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings whose features are a list of tables, where they are names."""
+    return settings | ({"features": described_features(settings["features"])} if settings.get("features") else {})
 
 
 def chosen_columns(use: Any) -> tuple[str, ...] | None:

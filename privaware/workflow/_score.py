@@ -22,16 +22,29 @@ from privaware.events import Disjoint, Event, Laplace
 from privaware.mechanism import Mechanism, Then
 from privaware.mechanism import unit as protected
 from privaware.model import Model
+from privaware.models.spaces import Point
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._plan import Plan
+from privaware.strategies._search import SearchResult
+from privaware.workflow._plan import Plan, chooses_columns
 from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of
 
-__all__ = ["METRICS", "Score", "ScoredModel", "ScoredTraining", "expect_metric", "score_words", "with_score"]
+__all__ = [
+    "METRICS",
+    "SCORE_SETTINGS",
+    "Score",
+    "ScoredModel",
+    "ScoredTraining",
+    "expect_metric",
+    "score_words",
+    "with_score",
+]
 
 METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
 """What can be shown of each task, the usual one first."""
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
+SCORE_SETTINGS = ("score_epsilon", "metric")
+"""What the settings of a plan say of its score."""
 LARGEST, SMALLEST, ENOUGH, MOST = 0.2, 0.1, 500, 5000
 """Put aside are a tenth of the rows, or 500 of them, or at most a fifth; but never more than about 5,000."""
 
@@ -66,17 +79,18 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ScoredModel:
-    """A model and what was bought of its score."""
+    """A model and what was bought of its score; of a search also the point that was found."""
 
     model: Model
     score: Score
+    point: Point | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTraining:
     """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof."""
 
-    training: Mechanism[Model]
+    training: Mechanism[Model | SearchResult]
     metric: str
     epsilon: float
     held_out: float
@@ -95,11 +109,13 @@ class ScoredTraining:
     def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
         train, held_out = data.split(rng, (1 - self.held_out, self.held_out))
         train = replace(train, schema=self.train_schema(data.schema))
-        model = self.training.run(train, noise, rng)
+        trained = self.training.run(train, noise, rng)
+        model, point = (trained.model, trained.point) if isinstance(trained, SearchResult) else (trained, None)
         model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
         sensitivity = GROUPS[self.metric] * (2.0 if self.unit == "label" else 1.0)
         noisy = rng.laplace(exact_cells(self.metric, model, held_out), noise=1 / self.epsilon, sensitivity=sensitivity)
-        return ScoredModel(model=model, score=self.score(noisy, model.schema, sensitivity / self.epsilon, rng))
+        score = self.score(noisy, model.schema, sensitivity / self.epsilon, rng)
+        return ScoredModel(model=model, score=score, point=point)
 
     def train_schema(self, schema: Schema) -> Schema:
         """The public facts about the rows that train."""
@@ -132,21 +148,25 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     schema, total = plan.schema, plan.requested
     chosen = expect_metric(metric, schema.task, len(schema.classes))
     assert total is not None
-    most = total if schema.bounded and not isinstance(plan.mechanism, Then) else 0.9 * total
+    share = min(max(SMALLEST, min(LARGEST, ENOUGH / schema.rows)), MOST / schema.rows)
+
+    def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:
+        if isinstance(mechanism, Then) and not chooses_columns(mechanism.first):
+            return replace(mechanism, second=scored(mechanism.second))
+        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share)
+
+    mechanism = scored(plan.mechanism)
+    most = 0.9 * total if isinstance(mechanism, Then) else total
     if epsilon > most:
         raise WrongInput(
             f"expected --score-epsilon of at most {most:g} beside --epsilon {total:g}, which is the price of all of "
             f"it, got {epsilon:g}; a score costs no more than the dearer of itself and the training"
         )
-    share = min(max(SMALLEST, min(LARGEST, ENOUGH / schema.rows)), MOST / schema.rows)
-
-    def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:
-        if isinstance(mechanism, Then):
-            return replace(mechanism, second=scored(mechanism.second))
-        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share)
-
-    what = f"{plan.parts[-1][0]}, and its {chosen} on held-out rows"
-    new = replace(plan, mechanism=scored(plan.mechanism), parts=(*plan.parts[:-1], (what, plan.parts[-1][1])))
+    outside = 0
+    while isinstance(mechanism, Then):
+        outside, mechanism = outside + 1, mechanism.second
+    what = f"{', '.join(doing for doing, _ in plan.parts[outside:])}, and its {chosen} on held-out rows"
+    new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
     rows = f"about {schema.rows * share:.0f} of {schema.rows} rows"
     reason = f"{rows} train nothing: they score the model for epsilon {epsilon:g}"

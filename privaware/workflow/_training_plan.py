@@ -16,18 +16,24 @@ from typing import Any
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
-from privaware.mechanism import Mechanism
+from privaware.models.spaces import Space
 from privaware.schema import Schema
 from privaware.workflow._auto import choose, constant_choice, with_target_range
+from privaware.workflow._candidates import SearchSettings
 from privaware.workflow._choice import Choice
 from privaware.workflow._floor import enough, strength
 from privaware.workflow._paid_columns import selection_stage
+from privaware.workflow._paid_features import PaidFeatures
 from privaware.workflow._plan import Plan, expect_budget, expect_unit, priced
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._settings import configured, setting_names
+from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
+from privaware.workflow._settings import setting_names
+from privaware.workflow._trainings import model_cost_in, outlined, search_mechanism, training_mechanism
 
 __all__ = ["recipe_plan", "training_plan"]
 
+NOISELESS = 1e6
+"""The epsilon for which the standard workflow chooses: as if there were no noise."""
 OPERATIONS = 2e9
 """Multiplications a second that a time limit assumes of one processor."""
 
@@ -66,45 +72,92 @@ def recipe_plan(
     expect_budget(schema, **budget)
     expect_time_limit(time_limit)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
-    if recipe.learner != "auto":
-        limits = _within_time(find_learner(recipe.learner), schema, time_limit)
-        settings = {**limits, **recipe.settings}
-        choice = Choice(learner=recipe.learner, settings=settings, reasons=(f"{recipe.learner}, as asked",))
-        if recipe.target_range and not schema.classes:
-            choice = with_target_range(choice, schema)
-        return planned(schema, _with_selection(choice, schema, recipe, budget), budget, public, extra)
-    choice = choose(schema, budget["epsilon"], device=str(extra.get("device", "cpu")), time_limit=time_limit)
-    limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
-    choice = replace(choice, settings={**limits, **choice.settings, **recipe.settings})
-    plan = planned(schema, _with_selection(choice, schema, recipe, budget), budget, public, extra)
-    signal = schema.rows * strength(plan.parts[-1][1], budget["delta"])
+    space = named_space(recipe)
+    choice = _chosen(schema, recipe, budget, time_limit, device=str(extra.get("device", "cpu")), space=space)
+    search = search_settings(recipe, choice, space, schema)
+    choice = _with_selection(choice, schema, recipe, budget, search)
+    plan = planned(schema, choice, budget, public, extra, search=search)
+    if search is not None:
+        plan = replace(plan, settings={**plan.settings, "search": shown_search(search, recipe)})
+    if recipe.learner != "auto" or space is not None or recipe.workflow == "standard":
+        return plan
+    trained = plan.parts[-1][1] if search is None else model_cost_in(plan)
+    signal = schema.rows * strength(trained, budget["delta"])
     if find_learner(choice.learner).uses_columns and signal < enough(schema):
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to be sure of more than a constant"
         return planned(schema, constant_choice(schema, why), budget, public, extra)
     return plan
 
 
-def _with_selection(choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float]) -> Choice:
+def _chosen(
+    schema: Schema,
+    recipe: Recipe,
+    budget: Mapping[str, float],
+    time_limit: float | None,
+    *,
+    device: str,
+    space: Space | None,
+) -> Choice:
+    """The learner asked for, that of the space asked for, or what `auto` chooses."""
+    if recipe.learner == "auto" and space is None:
+        epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
+        choice = _with_named_features(choose(schema, epsilon, device=device, time_limit=time_limit), schema, recipe)
+        limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
+        if recipe.workflow == "standard":
+            choice = replace(choice, reasons=(f"{choice.learner}: standard workflow, as if there were no noise",))
+        elif recipe.search is None and find_learner(choice.learner).uses_columns:
+            choice = replace(choice, reasons=(*choice.reasons, NO_SEARCH))
+        return replace(choice, settings={**limits, **choice.settings, **recipe.settings})
+    name = recipe.learner if space is None else space.learner
+    limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
+    reason = f"{name}, as asked" if space is None else f"{' or '.join(space.learners)}, as the space says"
+    choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,))
+    centred = recipe.target_range or recipe.learner == "auto"
+    return with_target_range(choice, schema) if centred and not schema.classes else choice
+
+
+def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
+    """The choice, or `linear` where features are named that the chosen learner does not take."""
+    if "features" not in recipe.settings or "features" in setting_names(find_learner(choice.learner)):
+        return choice
+    linear = Choice(learner="linear", reasons=("linear: takes the features that were asked for",))
+    return linear if schema.classes else with_target_range(linear, schema)
+
+
+def _with_selection(
+    choice: Choice, schema: Schema, recipe: Recipe, budget: Mapping[str, float], search: SearchSettings | None
+) -> Choice:
     """The choice with the selection of columns before its other releases."""
     make = find_learner(choice.learner)
     if recipe.select is None or not make.uses_columns:
         return choice
     if make.needs_public:
         raise WrongInput(f"expected a learner without public rows beside --select, got {choice.learner}")
-    learner = configured(choice.learner, make, choice.settings)
-    stage = selection_stage(schema, recipe.select, recipe.select_settings, learner, budget)
+    after = outlined(schema, choice)
+    if search is None:
+        training = training_mechanism(choice.learner, choice.settings, {}, after)
+    else:
+        training = search_mechanism(search, choice.settings, after, budget["epsilon"], device="cpu")
+    stage = selection_stage(schema, recipe.select, recipe.select_settings, training, budget)
     reason = f"columns are chosen by {recipe.select}, as asked, and paid for first"
     return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason))
 
 
 def planned(
-    schema: Schema, choice: Choice, budget: Mapping[str, float], public: Data | None, runtime: Mapping[str, Any]
+    schema: Schema,
+    choice: Choice,
+    budget: Mapping[str, float],
+    public: Data | None,
+    runtime: Mapping[str, Any],
+    *,
+    search: SearchSettings | None = None,
 ) -> Plan:
     """The chosen learner after the releases before it, calibrated to the `epsilon` and `delta` of the budget."""
     name = choice.learner
     make = find_learner(name)
-    _expect_task(name, make, schema)
-    expect_unit(name, make, schema)
+    for each in (name,) if search is None else search.space.learners:
+        _expect_task(each, find_learner(each), schema)
+        expect_unit(each, find_learner(each), schema)
     if not make.uses_columns:
         schema = schema.keep(())
     chosen = dict(choice.settings)
@@ -113,12 +166,22 @@ def planned(
         if public is None:
             raise WrongInput(f"{name} needs public rows to work with, got none; give them with --public FILE")
         extra["public"] = public
-    mechanism: Mechanism[Any] = configured(name, make, chosen | extra)
+    reasons, what = choice.reasons, f"train {name}"
+    after = outlined(schema, choice)
+    if search is None:
+        mechanism = training_mechanism(name, chosen, extra, after)
+    else:
+        device = str(runtime.get("device", "cpu"))
+        mechanism = search_mechanism(search, chosen, after, budget["epsilon"], device=device)
+        alone: Any = mechanism.learner(after) if isinstance(mechanism, PaidFeatures) else mechanism
+        name = " or ".join(search.space.learners)
+        reasons = (*reasons, *search_reasons(search, alone.trials(after), after))
+        what = f"search with {search.strategy} and train {name}"
     for stage in reversed(choice.before):
         mechanism = stage.then(mechanism)
-    plan = priced(name, mechanism, schema, f"train {name}", **budget)
+    plan = priced(name, mechanism, schema, what, **budget)
     shown = {key: value for key, value in chosen.items() if key != "public"}
-    return replace(plan, settings=shown, reasons=(*choice.reasons, *plan.reasons))
+    return replace(plan, settings=shown, reasons=(*reasons, *plan.reasons))
 
 
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:

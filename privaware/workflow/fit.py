@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event
+from privaware.events import NOTHING, Event, Selected, nested
 from privaware.guarantee import assumptions
 from privaware.model import Model
+from privaware.strategies._search import SearchResult
 from privaware.workflow._auto import TARGET_RANGE
+from privaware.workflow._candidates import observed
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow._paid_features import described_features
+from privaware.workflow._plan import Plan
 from privaware.workflow._progress import step_progress
+from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._release import Release
-from privaware.workflow._score import Score, ScoredModel, expect_metric, score_words, with_score
+from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, expect_metric, score_words, with_score
 from privaware.workflow._training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
@@ -25,7 +31,11 @@ __all__ = ["Fit", "fit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What came of it. `internal` is for the owner's eyes: printed, never written or released."""
+    """What came of it. `internal` is for the owner's eyes: printed, never written or released.
+
+    `search` is what a search found. Where its number of trials is a secret, `seconds` would tell it and are among
+    `internal` only.
+    """
 
     epsilon: float
     delta: float
@@ -33,9 +43,11 @@ class Fit:
     plan: list[str]
     certified: bool
     internal: dict[str, float | None]
-    seconds: float
+    seconds: float | None
     out: str | None
     score: Mapping[str, Any] | None = None
+    search: Mapping[str, Any] | None = None
+    workflow: str = "aware"
     metric: str = ""
     model: Model | None = field(default=None, repr=False)
     sentence: str = ""
@@ -45,19 +57,22 @@ class Fit:
     ledger: str | None = None
 
     @classmethod
-    def of(cls, run: ChargedRun) -> Fit:
+    def of(cls, run: ChargedRun, workflow: str) -> Fit:
         """The result of a run that was published, or of a dry one."""
         plan = run.plan
+        secret = any(isinstance(event, Selected) for event in nested(plan.event))
         return cls(
             epsilon=plan.epsilon,
             delta=plan.delta,
-            learner=plan.learner,
+            learner=run.search.get("point", {}).get("learner", plan.learner),
             plan=plan.sentences,
             certified=run.certified,
-            internal=run.internal,
-            seconds=run.seconds,
+            internal={**run.internal, "seconds": run.seconds} if secret else run.internal,
+            seconds=None if secret else run.seconds,
             out=run.out,
             score=run.score or None,
+            search=run.search or None,
+            workflow=workflow,
             metric=run.metric,
             model=run.model,
             sentence=run.sentence,
@@ -86,7 +101,7 @@ class Fit:
     def json(self) -> dict[str, Any]:
         """The fields of `privaware fit --json`."""
         names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "search", "workflow")}
 
 
 @shows_run_options
@@ -106,7 +121,12 @@ def fit(
     use: Any = None,
     select: str | None = None,
     select_settings: Mapping[str, Any] | None = None,
+    search: str | None = None,
+    search_settings: Mapping[str, Any] | None = None,
+    features: Any = None,
+    workflow: str | None = None,
     device: str = "cpu",
+    ray: str | None = None,
     **run_options: Unpack[RunArguments],
 ) -> Fit:
     """The best model we can release within (epsilon, delta), everything charged to one ledger.
@@ -118,49 +138,103 @@ def fit(
     `select` chose before, as its result, its folder or its file; `select` names a selector that chooses them now, paid
     for inside this budget.
 
+    `search` names a strategy (`privaware list strategies`) that searches learners, settings or architectures inside
+    this budget; `search_settings` are its `space`, `trials`, `held_out` and `options`. With `public` rows it searches
+    those, at no privacy cost. `features` are names or tables of features that are applied to a row in turn, among them
+    `normalise` and `pca`, which are paid for. `workflow="standard"` chooses as if there were no noise, to compare.
+
     `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
     otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
-    TOML file in which its owner says who answers for it and what it is for.
+    TOML file in which its owner says who answers for it and what it is for. `ray` is the address of a Ray cluster whose
+    workers read a Parquet file, or a folder of them, where it is.
 
     >>> result = fit("wisconsin", epsilon=1.0, learner="majority", score_epsilon=0.5)
     >>> result.learner, result.epsilon <= 1.0, 0 <= result.score["low"] <= result.score["high"] <= 1
     ('majority', True, True)
     """
-    options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
+    options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device, ray=ray)
     saved = plan_to_write(plan, options.dry_run)
     recipe = Recipe.of(
         None if saved else plan,
         learner=learner,
-        settings=settings,
+        settings=with_features(settings, features),
         use=use,
         select=select,
         select_settings=select_settings,
+        search=search,
+        search_settings=search_settings,
+        workflow=workflow,
     )
-    if recipe.select is not None and score_epsilon is not None:
-        raise WrongInput("expected --score-epsilon without --select; choose the columns first, then --use them")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
-        priced = recipe_plan(
-            run.schema,
-            recipe,
-            {"epsilon": epsilon, "delta": options.delta_for(run.schema)},
-            public=run.source.public,
-            time_limit=time_limit,
-            runtime={"device": device, "progress": step_progress(options.say)},
+        plan_of = partial(
+            _plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon, metric=metric
         )
-        run.metric = expect_metric(metric, run.schema.task, len(run.schema.classes))
-        if score_epsilon is not None:
-            priced = with_score(priced, epsilon=score_epsilon, metric=run.metric)
+        chosen = choose_on_public_rows(run, recipe, partial(plan_of, score_epsilon=None))
+        priced = chosen.applied(plan_of(chosen.recipe))
+        if recipe.workflow == "standard":
+            priced = replace(priced, settings={**priced.settings, "workflow": "standard"})
         if run.charge(priced):
-            released = run.execute()
-            if isinstance(released, ScoredModel):
-                run.publish_model(released.model, score=released.score.json())
-            else:
-                run.publish_model(released)
+            _publish(run, run.execute(observed(run, priced.mechanism)), chosen.search or _searched(priced))
         elif saved is not None:
-            ranged = any(what == TARGET_RANGE for what, _ in priced.parts)
-            fixed = replace(recipe, learner=priced.learner, settings=priced.settings, target_range=ranged)
-            fixed.write(saved, priced.sentences)
-    return Fit.of(run)
+            same = chosen.recipe is recipe  # what is chosen on public rows is chosen again
+            (_fixed(recipe, priced) if same else recipe).write(saved, priced.sentences)
+    return Fit.of(run, recipe.workflow)
+
+
+def _plan_of(
+    run: ChargedRun,
+    recipe: Recipe,
+    *,
+    epsilon: float,
+    time_limit: float | None,
+    score_epsilon: float | None,
+    metric: str | None,
+) -> Plan:
+    """The plan of a recipe, with the score that is bought."""
+    options, schema = run.options, run.schema
+    plan = recipe_plan(
+        schema,
+        recipe,
+        {"epsilon": epsilon, "delta": options.delta_for(schema)},
+        public=run.source.public,
+        time_limit=time_limit,
+        runtime={"device": options.device, "progress": step_progress(options.say)},
+    )
+    run.metric = expect_metric(metric, schema.task, len(schema.classes))
+    return plan if score_epsilon is None else with_score(plan, epsilon=score_epsilon, metric=run.metric)
+
+
+def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
+    """Publishes a model with its bought score, or the best model of a search with its point."""
+    score = released.score.json() if isinstance(released, ScoredModel) else None
+    point = released.point if isinstance(released, (ScoredModel, SearchResult)) else None
+    model = released.model if isinstance(released, (ScoredModel, SearchResult)) else released
+    found = {**search, "point": point} if point is not None else search
+    run.publish_model(model, score=score, search=found or None)
+
+
+def _searched(plan: Plan) -> Mapping[str, Any]:
+    """What the card says of a search inside the training, before it has run."""
+    described = plan.settings.get("search")
+    return {} if described is None else {"strategy": described["strategy"], "workflow": "aware"}
+
+
+def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
+    """The recipe with what the plan chose, to be saved."""
+    chosen = {
+        name: value for name, value in plan.settings.items() if name not in ("search", "workflow", *SCORE_SETTINGS)
+    }
+    learner = recipe.learner if recipe.search is not None else plan.learner
+    ranged = any(what == TARGET_RANGE for what, _ in plan.parts)
+    return replace(recipe, learner=learner, settings=chosen, target_range=ranged)
+
+
+def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
+    """Settings of a learner with its features, which may be said in one place only."""
+    chosen = dict(settings or {})
+    if features and "features" in chosen:
+        raise WrongInput("expected features once, got them as --features and as --set features")
+    return chosen | ({"features": described_features(features)} if features else {})
 
 
 def plan_to_write(plan: Any, dry_run: bool) -> Path | None:

@@ -11,42 +11,33 @@ waits to be resumed; it is removed before the model is published.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Unpack
 
 from privaware import accounting
-from privaware._validate import expect, suggestion
-from privaware.data import Data, read
 from privaware.errors import WrongInput
-from privaware.events import Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
-from privaware.learners import find_learner
-from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
-from privaware.strategies import find_strategy
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
-from privaware.strategies._workers import Here, Processes, Ray, Workers
+from privaware.workflow._candidates import (
+    SearchSettings,
+    expect_workers,
+    expect_workflow,
+    observed,
+    public_rows,
+    workers_of,
+)
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._plan import Plan, model_event, search_plan
 from privaware.workflow._progress import search_progress
-from privaware.workflow._settings import configured, setting_names
-from privaware.workflow._source import Source
 from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Searched", "search"]
-
-WORKFLOWS = ("aware", "standard")
-POPULATION = {"cpu": 8, "cuda": 128}
-"""Candidates trained as one population: few on a processor, so that progress is seen and little is lost by a kill."""
-MOST_WORKERS = 64
-"""Each is a process with a tensor library and the rows of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,18 +116,14 @@ def search(
     """
     described = Space.load(space)
     chosen = dict(settings or {})
-    run_settings = RunOptions.of(run_options, test=test, device=device)
+    run_settings = RunOptions.of(run_options, public=public, test=test, device=device)
     with charged_run("search", data, run_settings, learner=described.learner) as run:
-        _expect_workflow(workflow, public, run.source)
-        mechanism = Search(
-            space=described,
-            strategy=_strategy(strategy, trials, options),
-            build=partial(_candidate, described.learner, chosen, device),
-            held_out=held_out,
-            reference_epsilon=model_epsilon or 1.0,
-            device=device,
-            workers=_workers(workers, ray),
-            population_size=POPULATION["cpu" if device == "cpu" else "cuda"],
+        expect_workflow(workflow, public, run.source)
+        searched = SearchSettings(
+            space=described, strategy=strategy, trials=trials, options=dict(options or {}), held_out=held_out
+        )
+        mechanism = searched.search(
+            chosen, device=device, reference_epsilon=model_epsilon or 1.0, workers=workers_of(workers, ray)
         )
         if workflow == "standard" or public is not None:
             budget = _one_of(epsilon, model_epsilon)
@@ -152,9 +139,9 @@ def search(
             # options apart: a strategy and a learner may both have, say, an lr
             settings=shown | chosen | ({"options": dict(options)} if options else {}),
         )
-        _expect_workers(run, mechanism)
+        expect_workers(run, mechanism)
         if run.charge(plan):
-            result = run.execute(_observed(plan, mechanism, run))
+            result = run.execute(observed(run, plan.mechanism))
             run.publish_model(result.model, search={"point": result.point, "workflow": "aware"})
     return Searched.of(run, mechanism, strategy, workflow)
 
@@ -175,10 +162,9 @@ def _search_public_rows(
     point = search.space.priced_points()[0]
     plan = _candidate_plan(run, search, point, settings, epsilon, flaw="" if aware else CHOSEN_WITHOUT_NOISE)
     expect_valid_space(search, plan.schema, priced=aware)
-    _expect_workers(run, search)
+    expect_workers(run, search)
     if not run.options.dry_run:
-        reading = run.options.reading
-        rows = run.public_rows() if public is None else _public_rows(public, run.source, search.held_out, reading)
+        rows = run.public_rows() if public is None else public_rows(run, search.held_out)
         observed = replace(search, progress=search_progress(run.options.say, secret=False))
         point = observed.run_public(rows, plan.noise if aware else 0.0, run.rng.spawn()).point
         plan = _candidate_plan(run, search, point, settings, epsilon, flaw=plan.flaw)
@@ -202,79 +188,7 @@ def _candidate_plan(
     return replace(plan, flaw=flaw)
 
 
-def _observed(plan: Plan, search: Search, run: ChargedRun) -> Mechanism[Any]:
-    """The plan's mechanism with a listener to progress, and a journal to resume from after a kill.
-
-    A resumed run would pay for its bounds again, so a run that pays for bounds starts over.
-    """
-    secret = any(isinstance(event, Selected) for event in nested(plan.event))
-    progress = search_progress(run.options.say, secret=secret, remaining=run.ledger.remaining)
-    mechanism = plan.mechanism
-    if isinstance(mechanism, Then):
-        return replace(mechanism, second=replace(search, progress=progress))
-    return replace(search, progress=progress, journal=run.journal)
-
-
-def _expect_workers(run: ChargedRun, search: Search) -> None:
-    """A cluster that does not answer is noticed before anything is charged."""
-    if not run.options.dry_run and search.workers.capacity < 1:
-        raise WrongInput("expected a cluster with at least one processor, got none")
-
-
 def _one_of(epsilon: float | None, model_epsilon: float | None) -> float:
     if (epsilon is None) == (model_epsilon is None):
         raise WrongInput("expected one of --epsilon and --model-epsilon, which are the same here")
     return float(epsilon or model_epsilon or 0.0)
-
-
-def _public_rows(public: Any, source: Source, held_out: float, reading: dict[str, Any]) -> Data:
-    """Public rows to search, enough to train on and to score on."""
-    rows = Data.of(read(public, **reading), replace(source.schema, unit="row", cap=1))
-    if len(rows) * min(held_out, 1 - held_out) < 1:
-        raise WrongInput(
-            f"expected public rows to train on and to score on, got {len(rows)} of which a share of {held_out:g} "
-            "scores; give more of them, or leave --public out"
-        )
-    return rows
-
-
-def _expect_workflow(workflow: str, public: Any, source: Source) -> None:
-    expect(workflow in WORKFLOWS, "", "--workflow aware or standard", workflow)
-    if workflow == "standard" and not source.builtin:
-        raise WrongInput(
-            "the standard workflow searches the rows without noise, which no guarantee survives; it is there to "
-            "compare on built-in benchmark data: leave --workflow out"
-        )
-    if workflow == "standard" and public is not None:
-        raise WrongInput("expected --public with --workflow aware: a search on public rows has no privacy cost")
-    if public is not None and not source.schema.bounded:
-        raise WrongInput("expected declared bounds for a search on public rows; give --schema")
-
-
-def _candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
-    """A candidate's learner; the settings of its point override those that all candidates share."""
-    make = find_learner(learner)
-    both = {**shared, **settings}
-    if "device" in both:
-        raise WrongInput("expected the device of a search in --device, got it among the settings")
-    return configured(learner, make, both | ({"device": device} if "device" in setting_names(make) else {}))
-
-
-def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) -> Any:
-    make = find_strategy(name)
-    chosen = dict(options or {})
-    if trials is not None:
-        chosen["trials"] = trials
-    known = setting_names(make)
-    if unknown := [key for key in chosen if key not in known]:
-        raise WrongInput(f"{name} has no option {unknown[0]!r:.80}; {suggestion(unknown[0], known)}")
-    return make(**chosen)
-
-
-def _workers(workers: int, ray: str | None) -> Workers:
-    most = max(MOST_WORKERS, os.cpu_count() or 1)
-    valid = isinstance(workers, int) and not isinstance(workers, bool) and 1 <= workers <= most
-    expect(valid, "", f"--workers as a whole number from 1 to {most}", workers)
-    if ray is not None:
-        return Ray(ray)
-    return Here() if workers == 1 else Processes(workers)

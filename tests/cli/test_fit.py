@@ -15,6 +15,7 @@ from privaware.ledger import Ledger
 from tests.cli.people import Run, contents, watched, write_people
 
 FIELDS = {"metric", "score", "epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out"}
+FIELDS |= {"search", "workflow"}
 
 
 def spends(path: Path) -> list[Any]:
@@ -263,3 +264,47 @@ def test_p50_unused_columns_and_repeated_persons_are_said_before_the_charge_and_
     for text in (result.out, written, (tmp_path / "visits.csv.ledger").read_bytes().decode("utf-8", "replace")):
         assert "--unit 'patient_id'" not in text
         assert "not used: '" not in text
+
+
+def test_search_and_paid_features_are_one_charge(run: Run) -> None:
+    Path("space.toml").write_text(
+        'learner = "linear"\n[choices]\nnorm = [0.2, 0.5]\n[build]\nnorm = "$norm"\nsteps = 3\n'
+    )
+    options = ("--epsilon", "4", "--search", "grid", "--space", "space.toml", "--features", "pca,components=3")
+    result = run("fit", "wisconsin", *options, "--out", "m", "--json").json
+    assert result["search"]["point"]["norm"] in (0.2, 0.5)
+    assert result["workflow"] == "aware"
+    assert result["certified"] is True
+    assert any(line.startswith("release principal components: ") for line in result["plan"])
+    assert any(line.startswith("search: grid over norm of linear") for line in result["plan"])
+    assert len(spends(Path("m/run.ledger"))) == 1
+    assert Ledger.open(Path("m/run.ledger")).spent() == pytest.approx(result["epsilon"])
+    assert run("verify", "m", "--ledger", "m/run.ledger").code == 0
+    assert run("predict", "m", "wisconsin", "--out", "p.csv").code == 0
+
+
+def test_standard_workflow_is_said_in_result_and_report(run: Run) -> None:
+    result = run(
+        "fit", "wisconsin", "--epsilon", "1", "--select", "top", "--workflow", "standard", "--out", "m", "--json"
+    )
+    assert result.json["workflow"] == "standard"
+    assert result.json["certified"] is False
+    assert "NOT PRIVATE" in Path("m/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--search", "rss"), "did you mean rs?"),
+        (("--trials", "3"), "expected --search"),
+        (("--features", "pca,components"), "expected --features NAME"),
+        (("--features", "pcaa"), "a feature named one of"),
+        (("--workflow", "none"), "aware or standard"),
+        (("--public", "wisconsin", "--learner", "private_knn"), "other rows than the private ones"),
+    ],
+)
+def test_wrong_search_features_workflow_are_refused_before_the_charge(run: Run, options: Any, words: str) -> None:
+    result = run("fit", "wisconsin", "--out", "m", *options)
+    assert result.code == 2
+    assert words in result.err
+    assert not Path("m").exists()

@@ -103,7 +103,6 @@ def test_regression_plan_keeps_its_target_range(frame: pd.DataFrame, tmp_path: P
         ({"plan": {"lerner": "linear"}}, "lerner"),
         ({"plan": {"settings": 3}}, "settings"),
         ({"plan": "nowhere.toml"}, "nowhere.toml"),
-        ({"select": "top", "score_epsilon": 0.5}, "without --select"),
     ],
 )
 def test_wrong_recipes_are_refused(

@@ -16,7 +16,19 @@ from privaware.workflow._options import RunArguments, RunOptions
 VERBS = [fit, select, search, crossover]
 PROMISED = {
     fit: {"public", "learner", "settings", "test", "time_limit", "device", "epsilon"}
-    | {"score_epsilon", "metric", "describe", "plan", "use", "select", "select_settings"},
+    | {
+        "score_epsilon",
+        "metric",
+        "describe",
+        "plan",
+        "use",
+        "select",
+        "search",
+        "search_settings",
+        "features",
+        "workflow",
+        "select_settings",
+    },
     select: {"method", "settings", "epsilon"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "device"},

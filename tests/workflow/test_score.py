@@ -17,13 +17,17 @@ from privaware.events import Disjoint
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
+from privaware.mechanism import Then
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import check_mechanism, rows_for
+from privaware.selectors.top import Top
+from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
+from privaware.workflow._paid_columns import keep_columns
+from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
 from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow._training_plan import recipe_plan, training_plan
 from tests.cli.people import write_people
 
 COLUMNS = (Column(name="a", low=-1, high=1), Column(name="b", low=0, high=5))
@@ -222,3 +226,41 @@ def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: P
     result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
     assert result.json()["score"] is None
     assert "score" not in (tmp_path / "m" / "model.json").read_text()
+
+
+def choosing(metric: str) -> ScoredTraining:
+    first = Top(columns=1)
+    return scored(metric, Then(first=first, second=Linear(steps=2), join=keep_columns))
+
+
+def test_score_after_a_selection_passes_the_mechanism_checks() -> None:
+    check_mechanism(choosing("accuracy"), schema=TABLE, games=6)
+
+
+def test_columns_are_chosen_on_rows_that_score_nothing() -> None:
+    """So the score stays a held-out one, and the dearer of the two parts counts."""
+    recipe = Recipe.of(learner="linear", select="top")
+    plan = with_score(recipe_plan(TABLE, recipe, {"epsilon": 1.0, "delta": 1e-5}), epsilon=0.95, metric="accuracy")
+    assert isinstance(plan.mechanism, ScoredTraining)
+    [(what, event)] = plan.parts
+    assert isinstance(event, Disjoint)
+    assert what == "choose columns with top, train linear, and its accuracy on held-out rows"
+    assert plan.epsilon <= 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOfChoosingRows(ScoredTraining):
+    """Planted: all rows choose the columns, at the price of the rows that train."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
+        training: Any = self.training
+        chosen = training.first.run(data, noise, rng)
+        scoring = scored(self.metric, training.second, epsilon=self.epsilon)
+        return scoring.run(keep_columns(data, chosen), noise, rng)
+
+
+def test_choice_by_the_rows_that_score_is_caught() -> None:
+    plain = choosing("accuracy")
+    planted = ScoreOfChoosingRows(training=plain.training, metric="accuracy", epsilon=0.95, held_out=0.4)
+    with pytest.raises(BrokenPromise):
+        check_mechanism(planted, schema=TABLE, games=0)

@@ -21,7 +21,7 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Space:
-    """Choices by name, each with its values. `learner` trains what `build` describes."""
+    """Choices by name, each with its values. `learner` trains what `build` describes, unless that names another."""
 
     choices: Mapping[str, tuple[Any, ...]]
     build: Mapping[str, Any]
@@ -147,6 +147,13 @@ class Space:
             if values:
                 needed |= {**self._activating(other), other: values[0]}
         return needed
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The learners of all candidates: one, unless `build` has a `learner` among the choices."""
+        named = self.build.get("learner", self.learner)
+        values = [value for name in sorted(names_in(named)) for value in self.choices[name]]
+        return tuple(dict.fromkeys(values)) or (named,)
 
     @property
     def unused(self) -> list[str]:

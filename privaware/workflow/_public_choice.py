@@ -1,0 +1,107 @@
+"""What is chosen on public rows before a charge: a search on rows of `--public`, and the standard workflow.
+
+The standard workflow of the papers chooses columns and settings on the training rows without noise, and then trains
+with noise. No guarantee covers that, so it runs on built-in benchmark data only, which are public, and its result says
+what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE
+from privaware.mechanism import Then
+from privaware.strategies._search import Search
+from privaware.workflow._candidates import expect_workflow, public_rows
+from privaware.workflow._charged_run import ChargedRun
+from privaware.workflow._paid_columns import keep_columns, selector_for
+from privaware.workflow._plan import Plan
+from privaware.workflow._progress import search_progress
+from privaware.workflow._recipe import Recipe
+
+__all__ = ["PublicChoice", "choose_on_public_rows"]
+
+NO_NOISE = 1e-9
+"""The noise multiplier of a selection or a search as if there were none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicChoice:
+    """The recipe with what was chosen, the `flaw` of choosing so, lines for the plan, and what the card says of it."""
+
+    recipe: Recipe
+    flaw: str = ""
+    reasons: tuple[str, ...] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    def applied(self, plan: Plan) -> Plan:
+        """The plan with the flaw and the lines."""
+        return replace(plan, flaw=self.flaw, reasons=(*self.reasons, *plan.reasons))
+
+
+def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
+    """Columns and settings that are chosen without a charge; the same recipe where there are none."""
+    standard = recipe.workflow == "standard"
+    looks = recipe.search is not None or (standard and recipe.select is not None)
+    on_public = recipe.search is not None and run.options.public is not None
+    if not looks or not (standard or on_public):
+        return PublicChoice(recipe=recipe)
+    expect_workflow(recipe.workflow, run.options.public, run.source)
+    choice = PublicChoice(recipe=recipe, flaw=CHOSEN_WITHOUT_NOISE if standard else "")
+    if standard and recipe.select is not None:
+        choice = _selected(run, choice)
+    if recipe.search is not None:
+        choice = _searched(run, choice, plan_of(choice.recipe), plan_of)
+    shown = {**choice.search, "workflow": recipe.workflow}
+    return replace(choice, search=shown)
+
+
+def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
+    """With the columns that a selection without noise chooses."""
+    method = choice.recipe.select
+    assert method is not None
+    selector = selector_for(run.schema, method, choice.recipe.select_settings)
+    reasons = (*choice.reasons, f"columns are chosen by {method} without noise: standard workflow")
+    names = [column.name for column in run.schema.used]
+    if not run.options.dry_run:
+        rows = run.public_rows()
+        kept = keep_columns(rows, selector.run(rows, NO_NOISE, run.rng.spawn()))
+        names = [column.name for column in kept.schema.used]
+    recipe = replace(choice.recipe, select=None, select_settings={}, columns=tuple(names))
+    return replace(choice, recipe=recipe, reasons=reasons, search={**choice.search, "columns": names})
+
+
+def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
+    """With the settings of the candidate that a search of public rows finds."""
+    recipe, search = choice.recipe, _search_of(plan)
+    point = search.space.priced_points()[0]
+    trained = plan_of(_at(recipe, search, point))
+    standard = recipe.workflow == "standard"
+    if not run.options.dry_run:
+        rows = run.public_rows() if standard else public_rows(run, search.held_out)
+        rows = rows.keep(tuple(column.name for column in trained.schema.used))
+        listening = replace(search, progress=search_progress(run.options.say, secret=False))
+        point = listening.run_public(rows, NO_NOISE if standard else trained.noise, run.rng.spawn()).point
+    where = "without noise: standard workflow" if standard else "on public rows, which has no privacy cost"
+    reason = f"search: {recipe.search} over {', '.join(search.space.choices)}, {where}"
+    found = {**choice.search, "strategy": recipe.search, "point": point}
+    return replace(choice, recipe=_at(recipe, search, point), reasons=(*choice.reasons, reason), search=found)
+
+
+def _at(recipe: Recipe, search: Search, point: Mapping[str, Any]) -> Recipe:
+    """The recipe of one candidate, without a search."""
+    settings = {**recipe.settings, **search.space.settings(point)}
+    learner = settings.pop("learner", search.space.learner)
+    return replace(recipe, learner=learner, settings=settings, search=None, search_settings={})
+
+
+def _search_of(plan: Plan) -> Search:
+    mechanism: Any = plan.mechanism
+    while isinstance(mechanism, Then):
+        mechanism = mechanism.second
+    if not isinstance(mechanism, Search):
+        raise WrongInput("expected a search without features that are paid for on public rows; leave one of them out")
+    return mechanism

@@ -1,0 +1,56 @@
+"""Public rows that a person gives with `--public`: a file, a DataFrame, or the training rows of a built-in data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import datasets, registry
+from privaware.data import Data, Raw, read
+from privaware.errors import WrongInput
+from privaware.schema import Schema
+
+__all__ = ["is_builtin", "read_public"]
+
+
+def is_builtin(data: Any) -> bool:
+    """Whether this is the name of a built-in data set; a file of that name comes first."""
+    return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
+
+
+def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, private: str, labelled: bool) -> Data:
+    """The rows against the `schema` of the private ones, each of which counts by itself.
+
+    Built-in rows that are `private` in this run are refused: what they choose or label would not be public.
+    """
+    facts = replace(schema, unit="row", cap=1)
+    if not is_builtin(public):
+        return Data.of(read(public, **reading), facts, labelled=labelled)
+    if public == private:
+        raise WrongInput(f"expected other rows than the private ones with --public, got {public} for both")
+    return Data.of(_raw(public), facts, labelled=labelled)
+
+
+def _raw(name: str) -> Raw:
+    """The training rows of a built-in data set as a file would hold them."""
+    import pandas as pd
+
+    rows = datasets.load(name).train
+    schema = rows.schema
+    target: Any = np.array(schema.classes, dtype=object)[rows.y] if schema.classes else rows.y
+    if schema.form == "image":
+        return Raw(images=rows.x, labels=target.astype(np.str_), name=name)
+    if schema.form == "text":
+        return Raw(frame=pd.DataFrame({"text": rows.x, schema.target: target}), name=name)
+    columns: dict[str, Any] = {}
+    for at, column in enumerate(schema.used):
+        values = rows.x[:, at]
+        if column.kind == "category":
+            words = np.array([*column.categories, None], dtype=object)  # the last code is for what is missing
+            values = words[np.minimum(values.astype(np.int64), len(column.categories))]
+        columns[column.name] = values
+    return Raw(frame=pd.DataFrame({**columns, schema.target: target}), name=name)

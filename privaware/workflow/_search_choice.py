@@ -1,0 +1,88 @@
+"""A private search inside `fit`: which space is searched, with what, and the line of the plan that says so.
+
+A search that sees private rows costs about two to three trainings, however many candidates it tries, and its scores
+have noise too. So `auto` searches only where it is asked to: its defaults follow from public facts at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from privaware.errors import WrongInput
+from privaware.learners import find_learner
+from privaware.models.spaces import Space
+from privaware.schema import Schema
+from privaware.workflow._candidates import SearchSettings
+from privaware.workflow._choice import Choice
+from privaware.workflow._recipe import Recipe
+from privaware.workflow._settings import setting_names
+
+__all__ = ["NO_SEARCH", "named_space", "search_reasons", "search_settings", "shown_search"]
+
+NO_SEARCH = "no search: it would cost about two to three trainings, and these settings follow from public facts"
+"""The line of a plan of `auto`."""
+SPACES = {"linear": "linear", "boosted": "boosted"}
+"""The space of a learner where none is named."""
+NETWORKS = "tuning"
+
+
+def named_space(recipe: Recipe) -> Space | None:
+    """The space that a recipe names, for the learner that it names."""
+    name = recipe.search_settings.get("space")
+    if recipe.search is None or name is None:
+        return None
+    space = Space.load(name)
+    if recipe.learner == "auto":
+        return space
+    if len(space.learners) > 1:
+        raise WrongInput(
+            f"expected --learner auto with a space that chooses among {', '.join(space.learners)}, got {recipe.learner}"
+        )
+    build = {key: value for key, value in space.build.items() if key != "learner"}
+    return replace(space, learner=recipe.learner, build=build)
+
+
+def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
+    """What is searched for the chosen learner; None for one that reads the target alone."""
+    if recipe.search is None or not find_learner(choice.learner).uses_columns:
+        return None
+    chosen = {name: value for name, value in recipe.search_settings.items() if name != "space"}
+    space = space or Space.load(_default_space(recipe, choice, schema))
+    for name in space.learners:
+        if find_learner(name).needs_public:
+            raise WrongInput(f"expected a learner without public rows in a search, got {name}")
+    return SearchSettings(space=space, strategy=recipe.search, **chosen)
+
+
+def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
+    if recipe.learner == "auto" and schema.form == "table":
+        return "tables"
+    if choice.learner == "linear" and "features" in choice.settings:
+        return "linear_head"
+    if "architecture" in setting_names(find_learner(choice.learner)):
+        return NETWORKS
+    if choice.learner not in SPACES:
+        raise WrongInput(f"expected --space with a search for {choice.learner}, which has none of its own")
+    return SPACES[choice.learner]
+
+
+def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
+    """The lines of the plan about a search of so many trials."""
+    space, candidates = settings.space, " or ".join(settings.space.learners)
+    first = f"search: {settings.strategy} over {', '.join(space.choices)} of {candidates}, about {trials:.4g} trials"
+    rows = round(schema.rows * settings.held_out)
+    return (first, f"about {rows} of {schema.rows} rows score candidates and train none; only the best is released")
+
+
+def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:
+    """What the settings of a plan say of its search, as plain values."""
+    named = recipe.search_settings.get("space")
+    return {
+        "strategy": settings.strategy,
+        "space": named if isinstance(named, str) else dict(settings.space.choices),
+        "trials": settings.trials,
+        "held_out": settings.held_out,
+        **({"options": dict(settings.options)} if settings.options else {}),
+    }
