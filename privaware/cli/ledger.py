@@ -9,6 +9,7 @@ import typer
 
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
+from privaware.errors import WrongInput
 
 app = typer.Typer()
 
@@ -24,6 +25,9 @@ def ledger(
     """What has been spent on a data set, by whom and for what."""
     from privaware.ledger import Ledger, printed_lines
 
+    beside = file.with_name(f"{file.name}.ledger")
+    if beside.is_file():
+        raise WrongInput(f"expected a ledger, got the data that it is for; type `privaware ledger {beside}`")
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)

@@ -31,9 +31,6 @@ def predict(
     expect_model(model)
     expect_data(data)
     from privaware.workflow.predict import outside_sentences
-
-    expect_model(model)
-    expect_data(data)
     from privaware.workflow.predict import predict as run
 
     result = run(model, data, out=out, header=header, sep=sep, decimal=decimal, encoding=encoding)

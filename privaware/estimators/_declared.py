@@ -106,6 +106,9 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
         X, y = validate_data(estimator, *arrays, y_numeric=True, **checks)
         return X, y.astype(float)
     except ValueError as problem:
+        if str(problem).startswith("Input X contains NaN") and hasattr(estimator, "missing"):
+            advice = 'missing="category" makes a gap a category of its own, missing=0.0 or another number fills it in'
+            raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
         if "could not convert" not in str(problem):
             raise
     named = zip(("X", "y"), arrays, strict=False)

@@ -111,3 +111,12 @@ def test_a_ledger_keeps_its_limit_delta_and_unit(run: Run, people: Path, extra: 
     assert (result.code, len(result.err.splitlines())) == (2, 1)
     assert Path("people.csv.ledger").read_bytes() == before
     assert run(*call, "--out", "n").code == 0  # without saying anything new
+
+
+def test_name_of_the_data_is_answered_with_its_ledger(run: Run, people: Path) -> None:
+    Ledger.create("people.csv.ledger", limit=1.0)
+    result = run("ledger", people)
+    assert result.code == 2
+    assert "type `privaware ledger " in result.err
+    assert "people.csv.ledger`" in result.err
+    assert run("ledger", "people.csv.ledger").code == 0

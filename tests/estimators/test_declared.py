@@ -37,3 +37,11 @@ def test_p46_text_among_numbers_to_predict_is_refused_by_its_place() -> None:
     with pytest.raises(WrongInput, match=r"^row 1, column 1 of X: expected a number") as caught:
         model.predict(with_canary(X, (0, 0)))
     assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("estimator", [PrivateRegressor, PrivateSelector])
+def test_refused_gap_says_which_setting_takes_it(estimator: Any) -> None:
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20.0)
+    X[3, 1] = np.nan
+    with pytest.raises(WrongInput, match=r'^Input X contains NaN: .*missing="category"'):
+        estimator(epsilon=1.0).fit(X, y)
