@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from privaware.attacks._attack_network import GradientNetwork, PosteriorNetwork
-from privaware.attacks.black_box import posteriors_and_correctness
+from privaware.attacks._attack_network import GradientNetwork, PosteriorNetwork, Reuse
+from privaware.attacks.black_box import black_box, odds_of_classes_and_label, posteriors_and_correctness
 from privaware.attacks.white_box import parts_of
+from privaware.errors import WrongInput
+from privaware.noise import Rng
 from tests.attacks.games import digits_game
 
 
@@ -43,3 +47,28 @@ def test_posteriors_are_probabilities_in_falling_order() -> None:
     assert posteriors.sum(axis=1) == pytest.approx(np.ones(len(game.rows)))
     assert (np.diff(posteriors, axis=1) <= 0).all()
     assert correct.mean() == pytest.approx((game.model.predictions(game.rows) == game.rows.y).mean())
+
+
+def test_odds_are_those_of_the_posteriors_and_tell_confident_rows_apart() -> None:
+    game = digits_game().game
+    odds, own = odds_of_classes_and_label(game.model, game.rows, "cpu")
+    assert (np.diff(odds, axis=1) <= 0).all()
+    posteriors, correct = posteriors_and_correctness(game.model, game.rows, "cpu")
+    assert 1 / (1 + np.exp(-10 * odds)) == pytest.approx(posteriors, abs=1e-9)
+    assert ((own[:, 0] == odds[:, 0]) == (correct[:, 0] == 1)).all()
+    louder = replace(game.model, tensors={name: 8 * value for name, value in game.model.tensors.items()})
+    sure, _ = odds_of_classes_and_label(louder, game.rows, "cpu")
+    certain, _ = posteriors_and_correctness(louder, game.rows, "cpu")
+    ones = certain[:, 0] == 1.0
+    assert ones.sum() > 10
+    assert len(np.unique(sure[ones, 0])) > 0.9 * ones.sum()
+
+
+def test_network_of_another_reading_is_not_used_again() -> None:
+    game, reuse = digits_game(online=False, count=2).game, Reuse()
+    first = black_box(game, Rng(seed=0), epochs=1, reuse=reuse)
+    assert np.array_equal(black_box(game, Rng(seed=5), epochs=1, reuse=reuse), first)
+    other = black_box(game, Rng(seed=5), epochs=1, reads="odds", reuse=reuse)
+    assert np.array_equal(other, black_box(game, Rng(seed=5), epochs=1, reads="odds"))
+    with pytest.raises(WrongInput, match="expected reads among posteriors, odds"):
+        black_box(game, Rng(seed=0), reads="logits")

@@ -60,6 +60,46 @@ def test_scores_agree_with_a_computation_row_by_row(offline: bool, pooled: bool)
     assert scores == pytest.approx(reference(observed, shadows, inside, offline, pooled), rel=1e-9)
 
 
+def fixed_confidences(queries: int) -> tuple[np.ndarray, ...]:
+    """Confidences without random numbers, in which each row is inside half of the models."""
+    model, row, query = np.ogrid[:16, :5, :queries]
+    inside = ((model + row) % 2 == 0)[:, :, 0]
+    shadows = np.sin(1 + 3 * model + 7 * row + 11 * query) * (0.5 + row / 4) + 1.5 * inside[:, :, None]
+    return np.cos(2 * row[0] + 5 * query[0]), shadows, inside
+
+
+def as_others_count(shadows: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Drawn together, so that deviations with n - 1 in the denominator are those with n, which other libraries take."""
+    moved = shadows.copy()
+    for row in range(shadows.shape[1]):
+        for side in (inside[:, row], ~inside[:, row]):
+            own = shadows[side, row]
+            moved[side, row] = own.mean(axis=0) + (own - own.mean(axis=0)) * np.sqrt(1 - 1 / len(own))
+    return moved
+
+
+TENSORFLOW_PRIVACY = {
+    (2, False): [-41.825701095, -9.8424848052, -136.3683080065, -1.2546014554, -4.5537702549],
+    (1, True): [1.5145523053, -4.2916075473, -20.2456497763, -0.2768411358, -8.7128431806],
+}
+"""By compute_score_lira of tensorflow_privacy (advanced_mia.py, means), times the queries and with our sign."""
+SACRO_OFFLINE = [0.9995700622, 0.0070489412, 0.7038909148, 0.6142603291, 0.6612944017]
+"""By LIRAAttack of sacroml 2.0.1, mode "offline": the probability, not its logarithm."""
+
+
+@pytest.mark.parametrize(("queries", "pooled"), TENSORFLOW_PRIVACY)
+def test_online_scores_are_those_of_another_library(queries: int, pooled: bool) -> None:
+    observed, shadows, inside = fixed_confidences(queries)
+    scores = likelihoods(observed, as_others_count(shadows, inside), inside, offline=False, pooled=pooled)
+    assert scores == pytest.approx(TENSORFLOW_PRIVACY[queries, pooled], abs=1e-8)
+
+
+def test_offline_scores_are_those_of_another_library() -> None:
+    observed, shadows, inside = fixed_confidences(1)
+    scores = likelihoods(observed, as_others_count(shadows, inside), inside, offline=True, pooled=False)
+    assert np.exp(scores) == pytest.approx(SACRO_OFFLINE, abs=1e-8)
+
+
 @pytest.mark.parametrize(("offline", "pooled"), CASES)
 def test_auc_on_normal_confidences_is_the_known_one(offline: bool, pooled: bool) -> None:
     rng, rows, models = np.random.default_rng(3), 4000, 200

@@ -18,6 +18,7 @@ LEAKS: dict[str, tuple[str, dict[str, Any], float]] = {
     "threshold, confidence": ("threshold", {"statistic": "confidence"}, 0.6),
     "threshold, entropy": ("threshold", {"statistic": "entropy"}, 0.6),
     "black_box": ("black_box", LEARNT, 0.6),
+    "black_box, odds": ("black_box", {**LEARNT, "reads": "odds"}, 0.6),
     "white_box": ("white_box", LEARNT, 0.6),
     "lira": ("lira", {}, 0.7),
     "lira, offline": ("lira", {"offline": True}, 0.65),
