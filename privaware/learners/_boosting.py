@@ -30,9 +30,9 @@ from privaware.learners._leaf_sums import (
     SpreadCounts,
     TargetSums,
     as_outputs,
-    random_splits,
 )
 from privaware.learners._monotone import Monotone
+from privaware.learners._splits import PairSums, found_pairs, random_splits
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -54,6 +54,7 @@ DAMPING = 3.0
 class Boosting(Learner):
     """`share` is the part of the budget that the `steps` of the additive start take (0: no start).
 
+    `pairs` is the part of the trees' budget that finds columns that act together, which trees then prefer (0: none).
     `cells` is about the number of levels of a number without declared bins.
     `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over the target's private spread.
     `monotone` names number columns along which the model must rise (1) or fall (-1): in a classification, the chance of
@@ -68,6 +69,7 @@ class Boosting(Learner):
     lr: float = 0.1
     steps: int = 100
     share: float = 0.5
+    pairs: float = 0.0
     cells: int = 32
     reach: float = 1.0
     monotone: dict[str, int] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Boosting(Learner):
         expect_between(self._name, 4, 4096, cells=self.cells)
         expect_between(self._name, 1e-3, 8, reach=self.reach)
         expect_in(self._name, "[0, 1]", share=self.share)
+        expect_in(self._name, "[0, 1)", pairs=self.pairs)
         if not self.trees and not self.steps:
             raise WrongInput(f"{self._name}: expected at least one step or one tree, got none of either")
 
@@ -88,12 +91,12 @@ class Boosting(Learner):
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
-        counts = zip((_starts(schema), self.steps, self.trees), self._noises(schema, noise), strict=True)
+        counts = zip((_starts(schema), self.steps, 1, self.trees), self._noises(schema, noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        schema, (of_start, of_steps, of_trees) = data.schema, self._noises(data.schema, noise)
+        schema, (of_start, of_steps, of_pairs, of_trees) = data.schema, self._noises(data.schema, noise)
         layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
         rows = data.parts.held(partial(CodedRows, layout))
         most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
@@ -105,7 +108,11 @@ class Boosting(Learner):
             weights = monotone.scores(weights, layout.starts, layout.levels)
         rows.update(GradientSums(layout=layout, weights=weights, unit=unit).add_outputs)
         shape = (self.trees if math.isfinite(of_trees) else 0, self.depth)
-        splits = random_splits(schema, layout.levels, shape, rng.initial)
+        pairs = None
+        if math.isfinite(of_pairs):
+            sums = PairSums(layout=layout, unit=unit)
+            pairs = found_pairs(sums, release(sums, rows, of_pairs, rng), of_pairs)
+        splits = random_splits(schema, layout.levels, shape, rng.initial, pairs)
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
@@ -126,15 +133,16 @@ class Boosting(Learner):
     def _name(self) -> str:
         return type(self).__module__.rsplit(".", 1)[-1]
 
-    def _noises(self, schema: Schema, noise: float) -> tuple[float, float, float]:
-        """Noise multipliers of the start, a step and a tree, infinite for none: together one release of `noise`."""
+    def _noises(self, schema: Schema, noise: float) -> tuple[float, ...]:
+        """Noise multipliers of the start, a step, the pairs and a tree, infinite for none: one release of `noise`."""
         share = self.share if self.trees and self.steps else float(self.steps > 0)
-        shares = (START, (1 - START) * share, (1 - START) * (1 - share))
-        counts = (_starts(schema), self.steps, self.trees)
-        start, step, tree = (
+        pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
+        after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
+        shares = (START, *((1 - START) * part for part in after))
+        counts = (_starts(schema), self.steps, 1, self.trees)
+        return tuple(
             noise * math.sqrt(count / part) if part else math.inf for count, part in zip(counts, shares, strict=True)
         )
-        return start, step, tree
 
     def _descend(
         self,
@@ -163,8 +171,8 @@ class Boosting(Learner):
             velocity = MOMENTUM * velocity + noisy
             coefficients = coefficients + rate * velocity
             weights = basis.weights(coefficients)
-            if 2 * step >= steps:
-                average += weights / (steps - math.ceil(steps / 2))
+            if step >= steps // 2:
+                average += weights / (steps - steps // 2)
         return average, rate * noise * sensitivity * _response(steps) * basis.deviations
 
     def _boost(
@@ -231,4 +239,4 @@ def _response(steps: int) -> float:
     """The deviation that noise of 1 in each step gives the mean of the last half of them, by momentum alone."""
     age = np.arange(steps)[:, None] - np.arange(steps)[None, :] + 1  # of the noise of each step, at each step
     moved = np.where(age > 0, (1 - MOMENTUM ** np.maximum(age, 0)) / (1 - MOMENTUM), 0.0)
-    return float(np.linalg.norm(moved[math.ceil(steps / 2) :].mean(axis=0)))
+    return float(np.linalg.norm(moved[steps // 2 :].mean(axis=0)))

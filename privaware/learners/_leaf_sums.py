@@ -19,19 +19,21 @@ from privaware.exact_sums import MARGIN, Lattice
 from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 from privaware.noise import Rng
-from privaware.schema import Schema
 
 __all__ = [
     "INSIDE",
     "SECOND_WEIGHT",
     "SPREADS",
+    "ArraySum",
     "ClassCounts",
     "GradientSums",
     "LeafSums",
     "SpreadCounts",
     "TargetSums",
     "as_outputs",
-    "random_splits",
+    "by_code",
+    "chunks",
+    "derivatives",
 ]
 
 SECOND_WEIGHT = 0.125
@@ -45,11 +47,11 @@ SPREADS = 2.0 ** np.arange(-8, 1)
 INSIDE = 0.85
 """The share of rows within the spread."""
 
-CHUNK = 2**14
+CHUNK = 2**15
 """Rows in work at once, which stay in a processor's cache."""
 
 
-class _ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
+class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
     """Sums of arrays with Gaussian noise for their `sensitivity`."""
 
     sensitivity: float
@@ -62,7 +64,7 @@ class _ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetSums(_ArraySum):
+class TargetSums(ArraySum):
     """The number of rows of each class, or the sum of a target that lies in [-1, 1]; a row moves it by 1."""
 
     classes: int
@@ -75,7 +77,7 @@ class TargetSums(_ArraySum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadCounts(_ArraySum):
+class SpreadCounts(ArraySum):
     """The number of targets whose distance from the centre is up to each of `SPREADS`, and no smaller one."""
 
     centre: float
@@ -87,7 +89,7 @@ class SpreadCounts(_ArraySum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassCounts(_ArraySum):
+class ClassCounts(ArraySum):
     """The number of rows of each class, and of those at each level: (classes, 1 + all levels)."""
 
     layout: Layout
@@ -108,7 +110,7 @@ class ClassCounts(_ArraySum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientSums(_ArraySum):
+class GradientSums(ArraySum):
     """Gradients at an additive model with these weights: of all rows, of each level, times each number, and by waves.
 
     `unit` is what a gradient of 1 means for an output.
@@ -125,12 +127,12 @@ class GradientSums(_ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         """The sums by code, one group of columns after another."""
         layout = self.layout
-        sums = [np.zeros((layout.outputs, math.prod(layout.shape(group)))) for group in layout.groups]
-        for rows in _chunks(part):
-            gradients, _ = derivatives(layout, self.outputs(part, rows), part.target[rows], self.unit)
-            gradients = gradients.astype(np.float64)
-            for codes, total in zip(part.codes, sums, strict=True):
-                total += _by_code(codes[rows], gradients, total.shape[1])
+        gradients = np.empty((layout.outputs, len(part)))
+        for rows in chunks(part):
+            outputs = self.outputs(part, rows)
+            gradients[:, rows], _ = derivatives(layout, outputs, part.target[rows], self.unit, curved=False)
+        sizes = [math.prod(layout.shape(group)) for group in layout.groups]
+        sums = [by_code(codes, gradients, size) for codes, size in zip(part.codes, sizes, strict=True)]
         return np.concatenate(sums, axis=1).T
 
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
@@ -164,7 +166,7 @@ class GradientSums(_ArraySum):
 
     def add_outputs(self, part: CodedRows) -> None:
         """Adds the model to the outputs of the rows."""
-        for rows in _chunks(part):
+        for rows in chunks(part):
             part.values[:, rows] += self.outputs(part, rows)
 
     @cached_property
@@ -182,7 +184,7 @@ class GradientSums(_ArraySum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeafSums(_ArraySum):
+class LeafSums(ArraySum):
     """Gradients in each leaf of a tree, and last weighted second derivatives over the curvature.
 
     `tree` is its number, `columns` and `right` its splits.
@@ -199,11 +201,12 @@ class LeafSums(_ArraySum):
         return math.hypot(self.layout.length, SECOND_WEIGHT)
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        leaf, sums = self._leaf(part), np.zeros((self.layout.outputs + 1, 2 ** len(self.columns)))
-        for rows in _chunks(part):
-            gradients, seconds = derivatives(self.layout, part.values[:, rows], part.target[rows], self.unit)
-            every = np.concatenate([gradients, SECOND_WEIGHT * seconds[None]]).astype(np.float64)
-            sums += _by_code(leaf[rows], every, sums.shape[1])
+        every = np.empty((self.layout.outputs + 1, len(part)))
+        for rows in chunks(part):
+            values, target = part.values[:, rows], part.target[rows]
+            every[:-1, rows], every[-1, rows] = derivatives(self.layout, values, target, self.unit)
+        sums = by_code(self._leaf(part), every, 2 ** len(self.columns))
+        sums[-1] *= SECOND_WEIGHT
         return sums.T
 
     def add_leaves(self, part: CodedRows, leaves: np.ndarray) -> None:
@@ -217,7 +220,7 @@ class LeafSums(_ArraySum):
         if part.tree != self.tree:
             tables, depth = self._tables, len(self.columns)
             leaf = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
-            for rows in _chunks(part):
+            for rows in chunks(part):
                 for group, table in tables.items():
                     leaf[rows] += table.take(part.codes[group][rows])
             part.tree, part.leaf = self.tree, leaf
@@ -235,15 +238,22 @@ class LeafSums(_ArraySum):
         return {group: table.astype(np.uint8 if depth <= 8 else np.uint16) for group, table in tables.items()}
 
 
-def derivatives(layout: Layout, values: np.ndarray, target: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice."""
+def derivatives(
+    layout: Layout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice.
+
+    The second ones of classes are computed if `curved`.
+    """
+    ones = np.ones(values.shape[1], np.float32)
     if not layout.classes:
-        return LATTICE.round((target - values) / np.float32(unit)), np.ones(values.shape[1], np.float32)
+        return LATTICE.round((target - values) / np.float32(unit)), ones
     if layout.outputs == 1:
         against = 1 / (exp2(np.float32(LOG2E) * values[0]) + np.float32(1.0))  # the chance of the first class
         gradient = (target.astype(np.float32) - np.float32(1.0)) + against
         most = np.float32(layout.length * (1 - MARGIN))
-        return LATTICE.round(gradient[None].clip(-most, most)), LATTICE.round(4 * against * (1 - against))
+        gradients = LATTICE.round(gradient[None].clip(-most, most))
+        return gradients, LATTICE.round(4 * against * (1 - against)) if curved else ones
     numerators = softmax_numerators(LOG2E * values.astype(np.float64)).astype(np.float64)
     chances = numerators / numerators.sum(axis=0)
     gradients = (np.arange(layout.outputs)[:, None] == target) - chances
@@ -260,12 +270,14 @@ def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.nda
     return {name: value.astype(np.float32) for name, value in tensors.items()}
 
 
-def _chunks(part: CodedRows) -> Iterator[slice]:
+def chunks(part: CodedRows) -> Iterator[slice]:
+    """Slices of rows that are in work at once."""
     return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
 
 
-def _by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values])
+def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Sums of values (outputs, rows) by the code of each row."""
+    return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)
 
 
 def _column_sum(values: np.ndarray) -> np.ndarray:
@@ -274,25 +286,3 @@ def _column_sum(values: np.ndarray) -> np.ndarray:
     for row in values:
         total += row
     return total
-
-
-def random_splits(
-    schema: Schema, levels: tuple[int, ...], shape: tuple[int, int], generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Columns (trees, depth), and of each level whether it goes right: above a random edge, or in a random subset.
-
-    A tree splits on different columns while there are any. Which column and which edge depends on no row.
-    """
-    trees, depth = shape
-    columns = np.zeros(shape, np.int64)
-    right = np.zeros((trees, depth, max(levels)), bool)
-    for tree in range(trees):
-        order = np.concatenate([generator.permutation(len(levels)) for _ in range(math.ceil(depth / len(levels)))])
-        for split, column in enumerate(order[:depth]):
-            size = levels[column]
-            if schema.used[column].kind == "category":
-                goes_right = generator.random(size) < 0.5
-            else:
-                goes_right = np.arange(size) >= generator.integers(1, max(size, 2))
-            columns[tree, split], right[tree, split, :size] = column, goes_right
-    return columns, right

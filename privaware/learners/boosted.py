@@ -5,8 +5,9 @@ spread of the target, which is the unit of residuals. The `steps` are gradient d
 level, one slope a number and smooth waves over its levels (`_curve_basis.py`), an additive model. Then each of the
 `trees` splits at random columns and levels, which costs nothing, and releases noisy sums of gradients and of second
 derivatives in its leaves. Leaves are regularised by the noise, and steps are no larger than public facts (rows, noise,
-trees) allow. Gradients of classes are clipped to half their largest length, which halves the noise: of two classes the
-model knows what its chances stand for, of more the frequent ones gain.
+trees) allow. With `pairs` above 0, that part of the trees' budget buys a test of which columns act together, and three
+trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to half their largest length, which
+halves the noise: of two classes the model knows what its chances stand for, of more the frequent ones gain.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
@@ -17,8 +18,8 @@ length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). 
 each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at most 1 to m
 slopes, and to the waves of each number, whose squares add up to at most 1: this moves a step's sums by
 G sqrt(1 + k + 13/8 m). It is added to one leaf, with its second derivative times an eighth, which moves a tree's sums
-by sqrt(G^2 + 1/64). Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums are exact
-in any order.
+by sqrt(G^2 + 1/64). For the test of p pairs it is added to a cell of each, one release that moves by G sqrt(p).
+Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums are exact in any order.
 Use when: columns of a table are skewed or interact, and rows are thousands or more.
 
 >>> from privaware.schema import Column, Schema

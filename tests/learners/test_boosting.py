@@ -15,7 +15,8 @@ from privaware.events import Gaussian
 from privaware.features.codes import Codes
 from privaware.learners._boosting import CLIP
 from privaware.learners._coded_rows import CodedRows, Layout
-from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums, random_splits
+from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums
+from privaware.learners._splits import random_splits
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
 from privaware.models.trees import curves
