@@ -55,8 +55,8 @@ class RunOptions:
     first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written.
     `test` are rows to score on, `public` those of a learner that needs some; `describe` is what the owner says of the
     model, or the TOML file that says it.
-    `sign` is the file of a private key that signs the result. `say` receives the plan and the progress, one sentence
-    at a time.
+    `sign` is the file of a private key that signs the result, `ray` the address of a cluster whose workers read the
+    rows. `say` receives the plan and the progress, one sentence at a time.
     """
 
     target: str | None = None
@@ -82,6 +82,7 @@ class RunOptions:
     public: Any = field(default=None, repr=False)
     describe: Any = field(default=None, repr=False)
     device: str = "cpu"
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         expect_count("the unit", cap=self.cap)
