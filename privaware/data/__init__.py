@@ -15,6 +15,7 @@ from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._large import LargeTable, large_table
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
@@ -30,6 +31,7 @@ __all__ = [
     "Data",
     "Edges",
     "HeldParts",
+    "LargeTable",
     "LocalParts",
     "Outside",
     "Parts",
@@ -45,6 +47,7 @@ __all__ = [
     "draft",
     "hashed_grams",
     "kind_counts",
+    "large_table",
     "notices",
     "numbers_of",
     "read",

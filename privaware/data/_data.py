@@ -41,6 +41,10 @@ class Rows(Protocol):
         """The rows after a function of each row by itself, such as clipping to bounds that were released."""
         ...
 
+    def keep(self, names: tuple[str, ...]) -> Rows:
+        """Some of the columns, by name."""
+        ...
+
     def gathered(self) -> Data:
         """All rows in memory."""
         ...

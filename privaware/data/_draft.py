@@ -45,15 +45,18 @@ def draft(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
         return Schema(columns=columns, form=_form(columns), assumed=_assumed(columns, facts), **facts)
 
 
-def typed(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1) -> Schema:
+def typed(
+    raw: Raw, *, target: str, task: str | None = None, unit: str = "row", cap: int = 1, labels: pd.Series | None = None
+) -> Schema:
     """A schema with columns by their names and types alone, so that no row changes it: bounds are still to be bought.
 
     Numbers, dates, truth values and categories are what their type says; text and the columns of a text file are
     undecided, because only a count over rows tells their kind; identifiers by their name, and what is no single value,
-    are not used. Where nothing but free text is there, the schema is one of text, which needs no bounds.
+    are not used. Where nothing but free text is there, the schema is one of text, which needs no bounds. `labels` is
+    the target of all rows where `raw` has only the first of them.
     """
     with raw.named():
-        facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
+        facts = _facts(raw, target=target, task=task, unit=unit, cap=cap, labels=labels)
         if raw.frame is None:
             return _draft_images(raw, facts)
         columns = tuple(_typed_column(name, raw.frame[name], raw) for name in _feature_names(raw, facts))
@@ -65,11 +68,13 @@ def typed(raw: Raw, *, target: str, task: str | None = None, unit: str = "row", 
         return Schema(columns=columns, **facts)
 
 
-def _facts(raw: Raw, *, target: str, task: str | None, unit: str, cap: int) -> dict[str, Any]:
+def _facts(
+    raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
+) -> dict[str, Any]:
     """What a schema says of the target, the rows and the unit."""
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
-    values = target_of(raw, target)
+    values = target_of(raw, target) if labels is None else labels
     if len(values) == 0:
         raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
     about = _draft_target(raw, values, task)

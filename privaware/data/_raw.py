@@ -27,7 +27,7 @@ class Raw:
     `name` is that of the file; `line` tells on which line of a text file a row begins, and `separator` stands between
     its values. Names of columns are `declared` unless they stand in the first line of a text file, which may be a row.
     Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
-    read before has `cells` in the place of a frame.
+    read before has `cells` in the place of a frame. `first` is how many rows of the file come before these.
     """
 
     frame: pd.DataFrame | None = None
@@ -41,6 +41,7 @@ class Raw:
     separator: str = ""
     declared: bool = True
     typed: bool = True
+    first: int = 0
 
     def __len__(self) -> int:
         rows = self.frame if self.frame is not None else self.images
@@ -62,7 +63,7 @@ class Raw:
 
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0: its line in a text file, else its number."""
-        return f"row {row + 1}" if self.line is None else f"line {self.line(row)}"
+        return f"row {self.first + row + 1}" if self.line is None else f"line {self.line(self.first + row)}"
 
     def columns_shown(self, *without: str) -> str:
         """The names of the columns in a message; where they may be a row, only their number."""

@@ -18,10 +18,11 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read"]
+__all__ = ["PARQUET", "check_names", "frame_of_arrow", "parquet_files", "read"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
-ARROW = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
+PARQUET = (".parquet", ".pq")
+ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
 
 
@@ -39,7 +40,7 @@ def read(
     numbers have a comma, and `encoding` how text is stored.
     """
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        frame = _check_names(source, "the DataFrame")
+        frame = check_names(source, "the DataFrame")
         floats = {name: float for name in frame.columns if is_pointed(frame[name])}
         return Raw(frame=frame.astype(floats) if floats else frame)
     if hasattr(source, "__arrow_c_stream__"):
@@ -49,7 +50,7 @@ def read(
     path = Path(source)
     try:
         if os.fspath(source) and path.is_dir():
-            return read_folder(path)
+            return _arrow(path) if parquet_files(path) else read_folder(path)
         if not os.fspath(source) or not path.exists():  # a pipe is read like a file
             raise WrongInput(
                 "expected a data file, a folder of images or a built-in data set, "
@@ -82,7 +83,7 @@ def _csv(file: CsvFile) -> Raw:
     with parsing(file.path, f"CSV in {file.encoding or 'UTF-8'}"):
         frame = file.frame()
     return Raw(
-        frame=_check_names(frame, file.path.name),
+        frame=check_names(frame, file.path.name),
         name=file.path.name,
         line=file.line,
         separator=file.separator,
@@ -109,14 +110,15 @@ def _excel(path: Path) -> Raw:
         raise WrongInput(f"expected a row of names in the first sheet of {quoted(path.name)}, got an empty sheet")
     names = ["" if pd.isna(name) else str(name).strip() for name in cells.iloc[0]]
     frame = cells.iloc[1:].reset_index(drop=True).set_axis(_named(names), axis=1)
-    return Raw(frame=_check_names(frame, path.name), name=path.name, typed=False)
+    return Raw(frame=check_names(frame, path.name), name=path.name, typed=False)
 
 
 def _named(names: list[str]) -> list[str]:
     return [name or f"column_{at + 1}" for at, name in enumerate(names)]
 
 
-def _check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The frame with names as text; what is no name is refused."""
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")
     names = [str(name) for name in frame.columns]
@@ -138,21 +140,32 @@ def _arrow(path: Path) -> Raw:
     import pyarrow.feather
     import pyarrow.parquet
 
-    feather = path.suffix.lower() not in (".parquet", ".pq")
+    feather = not parquet_files(path)
     with parsing(path, "Feather" if feather else "Parquet"):
-        table = pyarrow.feather.read_table(path) if feather else pyarrow.parquet.read_table(path)
-        frame = _frame(table)
-    return Raw(frame=_check_names(frame, path.name), name=path.name)
+        if feather:
+            table = pyarrow.feather.read_table(path)
+        else:
+            table = pyarrow.concat_tables([pyarrow.parquet.ParquetFile(file).read() for file in parquet_files(path)])
+        frame = frame_of_arrow(table)
+    return Raw(frame=check_names(frame, path.name), name=path.name)
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The file itself, or those of a folder in the order of their names; they have the same columns."""
+    if not path.is_dir():
+        return [path] if path.suffix.lower() in PARQUET else []
+    return sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET and file.is_file())
 
 
 def _from_arrow(source: Any) -> Raw:
     """A data frame of polars, or another that hands out Arrow."""
     import pyarrow as pa
 
-    return Raw(frame=_check_names(_frame(pa.table(source)), "the data frame"))
+    return Raw(frame=check_names(frame_of_arrow(pa.table(source)), "the data frame"))
 
 
-def _frame(table: Any) -> pd.DataFrame:
+def frame_of_arrow(table: Any) -> pd.DataFrame:
+    """An Arrow table as a frame, whose types a missing value does not change."""
     import pyarrow as pa
 
     for at, field in enumerate(table.schema):

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -24,15 +24,16 @@ from privaware import accounting, metrics, registry, report
 from privaware._validate import expect_positive
 from privaware._version import __version__
 from privaware.card import ModelCard, PricedEvent, plain_settings
-from privaware.data import Data
+from privaware.data import Data, Rows
 from privaware.errors import BudgetExceeded
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
-from privaware.mechanism import Mechanism
+from privaware.mechanism import Mechanism, run
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow import _output
+from privaware.workflow._finished import finished_entry, published_result
 from privaware.workflow._options import DELTA, RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
 from privaware.workflow._release import Release
@@ -64,7 +65,8 @@ class ChargedRun:
     """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only.
 
     `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores and `test_rows` are for
-    the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a score.
+    the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a score. `result` is
+    what a run that has ended before released, where that is no model.
     """
 
     plan: Plan
@@ -77,12 +79,13 @@ class ChargedRun:
         self.model: Model | None = None
         self.search: Mapping[str, Any] = {}
         self.score: Mapping[str, Any] = {}
+        self.result: Mapping[str, Any] | None = None
         self.metric = ""
         self.description = report.owner_statement(options.describe)
         self.internal: dict[str, float | None] = {"test_score": None}
         self.seconds = 0.0
         self.test_rows: Data | None = None
-        self._rows: Data | None = None
+        self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
 
@@ -127,17 +130,20 @@ class ChargedRun:
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Puts the cost of `plan` on disk and says whether there is something to execute.
 
-        There is nothing to execute in a dry run, which only says the plan, and where the model of an interrupted run
-        lies complete in the folder, which is closed and published now. Nothing is said or charged before the input is
-        known to be good and the price to be finite.
+        There is nothing to execute in a dry run, which only says the plan, where this very run has ended before, and
+        where the model of an interrupted run lies complete in the folder, which is closed and published now. Nothing
+        is said or charged before the input is known to be good and the price to be finite.
         """
         self.plan = plan
         expect_finite_price(plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign)
         if self.options.dry_run:
             self._say_plan()
+            self._say_notices(self.source.dry_notices)
             return False
         folder = self.options.folder
+        if folder is not None and self._finished_before(folder):
+            return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
         self._open_ledger()
@@ -158,7 +164,7 @@ class ChargedRun:
             raise RuntimeError("expected the mechanism that was charged, got another")
         rows, self._rows = self._rows, None
         began = time.perf_counter()
-        released = self._journaled(mechanism or self.plan.mechanism).run(rows, self.plan.noise, self.rng)
+        released = run(self._journaled(mechanism or self.plan.mechanism), rows, self.plan.noise, self.rng)
         self.seconds = time.perf_counter() - began
         return released
 
@@ -211,6 +217,7 @@ class ChargedRun:
                 for what, event in self.plan.parts
             ],
             "ledger": self.entry.hash,
+            **({"description": self.description} if self.description else {}),
         }
         with _output.disk_errors(folder, RESUMES):
             content = json.dumps(record, indent=1, allow_nan=False).encode()
@@ -220,7 +227,7 @@ class ChargedRun:
         """The training rows of a built-in data set, which are public: no charge."""
         if not self.source.builtin:
             raise RuntimeError("expected a built-in data set: other rows are private")
-        return self.source.read_private_rows()[0]
+        return self.source.read_private_rows()[0].gathered()
 
     @property
     def journal(self) -> Path | None:
@@ -237,6 +244,30 @@ class ChargedRun:
             )
         for sentence in self.plan.sentences:
             self.say(sentence)
+
+    def _say_notices(self, notices: Callable[[], list[str]]) -> None:
+        """What is not used and what is assumed, for the owner, before a charge."""
+        if self.options.say is None:
+            return
+        for sentence in (*notices(), *(f"taken as public: {fact}" for fact in self.plan.schema.assumed)):
+            self.say(sentence)
+
+    def _finished_before(self, folder: Path) -> bool:
+        """Whether the folder holds what this very command released; then it is read, and nothing is charged."""
+        place = ledger_place(self.source, self.options, self._resources) if folder.is_dir() else folder
+        if not folder.is_dir() or is_new(place):
+            return False
+        ledger = place if isinstance(place, Ledger) else Ledger.open(place)
+        entry = finished_entry(folder, ledger, self._key(), self.source.digest)
+        if entry is None:
+            return False
+        assert entry.run is not None
+        self.ledger, self.entry, self.name = ledger, entry, entry.run
+        if (folder / "model.json").is_file():
+            self._load(folder)
+        self.result = published_result(folder)
+        self.say(f"this run has ended before and nothing is charged: its result lies in {str(folder)!r}")
+        return True
 
     def _open_ledger(self) -> None:
         """Opens the ledger; a new one is only created once the rows are known to be good.
@@ -270,8 +301,7 @@ class ChargedRun:
         if self._rows is None:
             self._read_rows()
         self._say_plan()
-        for sentence in self.source.notices() if self.options.say is not None else ():
-            self.say(sentence)
+        self._say_notices(self.source.notices)
         digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
@@ -310,6 +340,9 @@ class ChargedRun:
                 self._close(_output.prepared_files(folder))
             _output.publish_model(folder, self.entry.time)
         self.say("the run had ended before it could be published: published now")
+        self._load(folder)
+
+    def _load(self, folder: Path) -> None:
         released = load(folder)
         self.model, self.search, self.score = released, released.card.search, released.card.score
 

@@ -7,9 +7,9 @@ file is not opened before `Source.read_private_rows` is called, which only a cha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,28 @@ import numpy as np
 
 from privaware import datasets, registry
 from privaware._validate import nearest
-from privaware.data import Data, Raw, draft, notices, read, row_hashes, rows_digest, typed
+from privaware.data import (
+    Data,
+    LargeTable,
+    Parts,
+    Raw,
+    Rows,
+    draft,
+    large_table,
+    notices,
+    read,
+    row_hashes,
+    rows_digest,
+    typed,
+)
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
-from privaware.schema import Schema
+from privaware.schema import NOT_USED, Schema
+from privaware.workflow._cluster import Cluster
 from privaware.workflow._options import RunOptions
+from privaware.workflow._public_rows import is_builtin, read_public
+from privaware.workflow._ray_pool import RayPool
 
 __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
@@ -32,17 +48,21 @@ class Source:
     """Where rows come from, and their public facts.
 
     `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
-    bounds the values of both are not yet checked against any. `public` are rows that a learner needs. `digest` reads
+    bounds the values of both are not yet checked against any. `public` are rows that a learner needs, without labels;
+    `read_public_rows` gives those of `--public` with labels, to search. `digest` reads
     the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
-    owner alone should know before a charge.
+    owner alone should know before a charge; `dry_notices` are those that a dry run knows, which opens no file for a
+    schema that was written.
     """
 
     name: str
     schema: Schema
-    read_private_rows: Callable[[], tuple[Data, Data | None]]
+    read_private_rows: Callable[[], tuple[Rows, Data | None]]
     digest: Callable[[], str | None]
     notices: Callable[[], list[str]]
+    dry_notices: Callable[[], list[str]]
     public: Data | None
+    read_public_rows: Callable[[], Data]
     builtin: bool
     path: Path | None
 
@@ -52,29 +72,42 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
 
     For a dry run the public rows of built-in data are only counted.
     """
-    if _is_builtin(data):
+    if is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    raw = cache(lambda: read(data, **options.reading))
-    schema = _schema_of(raw, options)
+    table = None if options.accept_schema or not _by_row(options.unit) else large_table(data, _place(options))
+    raw = cache(lambda: read(data, **options.reading)) if table is None else cache(lambda: table.head)
+    schema = _schema_of(raw, options, table)
+    if table is not None and (schema.form != "table" or not _by_row(schema.unit)):
+        table, raw = None, cache(lambda: read(data, **options.reading))
+        schema = _schema_of(raw, options)
+    if table is None and options.ray is not None:
+        raise WrongInput(
+            "expected a Parquet table, or a folder of Parquet files, with --ray, its rows as the unit of privacy, and "
+            "no --accept-schema; leave --ray out to read anything else here"
+        )
     _expect_agreement(schema, options)
-    public = None
-    if options.public is not None:
-        public = Data.of(read(options.public, **options.reading), replace(schema, unit="row"), labelled=False)
+    digest = cache(lambda: _digest(raw(), schema, table))
+    public = partial(read_public, options.public, schema, options.reading, private="")
+    needed = learner != "auto" and find_learner(learner).needs_public
 
-    def rows() -> tuple[Data, Data | None]:
+    def rows() -> tuple[Rows, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
+        if table is not None:
+            digest()  # reads every row: what does not fit is refused before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
-        train = coded(raw(), schema)
+        train = coded(raw(), schema) if table is None else table.streamed(schema)
         return train, None if test is None else coded(test, scoring(schema))
 
     return Source(
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
-        digest=cache(lambda: _digest(raw())),
+        digest=digest,
         notices=lambda: notices(raw(), schema),
-        public=public,
+        dry_notices=lambda: notices(raw(), schema) if options.schema is None else _declared_unused(schema),
+        public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
+        read_public_rows=partial(public, labelled=True),
         builtin=False,
         path=path,
     )
@@ -87,7 +120,7 @@ def draft_schema(
 
     `reading` are the options of `privaware.data.read`.
     """
-    if _is_builtin(data):
+    if is_builtin(data):
         return datasets.schema(data)
     raw = read(data, **reading)
     return draft(raw, target=target or _default_target(raw), task=task, unit=unit or "row")
@@ -98,13 +131,29 @@ def scoring(schema: Schema) -> Schema:
     return replace(schema, unit="row", cap=1, low=None, high=None)
 
 
-def _digest(raw: Raw) -> str:
+def _digest(raw: Raw, schema: Schema, table: LargeTable | None) -> str:
     key = digest_key()
-    return rows_digest(row_hashes(raw, key), key)
+    return rows_digest(row_hashes(raw, key) if table is None else table.hashes(schema, key), key)
 
 
-def _is_builtin(data: Any) -> bool:
-    return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
+def _place(options: RunOptions) -> Callable[[Sequence[Any]], Parts[Raw]] | None:
+    """The workers that read the pieces of a table; they start when the first sum is asked for."""
+    if options.ray is None:
+        return None
+    address = options.ray
+    return lambda pieces: Cluster(RayPool(address), pieces).parts
+
+
+def _by_row(unit: str | None) -> bool:
+    """Whether rows stand by themselves: those of a person have to be looked at together."""
+    return unit in (None, "row", "label")
+
+
+def _declared_unused(schema: Schema) -> list[str]:
+    """What a written schema says of columns that are not used; no file is opened."""
+    unused = [f"{column.name!r} (left out by the schema)" for column in schema.columns if column.kind in NOT_USED]
+    others = "columns that the schema does not name are not used"
+    return [f"not used: {', '.join(unused)}; {others}" if unused else others] if schema.form == "table" else []
 
 
 def _expect_there(data: Any) -> Path:
@@ -136,7 +185,7 @@ def _expect_agreement(schema: Schema, options: RunOptions) -> None:
 
 def _builtin(name: str, options: RunOptions, learner: str) -> Source:
     declared = find_learner(learner) if learner != "auto" else None
-    needs_public = declared is not None and declared.needs_public
+    needs_public = declared is not None and declared.needs_public and options.public is None
     schema = datasets.schema(name, public=needs_public)
     if options.schema is not None:
         raise WrongInput(f"{name} brings its own schema; leave --schema out, or give the data as a file")
@@ -150,13 +199,20 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         loaded = datasets.load(name, public=needs_public)
         return replace(loaded.train, schema=schema), replace(loaded.test, schema=schema)
 
+    public = partial(read_public, options.public, schema, options.reading, private=name)
+    if needs_public:
+        own = _public_part(name, schema, options.dry_run)
+    else:
+        own = None if options.public is None else public(labelled=False)
     return Source(
         name=name,
         schema=schema,
         read_private_rows=rows,
         digest=lambda: None,
         notices=list,
-        public=_public_part(name, schema, options.dry_run) if needs_public else None,
+        dry_notices=list,
+        public=own,
+        read_public_rows=partial(public, labelled=True),
         builtin=True,
         path=None,
     )
@@ -169,7 +225,7 @@ def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
     return Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
 
 
-def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
+def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeTable | None = None) -> Schema:
     if options.accept_schema and (options.schema is not None or options.private_schema):
         raise WrongInput("expected one of --schema, --accept-schema and --private-schema, got several")
     if options.schema is not None:
@@ -178,7 +234,8 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions) -> Schema:
     rows = raw()
     target = options.target or _default_target(rows)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
-    bare = replace(typed(rows, **facts).bare(), reviewed=True)
+    labels = None if table is None or target not in (rows.columns or ()) else table.column(target)
+    bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
     # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 

@@ -1,0 +1,183 @@
+"""Parquet files that are read a piece at a time, because their rows may not fit into memory.
+
+A table is one file, or a folder of files with the same columns. Its pieces are some row groups of a file each: where
+they are read, in this process or on other machines, is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privaware.data._data import PART, Data
+from privaware.data._digest import row_hashes
+from privaware.data._parts import LocalParts, Parts, Sum
+from privaware.data._raw import Raw, parsing
+from privaware.data._read import check_names, frame_of_arrow, parquet_files
+from privaware.data._streamed import Streamed
+from privaware.data._values import quoted
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LARGE", "LargeTable", "RowGroups", "large_table"]
+
+LARGE = 10_000_000
+"""Cells from which on a table is read in pieces: the size of a file is public."""
+
+PIECE = 2**17
+"""Rows of a piece, where row groups are not larger."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGroups:
+    """Some row groups of a file, or all of them; called, it reads their rows, some at a time.
+
+    `first` is how many rows of the file come before. Text is read as categories, which are spelt the same.
+    """
+
+    path: Path
+    groups: tuple[int, ...] | None = None
+    first: int = 0
+
+    def __call__(self) -> Iterator[Raw]:
+        import pyarrow as pa
+
+        is_text = (pa.types.is_string, pa.types.is_large_string)
+        texts = [each.name for each in parquet(self.path).schema_arrow if any(check(each.type) for check in is_text)]
+        file, first = parquet(self.path, read_dictionary=texts), self.first
+        batches = file.iter_batches(batch_size=PART, row_groups=self.groups)
+        while True:
+            with parsing(self.path, "Parquet"):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                frame = frame_of_arrow(pa.Table.from_batches([batch]))
+            yield Raw(frame=check_names(frame, self.path.name), name=self.path.name, first=first)
+            first += len(frame)
+
+
+def parquet(path: Path, **options: Any) -> Any:
+    """The file, of which only the footer is read."""
+    import pyarrow.parquet
+
+    with parsing(path, "Parquet"):
+        return pyarrow.parquet.ParquetFile(path, **options)
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """Parquet files. Types and numbers of rows are in their footers, which are read without a row.
+
+    `place` makes parts of the pieces; without it this process reads them.
+    """
+
+    path: Path
+    place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = field(default=None, compare=False)
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The file, or those of the folder, whose columns have the same names."""
+        files = parquet_files(self.path)
+        names = parquet(files[0]).schema_arrow.names
+        for file in files[1:]:
+            if set(parquet(file).schema_arrow.names) != set(names):
+                raise WrongInput(
+                    f"expected the same columns in all files of {quoted(self.path.name)}, but {quoted(file.name)} "
+                    f"differs from {quoted(files[0].name)}"
+                )
+        return files
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(int(parquet(file).metadata.num_rows) for file in self.files)
+
+    @cached_property
+    def width(self) -> int:
+        return len(parquet(self.files[0]).schema_arrow.names)
+
+    @cached_property
+    def head(self) -> Raw:
+        """The first rows, which tell the types of the columns."""
+        import pyarrow as pa
+
+        file = parquet(self.files[0])
+        with parsing(self.path, "Parquet"):
+            batch = next(file.iter_batches(batch_size=PART), None)
+            table = file.schema_arrow.empty_table() if batch is None else pa.Table.from_batches([batch])
+            return Raw(frame=check_names(frame_of_arrow(table), self.path.name), name=self.path.name)
+
+    def column(self, name: str) -> pd.Series:
+        """One column, whole."""
+        import pyarrow as pa
+
+        with parsing(self.path, "Parquet"):
+            table = pa.concat_tables([parquet(file).read(columns=[name]) for file in self.files])
+            return frame_of_arrow(table)[name]
+
+    def pieces(self) -> list[RowGroups]:
+        """Row groups of one file each that together have `PIECE` rows or more; without any row, one piece."""
+        pieces = []
+        for path in self.files:
+            metadata, groups, rows, first = parquet(path).metadata, [], 0, 0
+            for group in range(metadata.num_row_groups):
+                groups.append(group)
+                rows += metadata.row_group(group).num_rows
+                if rows and (rows >= PIECE or group == metadata.num_row_groups - 1):
+                    pieces.append(RowGroups(path=path.absolute(), groups=tuple(groups), first=first))
+                    groups, rows, first = [], 0, first + rows
+        return pieces or [RowGroups(path=self.files[0].absolute())]
+
+    def streamed(self, schema: Schema) -> Streamed:
+        """The rows against a schema, coded anew in each pass."""
+        coded = Data.of if schema.bounded else Data.uncoded
+        return Streamed(schema=schema, parts=self.parts.map(lambda raw: coded(raw, schema)))
+
+    @cached_property
+    def parts(self) -> Parts[Raw]:
+        """The rows as they are, in parts."""
+        if self.place is not None:
+            return self.place(self.pieces())
+        files = [RowGroups(path=file) for file in self.files]
+        here: LocalParts[Raw] = LocalParts(lambda: itertools.chain.from_iterable(read() for read in files))
+        return here
+
+    def hashes(self, schema: Schema, key: bytes) -> np.ndarray:
+        """The keyed hash of each row, in one pass that also refuses what does not fit the schema."""
+        return np.concatenate(self.parts.total(_Checked(schema=schema, key=key)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked(Sum[Raw, list[np.ndarray], np.ndarray]):
+    """The hashes of rows that fit the schema; what does not fit is refused with a sentence."""
+
+    schema: Schema
+    key: bytes
+
+    def partial(self, part: Raw) -> list[np.ndarray]:
+        (Data.of if self.schema.bounded else Data.uncoded)(part, self.schema)
+        return [row_hashes(part, self.key)]
+
+    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        return left + right
+
+    def release(self, total: list[np.ndarray], noise: float, rng: Rng) -> np.ndarray:
+        raise NotImplementedError("hashes of rows stay in memory")
+
+
+def large_table(source: Any, place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = None) -> LargeTable | None:
+    """The file or folder, if it is a table that is better read in pieces; with a `place` any Parquet is."""
+    if not isinstance(source, (str, Path)) or not os.path.exists(source) or not parquet_files(Path(source)):
+        return None
+    table = LargeTable(Path(source), place)
+    return table if place is not None or table.rows * table.width >= LARGE else None

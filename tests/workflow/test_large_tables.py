@@ -1,0 +1,96 @@
+"""A table that is read in pieces gives the same model as one that is read at once, for the same charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privaware.data import Data, LargeTable, Streamed, _large
+from privaware.errors import WrongInput
+from privaware.workflow.fit import Fit, fit
+from tests.parts import same_tensors
+
+
+def write(path: Path, rows: int = 900, regression: bool = False) -> Path:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(40, 12, rows), rng.integers(0, 2, rows)
+    frame = pd.DataFrame({"a": np.where(rng.random(rows) < 0.05, np.nan, a), "town": np.where(b, "north", "south")})
+    frame["amount"] = np.where(rng.random(rows) < 0.4, 0.0, rng.lognormal(5, 1, rows))
+    score = (a - 40) / 12 + b
+    frame["y"] = score * 10 + 200 if regression else np.where(score + rng.normal(size=rows) > 0.5, "yes", "no")
+    frame.to_parquet(path, row_group_size=250)
+    return path
+
+
+def both(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: object) -> tuple[Fit, Fit]:
+    at_once = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 101)
+    return at_once, fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
+
+
+@pytest.mark.parametrize(
+    ("learner", "settings", "regression"),
+    [
+        ("boosted", {"steps": 8, "trees": 8}, False),
+        ("boosted", {"steps": 8, "trees": 8}, True),
+        ("additive", {"steps": 8}, False),
+        ("linear", {"steps": 8}, False),
+        ("majority", None, False),
+        ("mean", None, True),
+    ],
+)
+def test_pieces_give_the_same_model_for_the_same_charge(
+    learner: str, settings: dict[str, int] | None, regression: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "t.parquet", regression=regression)
+    at_once, in_pieces = both(path, monkeypatch, learner=learner, settings=settings)
+    assert in_pieces.event == at_once.event
+    assert at_once.model is not None
+    assert in_pieces.model is not None
+    assert in_pieces.model.schema == at_once.model.schema
+    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
+def test_auto_never_gathers_the_rows_of_a_large_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gathered(self: Streamed) -> Data:
+        raise AssertionError("all rows in memory")
+
+    monkeypatch.setattr(Streamed, "gathered", gathered)
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 2000)
+    path = write(tmp_path / "t.parquet", rows=9000)
+    assert fit(path, target="y", epsilon=2.0, seed=3).learner == "boosted"
+
+
+def test_what_does_not_fit_is_refused_before_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.parquet", regression=True)
+    frame = pd.read_parquet(path)
+    frame.loc[700, "y"] = np.inf
+    frame.to_parquet(path)
+    monkeypatch.setattr(_large, "LARGE", 1)
+    with pytest.raises(WrongInput, match="row 701: expected a finite number"):
+        fit(path, target="y", epsilon=2.0, task="regression", learner="mean")
+    assert not path.with_name("t.parquet.ledger").exists()
+
+
+def test_rows_of_persons_are_capped_over_all_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.parquet")
+    frame = pd.read_parquet(path).assign(person=np.arange(900) % 300)
+    frame.to_parquet(path, row_group_size=250)
+    at_once, in_pieces = both(path, monkeypatch, learner="majority", unit="person", cap=2)
+    assert at_once.model is not None
+    assert in_pieces.model is not None
+    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
+def test_hashes_are_read_once_for_ledger_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    hashes = LargeTable.hashes
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(LargeTable, "hashes", lambda *arguments: calls.append(1) or hashes(*arguments))
+    fit(write(tmp_path / "t.parquet"), target="y", epsilon=2.0, learner="majority")
+    assert calls == [1]
