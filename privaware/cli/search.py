@@ -17,7 +17,8 @@ TOTAL = Annotated[float | None, o.option("The budget of the search and its model
 MODEL_EPSILON = Annotated[float | None, o.option("The budget of one model; the total follows from the strategy.")]
 TRIALS = Annotated[int | None, o.option("How many candidates (on average, where it is a secret).")]
 OPTION = Annotated[list[str] | None, o.option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")]
-PUBLIC = Annotated[str | None, o.option("Public rows like these: searching them has no privacy cost.", "--public")]
+_PUBLIC = "Public rows like these, a file or a built-in data set: searching them has no privacy cost."
+PUBLIC = Annotated[str | None, o.option(_PUBLIC, "--public")]
 WORKFLOW = Annotated[str, o.option("aware, or standard: search without noise, to compare on built-in data.")]
 WORKERS = Annotated[int, o.option("Processes that train candidates.")]
 RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains candidates, or auto.")]
@@ -41,6 +42,7 @@ def search(
     workers: WORKERS = 1,
     ray: RAY = None,
     test: o.TEST = None,
+    describe: o.DESCRIBE = None,
     device: o.DEVICE = "cpu",
     out: o.FOLDER = None,
     json: o.JSON = False,
@@ -66,6 +68,7 @@ def search(
         workers=workers,
         ray=ray,
         test=test,
+        describe=describe,
         device=device,
         out=out or Path(f"{Path(data).name}-model"),
         say=say,

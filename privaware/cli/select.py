@@ -28,6 +28,7 @@ def select(
     population: POPULATION = None,
     generations: GENERATIONS = None,
     set_: o.SET = None,
+    describe: o.DESCRIBE = None,
     out: SELECTION = None,
     json: o.JSON = False,
     **run_options: Any,
@@ -37,7 +38,9 @@ def select(
 
     sizes = {"columns": columns, "population": population, "generations": generations}
     settings = {**o.named_values("--set", set_), **{k: v for k, v in sizes.items() if v is not None}}
-    selection = run(data, method=method, epsilon=epsilon, settings=settings, out=out, say=say, **run_options)
+    selection = run(
+        data, method=method, epsilon=epsilon, settings=settings, describe=describe, out=out, say=say, **run_options
+    )
     show(
         selection.json(),
         [*(selection.columns or ()), f"epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"],

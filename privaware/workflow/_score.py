@@ -27,7 +27,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._plan import Plan, chooses_columns
-from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of
+from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of, scored_words
 
 __all__ = [
     "METRICS",
@@ -165,7 +165,7 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     outside = 0
     while isinstance(mechanism, Then):
         outside, mechanism = outside + 1, mechanism.second
-    what = f"{', '.join(doing for doing, _ in plan.parts[outside:])}, and its {chosen} on held-out rows"
+    what = scored_words(", ".join(doing for doing, _ in plan.parts[outside:]), chosen)
     new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
     rows = f"about {schema.rows * share:.0f} of {schema.rows} rows"

@@ -23,7 +23,7 @@ from privaware import features
 from privaware.data import Data
 from privaware.model import Model
 
-__all__ = ["GROUPS", "STATISTICS", "bootstrap_interval", "exact_cells", "groups_of"]
+__all__ = ["GROUPS", "STATISTICS", "bootstrap_interval", "exact_cells", "groups_of", "scored_words"]
 
 GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
 """To how many groups of cells a row adds."""
@@ -32,6 +32,11 @@ GRID = np.sinh(np.linspace(-4.1, 4.1, 31)) / 5
 """Edges between scores (differences of two logits) of an AUC: fine near 0, and up to 6 on either side."""
 CONFIDENCE = 0.95
 RESAMPLES = 400
+
+
+def scored_words(training: str, metric: str) -> str:
+    """What a training does that buys a score, in words."""
+    return f"{training}, and its {metric} on held-out rows"
 
 
 def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:

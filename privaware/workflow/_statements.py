@@ -13,9 +13,10 @@ import numpy as np
 from privaware import accounting, report
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
-from privaware.events import NOTHING, Event, Group, Laplace, Selected, nested
+from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, sampler_sentence, sentence_of
 from privaware.workflow._output import REPORT
+from privaware.workflow._score_cells import scored_words
 
 __all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong_prices", "wrong_report", "wrong_words"]
 
@@ -126,7 +127,7 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
     problems += wrong_plan(card.plan, guarantee.epsilon, guarantee.delta)
-    return problems + _wrong_unit(card) + _wrong_score(card.score, event)
+    return problems + _wrong_unit(card) + _wrong_score(card.score, card.events)
 
 
 def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
@@ -135,19 +136,31 @@ def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
     return [f"the plan ends with another price than {total}"] if plan and not plan[-1].endswith(total) else []
 
 
-def _wrong_score(score: Mapping[str, Any], event: Event) -> list[str]:
-    """Where a score was not paid for by the events, or lies outside its own interval."""
+def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
+    """Where a score was not paid for by its own event, or lies outside its own interval.
+
+    Its event is the last one of the release that names it, beside that of the training: another release with Laplace
+    noise of the same size, such as a count, pays for no score.
+    """
     if not score:
         return []
     numbers: list[Any] = [score.get(name) for name in ("epsilon", "low", "value", "high")]
     if not all(isinstance(number, (int, float)) for number in numbers):
         return ["the score has no epsilon, value or interval"]
     epsilon, low, value, high = (float(number) for number in numbers)
-    paid = [part.noise for part in nested(event) if isinstance(part, Laplace)]
     problems = [] if low <= value <= high else ["the score is outside its own interval"]
-    if not any(math.isclose(noise * epsilon, 1.0, rel_tol=SLACK) for noise in paid):
+    paid = [
+        _last_event(part.event) for part in parts if part.what.endswith(scored_words("", str(score.get("metric"))))
+    ]
+    if not any(isinstance(last, Laplace) and math.isclose(last.noise * epsilon, 1.0, rel_tol=SLACK) for last in paid):
         problems.append(f"no event pays for a score of epsilon {epsilon:.6g}")
     return problems
+
+
+def _last_event(event: Event) -> Event | None:
+    """The last of the two or more events that a release has, one of which is its score's."""
+    alone = event.event if isinstance(event, Group) else event
+    return alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:

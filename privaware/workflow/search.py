@@ -101,14 +101,16 @@ def search(
     workers: int = 1,
     ray: str | None = None,
     test: Any = None,
+    describe: Any = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Searched:
     """The best candidate of `space` that `strategy` finds, trained and releasable, everything charged.
 
     Give `epsilon`, the total, or `model_epsilon`, one model's. `settings` go to every candidate's learner, `options`
-    to the strategy. With `public` rows the search has no privacy cost. `workers` processes or a `ray` cluster train
-    candidates.
+    to the strategy. With `public` rows, a file or the name of a built-in data set, the search has no privacy cost.
+    `workers` processes or a `ray` cluster train candidates. `describe` is a TOML file in which the owner of the model
+    says who answers for it and what it is for.
 
     >>> plan = search("wisconsin", space="fcn", strategy="rs", model_epsilon=1.0, trials=5, dry_run=True)
     >>> plan.epsilon_model <= 1.0 < plan.epsilon_total
@@ -116,7 +118,7 @@ def search(
     """
     described = Space.load(space)
     chosen = dict(settings or {})
-    run_settings = RunOptions.of(run_options, public=public, test=test, device=device)
+    run_settings = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device)
     with charged_run("search", data, run_settings, learner=described.learner) as run:
         expect_workflow(workflow, public, run.source)
         searched = SearchSettings(

@@ -71,22 +71,23 @@ def select(
     method: str = "cfs_greedy",
     epsilon: float,
     settings: Mapping[str, Any] | None = None,
+    describe: Any = None,
     **run_options: Unpack[RunArguments],
 ) -> Selection:
     """Columns worth having, chosen by one of `privaware list selectors` for `epsilon` in all.
 
     `data` and the ways to a schema are as for `fit`. With `out` a folder is made with the columns and what they cost
-    in selection.json.
+    in selection.json; `describe` is a TOML file in which its owner says who answers for it and what it is for.
 
     >>> select("wisconsin", method="top", epsilon=5.0, settings={"columns": 2}, seed=1).columns
     ('mean concave points', 'worst perimeter')
     """
-    options = RunOptions.of(run_options)
+    options = RunOptions.of(run_options, describe=describe)
     with charged_run("select", data, options) as run:
         delta = options.delta_for(run.schema)
         plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
         if not run.charge(plan):
-            return Selection.of(run, None)
+            return Selection.of(run, tuple(run.result["columns"]) if run.result else None)
         selection = Selection.of(run, run.execute())
         run.publish_result(FILE, {**selection.json(), "settings": plain_settings(plan.settings)})
     return selection

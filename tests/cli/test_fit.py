@@ -308,3 +308,30 @@ def test_wrong_search_features_workflow_are_refused_before_the_charge(run: Run, 
     assert result.code == 2
     assert words in result.err
     assert not Path("m").exists()
+
+
+def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"patient_id": range(60), "age": [20 + at % 50 for at in range(60)], "y": ["a", "b"] * 30})
+    frame.to_csv("d.csv", index=False)
+    dry = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--dry-run")
+    real = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--out", "m")
+    for result in (dry, real):
+        assert "not used: 'patient_id' (it names persons)" in result.err
+        assert "taken as public: the number of rows" in result.err
+        assert "taken as public: the classes of y" in result.err
+    assert not Path("d.csv.ledger-journal").exists()
+
+
+def test_dry_run_with_a_declared_schema_says_what_that_leaves_out(run: Run, people: Path) -> None:
+    Path("people.toml").write_text(Path("people.toml").read_text() + '\n[columns.name]\nkind = "ignore"\n')
+    result = run("fit", people, "--schema", "people.toml", "--dry-run")
+    assert "not used: 'name' (left out by the schema); columns that the schema does not name are not used" in result.err
+
+
+def test_finished_command_on_a_spent_ledger_ends_well(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--epsilon", "1", "--out", "m", "--json")
+    first, again = run(*call), run(*call)
+    assert (first.code, again.code) == (0, 0)
+    assert "this run has ended before and nothing is charged: its result lies in 'm'" in again.err
+    assert {**again.json, "seconds": 0} == {**first.json, "seconds": 0}
+    assert len(spends(Path(f"{people}.ledger"))) == 1

@@ -55,3 +55,13 @@ def test_wrong_calls_are_answered_with_a_sentence_and_cost_nothing(
     assert main(call) == 2
     assert words in capsys.readouterr().err
     assert not Path(f"{people}.ledger").exists()
+
+
+def test_owner_describes_a_selection(people: Path, tmp_path: Path) -> None:
+    (tmp_path / "owner.toml").write_text('owner = "Statistics office"\n')
+    call = ["select", str(people), "--target", "class", "--method", "all", "--describe"]
+    assert main([*call, str(tmp_path / "owner.toml"), "--out", str(tmp_path / "s")]) == 0
+    assert json.loads((tmp_path / "s" / "selection.json").read_text())["description"] == {"owner": "Statistics office"}
+    assert main(["verify", str(tmp_path / "s")]) == 0
+    assert main([*call, str(tmp_path / "nowhere.toml"), "--out", str(tmp_path / "t")]) == 2
+    assert not (tmp_path / "t").exists()

@@ -29,9 +29,9 @@ PROMISED = {
         "workflow",
         "select_settings",
     },
-    select: {"method", "settings", "epsilon"},
+    select: {"method", "settings", "epsilon", "describe"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
-    | {"workflow", "workers", "ray", "test", "device"},
+    | {"workflow", "workers", "ray", "test", "describe", "device"},
     crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
 }
 SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap"} | {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting, fit, load, metrics, verify
+from privaware.card import PricedEvent
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint
@@ -27,6 +28,7 @@ from privaware.workflow._paid_columns import keep_columns
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
 from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
+from privaware.workflow._statements import _wrong_score
 from privaware.workflow._training_plan import recipe_plan, training_plan
 from tests.cli.people import write_people
 
@@ -219,6 +221,30 @@ def test_p44_score_that_no_event_pays_for_is_not_valid(tmp_path: Path, score: di
     verdict = verify(tmp_path / "m")
     assert not verdict.valid
     assert any(words in problem for problem in verdict.problems)
+
+
+def test_release_with_noise_of_the_same_size_pays_for_no_score(tmp_path: Path) -> None:
+    """`majority` is one Laplace release: what it cost bought the model, and no score."""
+    people = write_people(tmp_path / "people.csv")
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "learner": "majority"}
+    released = fit(people, epsilon=1.0, out=tmp_path / "m", **options)
+    epsilon = 1 / released.event.noise  # type: ignore[attr-defined]
+    forged = {"metric": "accuracy", "value": 0.99, "low": 0.98, "high": 1.0, "epsilon": epsilon}
+    path = tmp_path / "m" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "score": forged}))
+    assert any("no event pays" in problem for problem in verify(tmp_path / "m").problems)
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_event_of_a_score_is_known_for_every_unit(unit: str) -> None:
+    schema = replace(TABLE, rows=400, unit=unit, cap=2 if unit == "person" else 1)
+    plan = with_score(
+        training_plan(schema, epsilon=2.0, delta=1e-5, learner="majority"), epsilon=0.5, metric="accuracy"
+    )
+    parts = [PricedEvent(what=what, event=event, epsilon=None) for what, event in plan.parts]
+    paid = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 1.0, "epsilon": 0.5}
+    assert _wrong_score(paid, parts) == []
+    assert _wrong_score({**paid, "metric": "auc"}, parts) == ["no event pays for a score of epsilon 0.5"]
 
 
 def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: Path) -> None:
