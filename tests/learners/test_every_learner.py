@@ -12,6 +12,7 @@ from privaware.learners import PopulationLearner
 from privaware.learners.adassp import Adassp
 from privaware.learners.additive import Additive
 from privaware.learners.alibi import Alibi
+from privaware.learners.amortised import Amortised
 from privaware.learners.boosted import Boosted
 from privaware.learners.dp_adam import DpAdam
 from privaware.learners.dpgen import DpGen
@@ -41,6 +42,7 @@ from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import check_learner, rows_for
 from tests.learners.tiny_prior import tiny_prior
+from tests.learners.tiny_table_network import tiny_table_network
 
 COLUMNS = (
     Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
@@ -63,7 +65,7 @@ MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries
 GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
-GAMES |= {"boosted": 80, "additive": 80}
+GAMES |= {"boosted": 80, "additive": 80, "amortised": 20}
 GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10, "finetune": 10}
 GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "private_knn": 8}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own.
@@ -75,7 +77,7 @@ PLAYED_SLOWLY = ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "
 LEARNERS = {
     "linear": (Linear(steps=5), TABLE),
     "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
-    "linear, centred": (Linear(steps=5, centre=0.2), TABLE),
+    "linear, centred": (Linear(steps=5, centre=0.2, base=0.1), TABLE),
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
@@ -122,6 +124,11 @@ LEARNERS = {
     "boosted, three classes": (Boosted(trees=3, steps=2), replace(TABLE, classes=("a", "b", "c"))),
     "boosted, regression": (Boosted(trees=3, steps=2, monotone={NUMBER.used[0].name: 1}), NUMBER),
     "additive": (Additive(steps=3), TABLE),
+    "amortised": (Amortised(rounds=1, weights=tiny_table_network()), TABLE),
+    "amortised, three classes": (
+        Amortised(rounds=2, weights=tiny_table_network()),
+        replace(TABLE, classes=("a", "b", "c")),
+    ),
     "adassp": (Adassp(), NUMBER),
     "adassp, images": (Adassp(), IMAGE),
     "iteration_amplification": (IterationAmplification(), TABLE),

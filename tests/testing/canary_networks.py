@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from privaware.learners.additive import Additive
+from privaware.learners.amortised import Amortised
 from privaware.learners.boosted import Boosted
 from privaware.learners.dpgen import DpGen
 from privaware.learners.gep import Gep
@@ -17,6 +18,7 @@ from privaware.learners.rgp import Rgp
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import privacy_losses, rows_for
+from tests.learners.tiny_table_network import tiny_table_network
 from tests.testing import ideal_attackers
 from tests.testing.canary_case import ALONE, ONE, Case, Scores, pair, redrawn, repeated, runs, steps
 
@@ -108,11 +110,19 @@ def trees(learner: Any) -> Case:
     return _gaussian(learner.cost(schema, 1.0), runs(learner, rows), games=1000)
 
 
+def amortised() -> Case:
+    """A row alone: it moves the count of its class and the sums of its column by nearly the sensitivity."""
+    learner = Amortised(rounds=1, weights=tiny_table_network())
+    case = _gaussian(learner.cost(ONE, 1.0), redrawn(learner, ALONE), games=20_000)
+    return replace(case, runs=runs(learner, ALONE))
+
+
 NETWORKS: dict[str, Callable[[], Case]] = {
     "rgp": rgp,
     "gep": gep,
     "private_set": private_set,
     "dpgen": dpgen,
     "additive": lambda: trees(Additive(steps=1)),
+    "amortised": amortised,
     "boosted": lambda: trees(Boosted(steps=0, trees=1)),
 }

@@ -1,0 +1,310 @@
+"""The network of `amortised`: from noisy sums over levels to the scores of an additive model.
+
+A token is a level of a column, seen from one class (for two classes, from the second). Blocks mix the levels of a
+column by attention, then columns by attention over one summary each; nothing depends on the order of columns. Inputs
+are residual sums over their noise and over the rows, ridge estimates with several penalties, and public facts: rows,
+noise, columns, levels. Outputs are gates on those estimates and a term of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.errors import WrongInput
+from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
+
+__all__ = ["Facts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
+
+MOST_ROUNDS = 3
+PENALTIES = (0.5, 2.0, 8.0)
+LARGEST = 6.0
+"""Estimates of a score are clipped to this."""
+TOKEN, COLUMN, WHOLE = 16, 8, 16
+"""Inputs for each level, each column, and the table."""
+MOST_LOG_ROWS = math.log(2**14)
+"""More rows than in pretraining are treated as this many with the same noise over rows."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Facts:
+    """What is public of a batch of tables: `exists` (tables, columns, levels); the others are (tables, columns).
+
+    `rows` and `scale` are (tables,): the number of rows, and the noise multiplier of a round times its sensitivity.
+    """
+
+    exists: Tensor
+    ordered: Tensor
+    with_missing: Tensor
+    rows: Tensor
+    scale: Tensor
+    classes: int
+    round_number: int = 0
+    rounds: int = 1
+
+    @property
+    def positions(self) -> Tensor:
+        """From 0 to 1 along the levels of a number, 0 where there is no order."""
+        known = self.exists.sum(2) - self.with_missing.long()
+        at = torch.arange(self.exists.shape[2], device=self.exists.device)
+        inside = self.ordered[..., None] & (at < known[..., None])
+        return torch.where(inside, at / (known[..., None] - 1).clamp(min=1), 0.0)
+
+    @property
+    def is_missing(self) -> Tensor:
+        """Which levels are those of missing values."""
+        at = torch.arange(self.exists.shape[2], device=self.exists.device)
+        return self.with_missing[..., None] & (at == self.exists.sum(2, keepdim=True) - 1)
+
+    @property
+    def waves(self) -> Tensor:
+        """The waves at each level (tables, columns, levels, 4); 0 for categories and missing values."""
+        inside = self.ordered[..., None] & self.exists & ~self.is_missing
+        return waves(self.positions) * inside[..., None]
+
+    @property
+    def bin_scale(self) -> Tensor:
+        """The noise of the sum of a level (tables, 1, columns, 1)."""
+        weight = torch.where(self.ordered, BIN_WEIGHT, 1.0).to(self.scale.dtype)
+        return (self.scale[:, None] / weight.sqrt())[:, None, :, None]
+
+    @property
+    def wave_scale(self) -> Tensor:
+        """The noise of the sum of a wave (tables, 1, 1, 4)."""
+        weights = torch.tensor(WAVE_WEIGHTS, device=self.scale.device, dtype=self.scale.dtype)
+        return self.scale[:, None, None, None] / weights.sqrt()
+
+
+def waves(positions: Tensor) -> Tensor:
+    """Cosine and sine of half a period over the positions from 0 to 1, then of a whole one."""
+    turns = math.pi * positions
+    return torch.stack([turns.cos(), turns.sin(), (2 * turns).cos(), (2 * turns).sin()], -1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residuals:
+    """Noisy sums of residuals of a model over levels (tables, views, columns, levels), waves and all rows.
+
+    `spread` (tables, views) is their noise over that of the facts. `counts` (tables, columns, levels) are noisy numbers
+    of rows, with noise sqrt(classes) times that of the facts in the first round; `shares` (tables, views) the classes'.
+    """
+
+    levels: Tensor
+    waves: Tensor
+    total: Tensor
+    spread: Tensor
+    counts: Tensor
+    count_scale: Tensor
+    shares: Tensor
+
+    def later(self, levels: Tensor, waves: Tensor, total: Tensor, spread: float) -> Residuals:
+        """Those of a later round; counts and shares stay."""
+        return replace(self, levels=levels, waves=waves, total=total, spread=torch.full_like(self.spread, spread))
+
+
+def first_round(facts: Facts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
+    """Residuals of the constant model from noisy counts of classes (tables, classes, ...), and the classes' shares."""
+    exists, classes = facts.exists[:, None], facts.classes
+    levels = levels * exists
+    precision = 1 / (facts.bin_scale[..., 0] ** 2 * exists.sum(3))
+    of_columns, own = (levels.sum(3) * precision).sum(2), 1 / facts.scale[:, None] ** 2
+    precise = precision.sum(2) + own
+    combined = (of_columns + totals * own) / precise
+    rows = facts.rows[:, None]
+    shares = (combined + (rows - combined.sum(1, keepdim=True)) / classes) / rows
+    least = 0.5 / (precise.sqrt() * rows) + 1 / rows
+    shares = torch.maximum(shares, least.clamp(max=0.5 / classes))
+    shares = shares / shares.sum(1, keepdim=True)
+    counts = levels.sum(1)
+    seen = slice(1, 2) if classes == 2 else slice(0, classes)
+    share, waves_all, total = shares[:, seen], waves.sum(1, keepdim=True), totals.sum(1, keepdim=True)
+    return Residuals(
+        levels=levels[:, seen] - share[..., None, None] * counts[:, None],
+        waves=waves[:, seen] - share[..., None, None] * waves_all,
+        total=totals[:, seen] - share * total,
+        spread=((1 - share) ** 2 + (classes - 1) * share**2).sqrt(),
+        counts=counts,
+        count_scale=facts.bin_scale[:, 0] * math.sqrt(classes),
+        shares=share,
+    )
+
+
+class TableNetwork(nn.Module):
+    """`width` numbers a token, `blocks` of attention with `heads`."""
+
+    def __init__(self, width: int = 96, blocks: int = 4, heads: int = 4) -> None:
+        super().__init__()
+        self.shape = (width, blocks, heads)
+        self.of_token, self.of_column = nn.Linear(TOKEN, width), nn.Linear(COLUMN, width)
+        self.of_whole, self.of_memory = nn.Linear(WHOLE, width), nn.Linear(width, width)
+        self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(blocks))
+        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 2 + len(PENALTIES) + len(WAVE_WEIGHTS))
+        self.bias = nn.Sequential(nn.Linear(width + WHOLE, width), nn.GELU(), nn.Linear(width, 1))
+        for layer in (self.head, self.bias[-1], self.of_memory):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(
+        self, facts: Facts, residuals: Residuals, scores: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of levels (tables, views, columns, levels), what is added to the log odds of the shares, the memory.
+
+        `scores` are those of the round before.
+        """
+        token, column, whole, estimates = _inputs(facts, residuals, scores)
+        tables, views, columns, levels, _ = token.shape
+        with torch.autocast(token.device.type, torch.bfloat16, enabled=token.device.type == "cuda"):
+            hidden = self.of_token(token) + self.of_column(column)[..., None, :]
+            hidden = hidden + self.of_whole(whole)[:, :, None, None]
+            if memory is not None:
+                hidden = hidden + self.of_memory(memory)
+            exists = facts.exists[:, None].expand(-1, views, -1, -1).reshape(-1, levels)
+            hidden = hidden.reshape(tables * views, columns, levels, -1)
+            for block in self.blocks:
+                hidden = block(hidden, exists)
+            hidden = hidden.reshape(tables, views, columns, levels, -1)
+            normed = self.last(hidden)
+            gates = self.head(normed)
+        gates, existing = gates.float(), facts.exists[:, None].float()
+        fewer = min(1.0, 3.0 / math.sqrt(columns))  # a start at which many columns add up to no more than a few
+        added = fewer * (0.3 * gates[..., 0] + (gates[..., 2:] * estimates).sum(-1))
+        new = (scores + gates[..., 1] * scores + added) * existing
+        pooled = (normed.float() * existing[..., None]).sum((2, 3)) / existing.sum((2, 3))[..., None]
+        return new, self.bias(torch.cat([pooled, whole], -1))[..., 0], hidden
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(4))
+        self.of_levels, self.levels_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.pool, self.pooled = nn.Linear(width, heads), nn.Linear(width, width)
+        self.of_columns, self.columns_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, hidden: Tensor, exists: Tensor) -> Tensor:
+        tables, columns, levels, width = hidden.shape
+        tokens = hidden.reshape(-1, levels, width)
+        tokens = tokens + self.levels_out(self._attend(self.of_levels(self.norms[0](tokens)), exists[:, None, None]))
+        normed = self.norms[1](tokens)
+        weights = self.pool(normed).masked_fill(~exists[..., None], -1e4).softmax(1)
+        values = self.pooled(normed).reshape(-1, levels, self.heads, width // self.heads)
+        summary = (weights[..., None] * values).sum(1).reshape(tables, columns, width)
+        mixed = self._attend(self.of_columns(self.norms[2](summary)), None)
+        mixed = self.columns_out(summary + mixed).reshape(-1, 1, width)
+        tokens = tokens + mixed
+        tokens = tokens + self.narrow(functional.gelu(self.widen(self.norms[3](tokens))))
+        return tokens.reshape(tables, columns, levels, width)
+
+    def _attend(self, projected: Tensor, mask: Tensor | None) -> Tensor:
+        batch, length, width = projected.shape
+        split = projected.reshape(batch, length, 3, self.heads, width // (3 * self.heads)).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(split[0], split[1], split[2], attn_mask=mask)
+        return mixed.transpose(1, 2).reshape(batch, length, width // 3)
+
+
+def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Inputs of levels, columns and table, and the estimates that the outputs are made of."""
+    share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
+    variance, rows = share * (1 - share), facts.rows[:, None, None, None]
+    exists = facts.exists[:, None]
+    noise, wave_noise = facts.bin_scale * spread, facts.wave_scale * spread
+    sums = residuals.levels * exists
+    counts, count_noise = residuals.counts[:, None] * exists, residuals.count_scale[:, None]
+    basis = facts.waves[:, None]
+    known = counts.clamp(min=0) * variance
+    ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST, LARGEST) for penalty in PENALTIES]
+    slopes = residuals.waves / (0.5 * rows * variance + 2 * wave_noise)
+    smooth = (slopes[..., None, :] * basis).clamp(-LARGEST, LARGEST)
+    ratio = torch.asinh(sums / noise)
+    ones = torch.ones_like(sums)
+    estimates = torch.cat([torch.stack(ridge, -1), smooth], -1)
+    token = [
+        ratio,
+        torch.asinh(20 * sums / (rows * variance.sqrt())),
+        4 * counts / rows * ones,
+        0.5 * torch.asinh(counts / count_noise) * ones,
+        scores,
+        facts.positions[:, None] * ones,
+        facts.ordered[:, None, :, None] * ones,
+        facts.is_missing[:, None] * ones,
+        facts.exists.sum(2)[:, None, :, None] / 32 * ones,
+    ]
+    wave_ratio = torch.asinh(residuals.waves / wave_noise) * facts.ordered[:, None, :, None]
+    level_count = exists.sum(3)
+    energy = ((sums / noise).clamp(-100, 100) ** 2 * exists).sum(3) / level_count
+    flat = torch.ones_like(energy)
+    column = torch.stack(
+        [
+            *wave_ratio.unbind(-1),
+            energy.log1p(),
+            (ratio * exists).sum(3) / level_count,
+            facts.ordered[:, None] * flat,
+            level_count.log() * flat,
+        ],
+        -1,
+    )
+    whole = _whole_inputs(facts, residuals)
+    return torch.cat([torch.stack(token, -1), estimates], -1), column, whole, estimates
+
+
+def _whole_inputs(facts: Facts, residuals: Residuals) -> Tensor:
+    share, spread = residuals.shares, residuals.spread
+    variance, rows, scale = share * (1 - share), facts.rows[:, None], facts.scale[:, None]
+    noise, one = scale * spread, torch.ones_like(share)
+    log_rows = rows.log().clamp(max=MOST_LOG_ROWS)
+    number, rounds = facts.round_number, facts.rounds
+    values = [
+        (log_rows - 8) / 2 * one,
+        (scale / rows).log() / 4 * one,
+        (noise / (rows * variance)).log() / 4,
+        (noise / (rows * variance.sqrt())).log() / 4,
+        torch.logit(share) / 2,
+        math.log(facts.exists.shape[1]) / 2 * one,
+        float(facts.classes == 2) * one,
+        math.log(facts.classes) * one,
+        torch.asinh(residuals.total / noise),
+        (residuals.total / (rows * variance + 2 * noise)).clamp(-LARGEST, LARGEST),
+        *(float(number == at) * one for at in range(MOST_ROUNDS)),
+        *(float(rounds == at + 1) * one for at in range(MOST_ROUNDS)),
+    ]
+    return torch.stack(values, -1)
+
+
+def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None:
+    """Writes weights in half precision, without pickle, and how they came about."""
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()}
+    width, blocks, heads = network.shape
+    save_file(tensors, str(file), {**metadata, "width": str(width), "blocks": str(blocks), "heads": str(heads)})
+
+
+def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
+    """Reads what `save` wrote, in single precision."""
+    from safetensors import SafetensorError, safe_open
+
+    command = "`privaware reproduce ours/tables_prior/weights`"
+    if not Path(file).is_file():
+        raise WrongInput(
+            f"amortised: its weights {Path(file).name!r} are not here; install a release of privaware that ships them, "
+            f"or write them with {command} and name the file as weights"
+        )
+    try:
+        with safe_open(str(file), framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name).float() for name in opened.keys()}  # noqa: SIM118
+        network = TableNetwork(*(int(metadata[name]) for name in ("width", "blocks", "heads")))
+        network.load_state_dict(tensors)
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(f"amortised: expected {Path(file).name!r} as {command} writes it: {reason:.160}") from None
+    return network.eval().requires_grad_(False).to(device)

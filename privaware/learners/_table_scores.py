@@ -1,0 +1,81 @@
+"""The rounds of `amortised` after each release: from noisy sums to weights of an additive model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.learners._level_waves import LevelSums
+from privaware.learners._table_network import Facts, TableNetwork, first_round
+
+__all__ = ["Rounds"]
+
+
+class Rounds:
+    """What was released so far, for one table; `scale` is the noise of a count."""
+
+    def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
+        self.network, self.sums, self.rounds = network, sums, rounds
+        self.rows, self.scale = rows, scale
+        self.releases: list[tuple[np.ndarray, float]] = []
+
+    def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
+        """The model (1 + all levels, outputs) once this was released, of rows whose terms have this length."""
+        self.releases.append((noisy, length))
+        return np.asarray(self._models([noisy[None] for noisy, _ in self.releases])[0])
+
+    def deviations(self, copies: int, generator: np.random.Generator) -> np.ndarray:
+        """For each column, how far the scores of its levels move if the same noise is added once more."""
+        noisy = [
+            release + self.scale * length * generator.standard_normal((copies, *release.shape))
+            for release, length in self.releases
+        ]
+        variances = np.var(self._models(noisy)[:, 1:], axis=0, ddof=1).mean(axis=1)
+        sizes = [len(matrix) for matrix in self.sums.matrices]
+        return np.array([math.sqrt(part.mean()) for part in np.split(variances, np.cumsum(sizes)[:-1])])
+
+    @torch.no_grad()
+    def _models(self, releases: list[np.ndarray]) -> np.ndarray:
+        """(copies, 1 + all levels, outputs), from copies of all releases so far."""
+        copies, classes = releases[0].shape[:2]
+        facts = self._facts(copies, classes, 0)
+        residuals = first_round(facts, *self._tensors(releases[0]))
+        scores, memory = torch.zeros((copies, residuals.shares.shape[1], *facts.exists.shape[1:])), None
+        bias = torch.logit(residuals.shares) if classes == 2 else residuals.shares.log()
+        for number, noisy in enumerate(releases):
+            if number:
+                levels, waves, total = self._tensors(noisy)
+                length = self.releases[number][1]
+                residuals = residuals.later(levels * facts.exists[:, None], waves, total, length)
+            facts = self._facts(copies, classes, number)
+            scores, added, memory = self.network(facts, residuals, scores, memory)
+            bias = bias + added
+        sizes = [len(matrix) for matrix in self.sums.matrices]
+        parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(sizes))]
+        return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
+
+    def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """Sums of levels (copies, views, columns, most levels), of waves and of all rows."""
+        total, levels, waves = self.sums.split(noisy)
+        most = max(len(matrix) for matrix in self.sums.matrices)
+        padded = np.zeros((*noisy.shape[:2], len(levels), most))
+        for at, part in enumerate(levels):
+            padded[:, :, at, : part.shape[2]] = part
+        return torch.tensor(padded).float(), torch.tensor(np.stack(waves, axis=2)).float(), torch.tensor(total).float()
+
+    def _facts(self, copies: int, classes: int, number: int) -> Facts:
+        sizes = torch.tensor([len(matrix) for matrix in self.sums.matrices])
+        exists = torch.arange(int(sizes.max())) < sizes[:, None]
+        return Facts(
+            exists=exists.expand(copies, -1, -1),
+            ordered=torch.tensor(self.sums.ordered).expand(copies, -1),
+            with_missing=torch.tensor(self.sums.with_missing).expand(copies, -1),
+            rows=torch.full((copies,), float(self.rows)),
+            scale=torch.full((copies,), float(self.scale)),
+            classes=classes,
+            round_number=number,
+            rounds=self.rounds,
+        )
