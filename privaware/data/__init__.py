@@ -15,7 +15,7 @@ from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
-from privaware.data._large import LargeTable, large_table
+from privaware.data._large import LargeTable, coded_rows, large_table
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
@@ -42,6 +42,7 @@ __all__ = [
     "Words",
     "array_hashes",
     "coded",
+    "coded_rows",
     "days_among",
     "decided",
     "draft",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.data._data import PART, Data
+from privaware.data._data import PART, Data, Rows
 from privaware.data._digest import row_hashes
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._raw import Raw, parsing
@@ -30,7 +30,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LARGE", "LargeTable", "RowGroups", "large_table"]
+__all__ = ["LARGE", "LargeTable", "RowGroups", "coded_rows", "large_table"]
 
 LARGE = 10_000_000
 """Cells from which on a table is read in pieces: the size of a file is public."""
@@ -140,8 +140,7 @@ class LargeTable:
 
     def streamed(self, schema: Schema) -> Streamed:
         """The rows against a schema, coded anew in each pass."""
-        coded = Data.of if schema.bounded else Data.uncoded
-        return Streamed(schema=schema, parts=self.parts.map(lambda raw: coded(raw, schema)))
+        return _streamed(self.parts, schema)
 
     @cached_property
     def parts(self) -> Parts[Raw]:
@@ -155,6 +154,43 @@ class LargeTable:
     def hashes(self, schema: Schema, key: bytes) -> np.ndarray:
         """The keyed hash of each row, in one pass that also refuses what does not fit the schema."""
         return np.concatenate(self.parts.total(_Checked(schema=schema, key=key)))
+
+
+def coded_rows(raw: Raw, schema: Schema) -> Rows:
+    """The rows of a table that was read at once against a schema; a large one is coded anew in each pass.
+
+    What does not fit the schema is refused now.
+    """
+    coded = Data.of if schema.bounded else Data.uncoded
+    persons = schema.unit not in ("row", "label")  # whose rows have to be looked at together
+    if raw.frame is None or raw.frame.size < LARGE or schema.form != "table" or persons:
+        return coded(raw, schema)
+    frame = raw.frame
+    starts = range(0, len(frame), PART)
+    rows = _streamed(
+        LocalParts(lambda: (replace(raw, frame=frame.iloc[at : at + PART], first=at, test=None) for at in starts)),
+        schema,
+    )
+    rows.parts.total(_Fitting())
+    return rows
+
+
+def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
+    coded = Data.of if schema.bounded else Data.uncoded
+    return Streamed(schema=schema, parts=parts.map(lambda raw: coded(raw, schema)))
+
+
+class _Fitting(Sum[Data, None, None]):
+    """Nothing but that all rows could be coded."""
+
+    def partial(self, part: Data) -> None:
+        return None
+
+    def merge(self, left: None, right: None) -> None:
+        return None
+
+    def release(self, total: None, noise: float, rng: Rng) -> None:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

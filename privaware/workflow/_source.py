@@ -23,6 +23,7 @@ from privaware.data import (
     Parts,
     Raw,
     Rows,
+    coded_rows,
     draft,
     large_table,
     notices,
@@ -96,7 +97,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         if table is not None:
             digest()  # reads every row: what does not fit is refused before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
-        train = coded(raw(), schema) if table is None else table.streamed(schema)
+        train = coded_rows(raw(), schema) if table is None else table.streamed(schema)
         return train, None if test is None else coded(test, scoring(schema))
 
     return Source(

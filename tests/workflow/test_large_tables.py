@@ -10,6 +10,7 @@ import pytest
 
 from privaware.data import Data, LargeTable, Streamed, _large
 from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
 from privaware.workflow.fit import Fit, fit
 from tests.parts import same_tensors
 
@@ -85,6 +86,30 @@ def test_rows_of_persons_are_capped_over_all_pieces(tmp_path: Path, monkeypatch:
     assert at_once.model is not None
     assert in_pieces.model is not None
     assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
+def test_a_large_csv_file_gives_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.csv"
+    pd.read_parquet(write(tmp_path / "t.parquet")).to_csv(path, index=False)
+    at_once = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, learner="boosted", settings={"trees": 5})
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 101)
+    monkeypatch.setattr(Streamed, "gathered", lambda self: pytest.fail("all rows in memory"))
+    in_pieces = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, learner="boosted", settings={"trees": 5})
+    assert at_once.model is not None
+    assert in_pieces.model is not None
+    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
+def test_a_row_of_a_large_csv_file_is_named_by_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"a": range(50), "y": [*range(48), "inf", 49]}).to_csv(path, index=False)
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 7)
+    schema = Schema(columns=(Column(name="a", low=0, high=99),), target="y", low=0, high=99, rows=50)
+    with pytest.raises(WrongInput, match="line 50: expected a finite number"):
+        fit(path, schema=schema, epsilon=2.0, learner="mean")
+    assert not path.with_name("t.csv.ledger").exists()
 
 
 def test_hashes_are_read_once_for_ledger_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
