@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from privaware.noise import Rng
 
@@ -37,6 +37,7 @@ C = TypeVar("C")
 P = TypeVar("P")
 R = TypeVar("R")
 B_in = TypeVar("B_in", contravariant=True)
+B_out = TypeVar("B_out", covariant=True)
 R_out = TypeVar("R_out", covariant=True)
 
 
@@ -59,26 +60,26 @@ class Sum(Protocol[B_in, P, R_out]):
         ...
 
 
-class Parts(Protocol[B]):
+class Parts(Protocol[B_out]):
     """Rows in parts: on this machine (`LocalParts`), or on others."""
 
-    def total(self, what: Sum[B, P, Any]) -> P:
+    def total(self, what: Sum[B_out, P, Any]) -> P:
         """The exact sum over all parts."""
         ...
 
-    def map(self, function: Callable[[B], C]) -> Parts[C]:
+    def map(self, function: Callable[[B_out], C]) -> Parts[C]:
         """The same parts after `function`, which is called anew in each total: nothing is held."""
         ...
 
-    def held(self, make: Callable[[B], C]) -> ChangingParts[C]:
+    def held(self, make: Callable[[B_out], C]) -> ChangingParts[C]:
         """What `make` returns for each part, made once and held in memory, such as rows coded into bytes."""
         ...
 
 
-class ChangingParts(Parts[B], Protocol):
+class ChangingParts(Parts[B_out], Protocol[B_out]):
     """Parts that are held, with a state that changes from one total to the next."""
 
-    def update(self, change: Callable[[B], None]) -> None:
+    def update(self, change: Callable[[B_out], None]) -> None:
         """Changes each part in place before the next total, such as the outputs of a model after another tree.
 
         A part that has to be made again, because a machine was lost, gets all changes again, in order.
@@ -91,7 +92,7 @@ def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
     return what.release(parts.total(what), noise, rng)
 
 
-class LocalParts(Generic[B]):
+class LocalParts(Parts[B]):
     """Parts that this process reads, anew in each total; threads work on several at once."""
 
     def __init__(self, read: Callable[[], Iterable[Any]], functions: tuple[Callable[[Any], Any], ...] = ()) -> None:
@@ -111,7 +112,7 @@ class LocalParts(Generic[B]):
         return in_order(lambda part: reduce(lambda value, step: step(value), functions, part), self._read())
 
 
-class HeldParts(LocalParts[B]):
+class HeldParts(LocalParts[B], ChangingParts[B]):
     """Parts in the memory of this process."""
 
     def __init__(self, parts: Iterable[B]) -> None:

@@ -65,8 +65,9 @@ def joined(parts: list[Data]) -> Data:
 
 def _joined_column(blocks: list[np.ndarray | Words]) -> np.ndarray | Words:
     """One column; words where any part has words, whose spelling numbers keep."""
-    if all(isinstance(block, np.ndarray) for block in blocks):
-        return np.concatenate(blocks)
+    numbers = [block for block in blocks if isinstance(block, np.ndarray)]
+    if len(numbers) == len(blocks):
+        return np.concatenate(numbers)
     spelt = [words_of(block) for block in blocks]
     known = {word: at for at, word in enumerate(dict.fromkeys(word for words in spelt for word in words.spellings))}
     codes = [np.array([known[word] for word in words.spellings], np.int32)[words.codes] for words in spelt]

@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from privaware.data import HeldParts, LocalParts, Sum
+from privaware.data import ChangingParts, HeldParts, LocalParts, Parts, Sum
 from privaware.data._parts import merged
 from privaware.errors import PrivawareError
 
@@ -212,7 +212,7 @@ class Cluster:
                 self._holder[at], self._followed[at] = next(workers), 0
 
 
-class ClusterParts(Generic[B]):
+class ClusterParts(Parts[B]):
     """`Parts` on a cluster: functions are called where a piece is, anew in each total.
 
     `source` are the held parts that they begin with, which live as long as these.
@@ -234,7 +234,7 @@ class ClusterParts(Generic[B]):
         return View(key=self._view.key, functions=(*self._view.functions, function))
 
 
-class HeldClusterParts(ClusterParts[B]):
+class HeldClusterParts(ClusterParts[B], ChangingParts[B]):
     """`ChangingParts` on a cluster, held there as long as this object lives."""
 
     def __init__(self, cluster: Cluster, key: int) -> None:

@@ -76,8 +76,8 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    table = None if options.accept_schema or not _by_row(options.unit) else large_table(data, _place(options))
-    raw = cache(lambda: read(data, **options.reading)) if table is None else cache(lambda: table.head)
+    large = None if options.accept_schema or not _by_row(options.unit) else large_table(data, _place(options))
+    table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
     schema = _schema_of(raw, options, table)
     if table is not None and (schema.form != "table" or not _by_row(schema.unit)):
         table, raw = None, cache(lambda: read(data, **options.reading))
