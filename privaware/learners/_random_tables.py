@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -234,10 +233,10 @@ def _classes(nodes: Tensor, codes: Tensor, uniform: Tensor, ordered: Tensor, dra
     weights = draw.uniform(tables, 1, 3) ** 3
     alone = draw.below(6, tables, 1, 1)  # half of the tables have one source alone
     weights = torch.where(alone < 3, (torch.arange(3, device=draw.device) == alone).float(), weights + 1e-3)
-    mixed = sum(part * weights[..., at : at + 1] for at, part in enumerate(parts))
+    first, second, third = (part * weights[..., at : at + 1] for at, part in enumerate(parts))
     scale = draw.between(0.3, 6.0, tables, 1, 1)
     shift = draw.normal(tables, 1, classes) * 2.0 * draw.uniform(tables, 1, 1)
-    logits: Any = scale * _standardised(mixed, 1) + shift
+    logits = scale * _standardised(first + second + third, 1) + shift
     gumbel = -torch.log(-torch.log(draw.uniform(tables, rows, classes).clamp(1e-6, 1 - 1e-6)))
     return (logits + gumbel).argmax(2)
 

@@ -146,8 +146,9 @@ class TableNetwork(nn.Module):
         self.of_whole, self.of_memory = nn.Linear(WHOLE, width), nn.Linear(width, width)
         self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(blocks))
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 2 + len(PENALTIES) + len(WAVE_WEIGHTS))
-        self.bias = nn.Sequential(nn.Linear(width + WHOLE, width), nn.GELU(), nn.Linear(width, 1))
-        for layer in (self.head, self.bias[-1], self.of_memory):
+        inner, outer = nn.Linear(width + WHOLE, width), nn.Linear(width, 1)
+        self.bias = nn.Sequential(inner, nn.GELU(), outer)
+        for layer in (self.head, outer, self.of_memory):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
