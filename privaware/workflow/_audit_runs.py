@@ -36,6 +36,8 @@ CANARY_ATTACKS = ("one_run", "many_run")
 SHADOW_TRAININGS = ("private", "without_privacy")
 SHADOWS = {"black_box": 1, "white_box": 1, "lira": 16, "rmia": 4}
 """Shadow models of the attacks that need some."""
+STRONGEST: dict[str, dict[str, Any]] = {"black_box": {"reads": "odds", "lr": 1e-3, "epochs": 20}}
+"""Settings of attacks whose own defaults are those of a paper, and weaker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,4 +164,5 @@ class MembershipGame:
         posed = attacks.membership_game(
             self.mechanism, data, noise=noise, rng=rng, shadows=shadows, device=settings.device
         )
-        return attacks.play(posed, attacks.find_attack(settings.attack), rng, name=settings.attack)
+        attack = attacks.find_attack(settings.attack, **STRONGEST.get(settings.attack, {}))
+        return attacks.play(posed, attack, rng, name=settings.attack)

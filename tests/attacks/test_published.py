@@ -28,7 +28,7 @@ def posed(*, private: bool) -> Challenge:
 
 ATTACKS: dict[str, tuple[str, dict[str, Any], float]] = {
     "black_box": ("black_box", {}, 0.67),
-    "black_box, log odds": ("black_box", {"reads": "odds", "lr": 1e-3, "epochs": 20}, 0.70),
+    "black_box, log odds": ("black_box", {"reads": "odds", "lr": 1e-3, "epochs": 20}, 0.75),
     "white_box": ("white_box", {}, 0.68),
 }
 """Each with the least area that it must have without privacy; the first and the last have the paper's settings."""
@@ -39,7 +39,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], float]] = {
 @pytest.mark.parametrize("private", [False, True])
 def test_attacks_reach_what_the_paper_publishes(private: bool) -> None:
     """The paper has 0.78 and 0.72 without privacy, and about 0.5 at epsilon 4; its black box is not reached with its
-    settings (0.683 to 0.712 on five targets)."""
+    settings (0.683 to 0.712 on five targets), but by reading log odds (0.795 to 0.815 on three)."""
     game = posed(private=private)
     for label, (name, settings, least) in ATTACKS.items():
         result = play(game, find_attack(name, **settings), Rng(seed=3), name=label)

@@ -111,6 +111,15 @@ def test_shadow_models_are_as_many_as_the_attack_needs_and_said_how_trained(trai
     assert found.found["shadows"]["training"] == training.replace("_", " ")
 
 
+def test_black_box_of_an_audit_is_the_strongest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        attacks, "find_attack", lambda name, **settings: asked.append(settings) or (lambda game, rng: game.rows.y)
+    )
+    audit("wisconsin", attack="black_box", learner="linear", seed=1, **STEPS)
+    assert {"reads": "odds", "lr": 1e-3, "epochs": 20} in asked
+
+
 def test_rows_as_canaries_bound_epsilon_by_guesses() -> None:
     options: dict[str, Any] = {**DIGITS, "space": "input", "canaries": 300, "seed": 1}
     found = audit("digits", **options)
