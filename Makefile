@@ -45,7 +45,7 @@ data: $(VENV)/installed  ## writes the benchmark data in their official formats,
 	@if [ -f $(SHARED)/unpack ]; then $(BIN)/python $(SHARED)/unpack $(DATA); fi
 
 clean:
-	rm -rf $(VENV) docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/generated docs/jupyter_execute .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
