@@ -33,12 +33,13 @@ PRECISIONS = ("float32", "tf32", "bf16")
 class Network(Learner):
     """A network trained by clipped noisy gradient descent; each learner declares its defaults and its update.
 
-    `architecture` is a description of `privaware.models` (inputs and outputs may be left out); without one it is
-    chosen from the schema. `batch` is the expected batch size (left out: from the declared rows), `steps` the number
-    of batches (left out: `epochs` times rows / batch), `norm` the clipping norm, `clip` how it is applied. `average`
-    is the share of last steps whose mean is released, or a table such as {"name": "ema", "decay": 0.98}. `loss`,
-    `schedule` (of the learning rate) and `noise_schedule` are tables such as {"name": "focal", "gamma": 5.0} and
-    {"name": "cosine", "end": 0.1}, where `every` and `over` count epochs; the noise's schedule sets its price too.
+    `architecture` is a description of `privaware.models` (inputs and outputs may be left out), or its name alone, such
+    as "lstm" for text; without one it is chosen from the schema. `batch` is the expected batch size (left out: from
+    the declared rows), `steps` the number of batches (left out: `epochs` times rows / batch), `norm` the clipping
+    norm, `clip` how it is applied. `average` is the share of last steps whose mean is released, or a table such as
+    {"name": "ema", "decay": 0.98}. `loss`, `schedule` (of the learning rate) and `noise_schedule` are tables such
+    as {"name": "focal", "gamma": 5.0} and {"name": "cosine", "end": 0.1}, where `every` and `over` count epochs;
+    the noise's schedule sets its price too.
     Each image may be seen as several shifted `copies`, with `mirror` every second of them mirrored (not for digits or
     letters, which mean something else then): the mean gradient of a row's copies is clipped. `features` are
     descriptions of `privaware.features` that are applied to a row first (left out: what suits the schema).
@@ -84,7 +85,10 @@ class Network(Learner):
         expect_in(name, "[0, 1)", overflow=self.overflow)
         for setting in ("architecture", "loss", "schedule", "noise_schedule"):
             table = getattr(self, setting)
-            expect(table is None or isinstance(table, dict), name, f"{setting} as a table", table)
+            if isinstance(table, str):
+                table = {"name": table}
+                object.__setattr__(self, setting, table)
+            expect(table is None or isinstance(table, dict), name, f"{setting} as a table or a name", table)
         if self.mirror and self.copies % 2:
             raise WrongInput(
                 f"{name}: expected an even number of copies with mirror, got {self.copies}; try copies = 2"

