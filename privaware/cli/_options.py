@@ -57,7 +57,8 @@ SEED = Annotated[int | None, option("Makes the run reproducible and the result N
 _JSON = "One JSON object on standard output, nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 
-SET = Annotated[list[str] | None, option("A setting of the learner, as NAME=VALUE; repeatable.", "--set")]
+_SET = "A setting of the learner, as NAME=VALUE; repeatable: --set steps=50 --set schedule=cosine --set average=ema."
+SET = Annotated[list[str] | None, option(_SET, "--set")]
 TEST = Annotated[str | None, option("Rows to score the model on, for your eyes only.")]
 DEVICE = Annotated[str, option("cpu, or cuda where there is one.")]
 DRY_RUN = Annotated[bool, option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")]

@@ -8,8 +8,8 @@ statistic without noise.
 Every call of `fit` is a release of its own, so that cross-validation pays once for each fold: one `ledger`
 for all of them adds it up, keeps it, and stops at its limit. Without one, a fit on rows that an earlier fit
 of this process has seen warns (`privaware.errors.OverlapWarning`) with the epsilon of all of them together
-and is not certified; seeded fits, which never are, do not warn. Two things stay with the caller: worker
-processes (`n_jobs`) do not see each other's fits, so that there only a `ledger` helps, and a step of a
+and is not certified; seeded fits, which never are, do not warn. Worker processes (`n_jobs`) do not see each
+other's fits, so that there a fit without a `ledger` is refused. One thing stays with the caller: a step of a
 `Pipeline` before this one that learns from the rows (a scaler, a selector that is not private) is outside
 the guarantee and makes other rows of them.
 

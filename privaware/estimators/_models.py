@@ -71,7 +71,7 @@ class PrivateModel(PrivateEstimator):
     def _release(self, frame: pd.DataFrame, schema: Schema) -> None:
         """Plans, charges and trains; keeps only what may be seen by everyone."""
         seed = seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta) as ledger:
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
             result = fit(
                 frame,
                 target=schema.target,

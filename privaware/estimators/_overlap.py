@@ -1,12 +1,13 @@
 """Fits of this process on overlapping rows: cross-validation and repeated fits reveal together more than each alone.
 
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of them is composed with it.
-Rows that are equal count as the same, and rows that an earlier step of a pipeline has changed count as others. Another
-process (`n_jobs`) has its own memory: there only a `ledger` adds up.
+Rows that are equal count as the same, and rows that an earlier step of a pipeline has changed count as others. A worker
+process of joblib (`n_jobs`) has its own memory, so that there only a `ledger` adds up: without one a fit is refused.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import secrets
 import tempfile
 import threading
@@ -21,7 +22,7 @@ import pandas as pd
 
 from privaware import accounting
 from privaware.data import Raw, row_hashes
-from privaware.errors import OverlapWarning
+from privaware.errors import OverlapWarning, WrongInput
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -30,6 +31,8 @@ __all__ = ["PAST_FITS", "PastFit", "fit_ledger", "is_overlapping"]
 
 NO_LIMIT = 1e9
 KEY = secrets.token_bytes(32)
+WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
+"""How the names of processes begin that joblib starts."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -54,11 +57,18 @@ _LOCK = threading.Lock()
 
 
 @contextmanager
-def fit_ledger(ledger: Ledger | str | Path | None, schema: Schema, delta: float) -> Iterator[Ledger | str | Path]:
+def fit_ledger(
+    ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
+) -> Iterator[Ledger | str | Path]:
     """The ledger of an estimator, or one without a limit that lasts as long as its fit."""
     if ledger is not None:
         yield ledger
         return
+    if not seeded and is_worker():
+        raise WrongInput(
+            "expected ledger=FILE for fits in several processes (n_jobs), which do not see each other's fits, got "
+            "none; give all of them one ledger, or say n_jobs=1"
+        )
     with tempfile.TemporaryDirectory() as folder:
         created = Ledger.create(
             Path(folder) / "fit.ledger",
@@ -69,6 +79,11 @@ def fit_ledger(ledger: Ledger | str | Path | None, schema: Schema, delta: float)
             cap=schema.cap,
         )
         yield replace(created, lasting=False)
+
+
+def is_worker() -> bool:
+    """Whether this is a process that joblib started for one of several jobs."""
+    return multiprocessing.current_process().name.startswith(WORKERS)
 
 
 def is_overlapping(

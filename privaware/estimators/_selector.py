@@ -82,7 +82,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
         rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta) as ledger:
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
             selection = select(
                 rows,
                 target=schema.target,

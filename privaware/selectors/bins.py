@@ -38,6 +38,7 @@ class Bins(Transformation):
     """Releases the schema with `count` bins of each number that has bounds and no bins."""
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    prices_replacement: ClassVar[bool] = True
     in_parts: ClassVar[bool] = True
 
     count: int = 8

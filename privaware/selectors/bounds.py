@@ -72,6 +72,7 @@ class Bounds(Transformation):
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    prices_replacement: ClassVar[bool] = True
 
     delta: float = 1e-7
     single: bool = False

@@ -25,7 +25,7 @@ from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.schema import Schema
-from privaware.selectors import Selector
+from privaware.selectors import Selector, Transformation
 from privaware.selectors.bounds import Bounds
 from privaware.selectors.quantiles import Quantiles
 from privaware.strategies._search import Search
@@ -54,7 +54,7 @@ __all__ = [
 
 BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
-BOUNDS_FRACTION = 0.2
+BOUNDS_FRACTION = 0.3
 """The fraction of the budget for bounds that come from counts of all columns at once."""
 BINS, BINNED = 8, ("linear",)
 """Bins of about equal numbers of rows that each number gets with its bounds, and the learners that they help."""
@@ -273,13 +273,20 @@ def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -
     size = rows_moved(mechanism, schema)
     parts: list[tuple[str, Event]] = []
     while isinstance(mechanism, Then):
-        parts.append((mechanism.what, mechanism.first.cost(schema, noise * mechanism.share)))
+        event = mechanism.first.cost(schema, noise * mechanism.share)
+        parts.append((mechanism.what, grouped(event, _steps(mechanism.first, schema, size))))
         schema, mechanism = mechanism.outline(schema), mechanism.second
-    if isinstance(mechanism, PaidFeatures):
-        parts += mechanism.parts(what, schema, noise)
-    else:
-        parts.append((what, mechanism.cost(schema, noise)))
-    return tuple((doing, grouped(event, size)) for doing, event in parts)
+    last = mechanism.parts(what, schema, noise) if isinstance(mechanism, PaidFeatures) else None
+    size = _steps(mechanism, schema, size)
+    parts += [(doing, grouped(event, size)) for doing, event in last or [(what, mechanism.cost(schema, noise))]]
+    return tuple(parts)
+
+
+def _steps(mechanism: Mechanism[Any], schema: Schema, size: int) -> int:
+    """In how many changes of a price two neighbours differ: where that is for a replaced row, half as many."""
+    replaced = schema.relation == "replace_one" and schema.unit != "label"
+    halved = replaced and isinstance(mechanism, Transformation) and mechanism.prices_replacement
+    return size // 2 if halved else size
 
 
 def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:

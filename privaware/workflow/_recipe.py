@@ -37,6 +37,8 @@ KINDS: dict[str, Any] = {
 """What each entry of a plan is."""
 WORKFLOWS = ("aware", "standard")
 """Choose with the noise in mind, or as if there were none, which the papers compare with."""
+TABLES = ("architecture", "average", "loss", "noise_schedule", "schedule")
+"""Settings of networks that are tables; a name alone stands for a table with that name."""
 SEARCH_SETTINGS = ("space", "trials", "held_out", "options")
 """Of a search: `options` are the settings of its strategy."""
 
@@ -149,8 +151,14 @@ class Recipe:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings whose features are a list of tables, where they are names."""
-    return settings | ({"features": described_features(settings["features"])} if settings.get("features") else {})
+    """Settings whose features are a list of tables, and others tables, where they are names.
+
+    >>> _described({"schedule": "cosine", "norm": 1.0})
+    {'schedule': {'name': 'cosine'}, 'norm': 1.0}
+    """
+    named = {name: {"name": settings[name]} for name in TABLES if isinstance(settings.get(name), str)}
+    features = {"features": described_features(settings["features"])} if settings.get("features") else {}
+    return settings | named | features
 
 
 def chosen_columns(use: Any) -> tuple[str, ...] | None:

@@ -25,6 +25,8 @@ SLACK = 1e-6
 LOOSE = 0.01
 """A stated epsilon that exceeds the recomputed one by this fraction belongs to other events."""
 ACCOUNTANTS = ("pld", "cf", "rdp")
+FOR_REPLACED_ROWS = ("release bounds", "release bins of numbers")
+"""Releases whose price is for a replaced row already, which others count as two."""
 
 
 @dataclass(kw_only=True)
@@ -170,11 +172,14 @@ def _wrong_unit(card: ModelCard) -> list[str]:
     size *= 2 if schema.relation == "replace_one" else 1
     if schema.unit == "label" or size == 1:
         return []
-    return [
-        f"{part.what:.80} is priced for other neighbours than units of {size} rows"
-        for part in card.events
-        if part.event != NOTHING and not (isinstance(part.event, Group) and part.event.size == size)
-    ]
+    halves = size // 2 if schema.relation == "replace_one" else size
+    problems = []
+    for part in card.events:
+        sizes = {size, halves} if part.what in FOR_REPLACED_ROWS else {size}
+        grouped = part.event.size if isinstance(part.event, Group) else 1
+        if part.event != NOTHING and grouped not in sizes:
+            problems.append(f"{part.what:.80} is priced for other neighbours than units of {size} rows")
+    return problems
 
 
 def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:

@@ -335,3 +335,29 @@ def test_finished_command_on_a_spent_ledger_ends_well(run: Run, people: Path) ->
     assert "this run has ended before and nothing is charged: its result lies in 'm'" in again.err
     assert {**again.json, "seconds": 0} == {**first.json, "seconds": 0}
     assert len(spends(Path(f"{people}.ledger"))) == 1
+
+
+NETWORKS = ["dp_adam", "dpsgd", "focal", "frozen", "hand_dp", "noise_decay", "quantile_clip", "rgp", "tanh"]
+
+
+@pytest.mark.parametrize("learner", NETWORKS)
+def test_networks_take_schedules_averages_and_losses(run: Run, learner: str) -> None:
+    """By name or as a table; they reach the recipe of the training, and wrong ones are refused."""
+    data = "digits" if learner == "hand_dp" else "wisconsin"
+    call = ("fit", data, "--learner", learner, "--set", "epochs=1", "--dry-run", "--json")
+    settings = ("schedule=cosine", "average=ema", 'loss={"name": "focal", "gamma": 2.0}')
+    assert run(*call, *(word for each in settings for word in ("--set", each))).code == 0
+    for wrong in ("schedule=cosines", "average=emma", "loss=vocal"):
+        result = run(*call, "--set", wrong)
+        assert (result.code, "named" in result.json["error"]) == (2, True)
+
+
+def test_schedule_average_and_loss_change_what_is_released(run: Run) -> None:
+    call = ("fit", "wisconsin", "--learner", "dpsgd", "--set", "steps=3", "--seed", "1")
+    variants = [(), ("schedule=cosine",), ("average=ema",), ("loss=focal",)]
+    released = set()
+    for at, variant in enumerate(variants):
+        more = [word for each in variant for word in ("--set", each)]
+        assert run(*call, *more, "--out", f"m{at}").code == 0
+        released.add(Path(f"m{at}/model.safetensors").read_bytes())
+    assert len(released) == len(variants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import warnings
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema
-from privaware.errors import OverlapWarning
+from privaware.errors import OverlapWarning, WrongInput
 from privaware.schema import Column
 
 ROWS = 200
@@ -100,3 +101,20 @@ def test_another_unit_has_no_epsilon_in_common() -> None:
     labels = Schema.parse(declared().toml().replace('unit = "row"', 'unit = "label"'))
     with pytest.warns(OverlapWarning, match="another unit or relation"):
         classifier(schema=labels).fit(X, y)
+
+
+def test_fit_in_a_worker_process_needs_a_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    X, y = rows()
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
+    with pytest.raises(WrongInput, match="expected ledger=FILE for fits in several processes"):
+        classifier().fit(X, y)
+    assert classifier(random_state=1).fit(X, y).certified_ is False
+    ledger = Ledger.create(tmp_path / "x.ledger", limit=9.0, delta=1e-5)
+    assert classifier(ledger=ledger.path).fit(*rows(seed=5)).certified_ is True
+
+
+@pytest.mark.slow
+def test_grid_search_in_several_processes_says_what_is_missing() -> None:
+    X, y = rows()
+    with pytest.raises(ValueError, match="expected ledger=FILE for fits in several processes"):
+        GridSearchCV(classifier(), {"epsilon": [1.0, 2.0]}, n_jobs=2, cv=2).fit(X, y)

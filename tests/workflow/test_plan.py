@@ -11,12 +11,16 @@ from privaware import accounting
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.events import Gaussian, Group, leaves
 from privaware.learners.alibi import Alibi
+from privaware.learners.linear import Linear
 from privaware.ledger import Ledger
 from privaware.models.spaces import Space
 from privaware.schema import Column, Schema
+from privaware.selectors.bins import Bins
 from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
-from privaware.workflow._plan import search_plan
+from privaware.workflow._choice import Stage
+from privaware.workflow._plan import priced, search_plan
+from privaware.workflow._statements import FOR_REPLACED_ROWS
 from privaware.workflow._training_plan import training_plan
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
@@ -46,6 +50,20 @@ def test_units_and_replace_one_are_priced_as_groups(relation: str, unit: str, ca
     assert result.epsilon <= 1.0
     rows = training_plan(TABLE, epsilon=1.0, delta=1e-5, learner="linear")
     assert result.noise == pytest.approx(size * rows.noise, rel=3e-3)
+
+
+@pytest.mark.parametrize(("cap", "size"), [(1, 1), (3, 3)])
+def test_counts_priced_for_a_replaced_row_are_not_paid_twice(cap: int, size: int) -> None:
+    """Bounds and bins scale their noise for a replaced row themselves; the training counts it as two rows."""
+    unit = "row" if cap == 1 else "person"
+    facts = replace(TABLE, relation="replace_one", unit=unit, cap=cap, rows=2000)
+    bare = replace(facts, columns=tuple(replace(each, low=None, high=None) for each in TABLE.columns))
+    binned = Stage(what="release bins of numbers", mechanism=Bins(), join=Bins.join).then(Linear())
+    for schema, mechanism, what in ((bare, Linear(), "release bounds"), (facts, binned, "release bins of numbers")):
+        plan = priced("linear", mechanism, schema, "train linear", epsilon=1.0, delta=1e-5)
+        sizes = {doing: event.size if isinstance(event, Group) else 1 for doing, event in plan.parts}
+        assert sizes == {what: size, "train linear": 2 * size}
+        assert what in FOR_REPLACED_ROWS
 
 
 def test_undeclared_bounds_are_part_of_the_cost() -> None:

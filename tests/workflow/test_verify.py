@@ -393,3 +393,20 @@ def test_selection_of_an_earlier_version_is_valid_and_not_bound() -> None:
     assert verdict.valid, verdict.problems
     assert not verdict.bound
     assert verdict.unchecked[0].startswith("not bound")
+
+
+def test_only_counts_may_be_priced_for_a_replaced_row(tmp_path: Path) -> None:
+    """A training that is not priced as two rows under `replace_one` is found."""
+    frame = pd.DataFrame({"a": np.linspace(0, 9, 400), "y": ["no", "yes"] * 200})
+    schema = Schema(columns=(Column(name="a"),), target="y", classes=("no", "yes"), rows=400, relation="replace_one")
+    released = fit(
+        frame, schema=schema, epsilon=1.0, learner="linear", out=tmp_path / "m", ledger=tmp_path / "x.ledger"
+    )
+    assert verify(tmp_path / "m").valid
+    path = tmp_path / "m" / "model.json"
+    card = json.loads(path.read_text())
+    assert [part["what"] for part in card["events"]] == ["release bounds", "train linear"]
+    assert released.epsilon <= 1.0
+    card["events"][1]["event"] = card["events"][1]["event"]["event"]
+    path.write_text(json.dumps(card))
+    assert any("priced for other neighbours" in problem for problem in verify(tmp_path / "m").problems)
