@@ -113,9 +113,12 @@ def test_shadow_models_are_as_many_as_the_attack_needs_and_said_how_trained(trai
 
 def test_black_box_of_an_audit_is_the_strongest_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(
-        attacks, "find_attack", lambda name, **settings: asked.append(settings) or (lambda game, rng: game.rows.y)
-    )
+
+    def find(name: str, **settings: Any) -> Any:
+        asked.append(settings)
+        return lambda game, rng: game.rows.y
+
+    monkeypatch.setattr(attacks, "find_attack", find)
     audit("wisconsin", attack="black_box", learner="linear", seed=1, **STEPS)
     assert {"reads": "odds", "lr": 1e-3, "epochs": 20} in asked
 
