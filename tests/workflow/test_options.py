@@ -27,6 +27,7 @@ PROMISED = {
         "search_settings",
         "features",
         "workflow",
+        "ray",
         "select_settings",
     },
     select: {"method", "settings", "epsilon", "describe"},
@@ -51,7 +52,7 @@ SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema"
 
 def test_arguments_and_options_have_the_same_names() -> None:
     assert set(RunArguments.__annotations__) == SHARED
-    assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device", "describe"}
+    assert {field.name for field in fields(RunOptions)} == SHARED | {"test", "public", "device", "describe", "ray"}
 
 
 def test_command_line_has_every_shared_option_with_the_same_default() -> None:

@@ -47,7 +47,7 @@ def test_standard_workflow_of_auto_looks_at_no_row() -> None:
     standard = fit("wisconsin", epsilon=1.0, workflow="standard", dry_run=True)
     assert (standard.learner, standard.certified) == ("boosted", True)
     assert "boosted: standard workflow, as if there were no noise" in standard.plan
-    assert fit("wisconsin", epsilon=1.0, dry_run=True).learner == "linear"
+    assert not any("standard workflow" in line for line in fit("wisconsin", epsilon=1.0, dry_run=True).plan)
 
 
 def test_search_on_public_rows_is_free(tmp_path: Path) -> None:
