@@ -55,6 +55,7 @@ class Quantiles(Transformation):
     """
 
     releases: ClassVar[Literal["schema"]] = "schema"
+    prices_replacement: ClassVar[bool] = True
     in_parts: ClassVar[bool] = True
 
     delta: float = 1e-7
