@@ -14,7 +14,7 @@ def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
     """A completion with what `privaware list KIND` lists, and `more`.
 
     >>> complete_names("learners", "auto")("a")
-    ['adassp', 'additive', 'alibi', 'auto']
+    ['adassp', 'additive', 'alibi', 'amortised', 'auto']
     """
 
     def complete(incomplete: str) -> list[str]:

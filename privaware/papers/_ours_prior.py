@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
 from privaware.papers._results import spread
+from privaware.papers._resumed import train_resumed
 from privaware.papers._runner import Bench
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     chosen = {name: value for name, value in settings.items() if name not in ("pairs", "statistics")}
     training = Pretraining(Recipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
     file, steps = (bench.out or Path()) / "prior.safetensors", math.ceil(settings["pairs"] / training.recipe.batch)
-    loss = _train(training, steps, file, bench)
+    loss = train_resumed(training, steps, file, bench)
     digest = _write_prior("weights", training, Prior(), settings, bench, file)
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
 
@@ -124,29 +124,10 @@ def distil(bench: Bench, settings: Settings) -> Result:
         DistillationRecipe(**chosen), teacher.network_features(bench.device), teacher.width(), bench.device
     )
     file = (bench.out or Path()) / "prior_small.safetensors"
-    loss = _train(training, settings["steps"], file, bench)
+    loss = train_resumed(training, settings["steps"], file, bench)
     student = Prior(size="small", depths=training.recipe.depths, pools=training.recipe.pools)
     digest = _write_prior("small", training, student, settings, bench, file)
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
-
-
-def _train(training: Any, steps: int, file: Path, bench: Bench) -> float:
-    """Trains on one cosine schedule, resumed from a checkpoint every 200 steps; the last loss."""
-    import torch
-
-    state = file.with_name(f"{file.stem.replace('_', '-')}-state.pt")
-    if state.is_file():
-        training.load(torch.load(state, map_location=bench.device, weights_only=True))
-    loss = torch.zeros(())
-    while training.step_number < steps:
-        loss = training.step(training.step_number / steps)
-        if training.step_number % 200 == 0:
-            partial_file = state.with_suffix(".partial")
-            torch.save(training.state(), partial_file)
-            os.replace(partial_file, state)
-            bench.say(f"step {training.step_number}, loss {loss.item():.4f}")
-    state.unlink(missing_ok=True)
-    return float(loss)
 
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:

@@ -1,6 +1,6 @@
 """Results of our own that no one paper asks for: default learners, the prior, printed epsilons, convex prices, rows.
 
-Pages: docs/results/core.md, prior.md, accounting.md, convex.md and sample_size.md.
+Pages: docs/results/core.md, prior.md, amortised.md, accounting.md, convex.md and sample_size.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from privaware.papers import _ours_accounting as accounting
 from privaware.papers import _ours_convex as convex
 from privaware.papers import _ours_prior as prior
 from privaware.papers import _ours_sample_size as sample_size
+from privaware.papers import _ours_tables_prior as tables_prior
 from privaware.papers._published import load_items
 from privaware.papers._runner import Bench
 
@@ -66,4 +67,5 @@ def epsilons() -> Item:
 
 
 RUNS = {"accounting": accounting, "convex": convex, "prior": prior, "sample_size": sample_size}
+RUNS |= {"tables_prior": tables_prior}
 ITEMS = [epsilons(), *load_items("ours", core=sys.modules[__name__], **RUNS)]

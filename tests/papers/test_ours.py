@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from privaware import accounting, datasets, features, papers
 from privaware.data import Data
 from privaware.features.prior import Prior
+from privaware.learners.amortised import Amortised
 from privaware.learners.finetune import Finetune
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
@@ -22,7 +25,8 @@ from privaware.papers._ours_accounting import CLAIMS
 from privaware.papers._prices import Prices
 from privaware.papers._results import Store, cell_key
 from privaware.papers._runner import Bench, run
-from privaware.schema import Schema
+from privaware.schema import Column, Schema
+from privaware.testing import rows_for
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -108,6 +112,18 @@ def test_pretraining_and_distillation_write_weights_that_the_prior_reads(tmp_pat
         assert np.isfinite(Prior(size=size, weights=str(tmp_path / f"{file}.safetensors"))(images)).all()
         assert len((tmp_path / f"{file}.json").read_text()) > 100
     assert not list(tmp_path.glob("*state*"))
+
+
+def test_pretraining_on_random_tables_writes_weights_that_the_learner_reads(tmp_path: Path) -> None:
+    [cell] = run(papers.find("ours/tables_prior/weights"), tmp_path, scale="quick")
+    assert cell.result["steps"] == 2
+    file = tmp_path / "amortised.safetensors"
+    schema = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=40)
+    model = Amortised(weights=str(file)).run(rows_for(schema, 40), 1.0, Rng(seed=1))
+    assert np.isfinite(model.tensors["scores"]).all()
+    note = json.loads(file.with_suffix(".json").read_text())
+    assert note["sha256"] == cell.result["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert note["recipe"]["width"] == 16
 
 
 def test_stored_epsilons_are_what_the_accountants_say() -> None:

@@ -1,0 +1,111 @@
+"""`amortised` beside our other learners on the development tables with classes, at small budgets.
+
+    python -m benchmarks.tables write FOLDER                    # tables as files; needs the extra `benchmarks`
+    python -m benchmarks.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
+    python -m benchmarks.amortised merge CELLS.jsonl            # the same, measured on another machine
+    python -m privaware.papers._page amortised
+
+Bounds and categories are those of the rows, taken as public; every method has the same budget. Runs are seeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks import record
+from benchmarks._development_tables import TABLES, read
+from benchmarks._table_peers import DELTA
+from benchmarks.table_choice import CHOSEN_ON
+from benchmarks.tables import declared
+
+ITEM = "benchmarks/amortised"
+OUT = Path("docs/results/amortised")
+EPSILONS = (0.05, 0.1, 0.3, 1.0)
+METHODS = ("auto", "amortised 1", "amortised 2", "amortised 3", "additive", "boosted", "linear", "constant")
+"""A number after `amortised` is that of its rounds."""
+SEEDS = (0, 1, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=("run", "merge"))
+    parser.add_argument("source", type=Path, help="a folder of tables, or cells that were measured elsewhere")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--tables", nargs="+", default=[name for name, facts in TABLES.items() if "class" in facts[2]])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
+    options = parser.parse_args()
+    if options.verb == "merge":
+        for line in options.source.read_text().splitlines():
+            cell = json.loads(line)
+            store({key: cell.pop(key) for key in ("table", "epsilon", "seed", "method")}, cell, options.out)
+        return
+    deadline = time.time() + options.limit
+    for settings in _cells(options):
+        if time.time() < deadline and not _known(settings, options.out):
+            table = SimpleNamespace(**read(options.source / f"{settings['table']}-{settings['seed']}.npz"))
+            store(settings, measured(table, settings["epsilon"], settings["seed"], settings["method"]), options.out)
+
+
+def store(settings: dict[str, Any], result: dict[str, Any], out: Path) -> None:
+    """Records a cell that is not known yet, with the half of the tables it belongs to."""
+    if "failed" not in result and not _known(settings, out):
+        half = "choose" if settings["table"] in CHOSEN_ON else "check"
+        record(out, ITEM, settings, {**result, "half": half})
+        print(json.dumps({**settings, **result}), flush=True)
+
+
+def measured(table: Any, epsilon: float, seed: int, method: str) -> dict[str, Any]:
+    """Scores on held-out rows of a model of the plan that `fit --learner` follows."""
+    from sklearn.metrics import roc_auc_score
+
+    from privaware.data import Data
+    from privaware.noise import Rng
+    from privaware.workflow._training_plan import training_plan
+
+    schema, began = declared(table), time.perf_counter()
+    data = Data(schema=schema, x=table.x, y=table.y)
+    name, _, rounds = method.partition(" ")
+    name, settings = ("majority" if name == "constant" else name), {"rounds": int(rounds)} if rounds else {}
+    plan = training_plan(schema, epsilon=epsilon, delta=DELTA, learner=name, settings=settings)
+    model = plan.mechanism.run(data, plan.noise, Rng(seed=seed))
+    chances = np.clip(model.probabilities(Data(schema=schema, x=table.test_x, y=table.test_y)), 1e-6, 1)
+    y, classes = table.test_y.astype(int), range(1, 2) if table.classes == 2 else range(table.classes)
+    return {
+        "accuracy": float((chances.argmax(1) == y).mean()),
+        "auc": float(
+            np.mean([roc_auc_score(y == label, chances[:, label]) for label in classes if (y == label).any()])
+        ),
+        "loss": float(-np.log(chances[np.arange(len(y)), y]).mean()),
+        "learner": plan.learner,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+
+
+def _cells(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        {"table": table, "epsilon": epsilon, "seed": seed, "method": method}
+        for seed in options.seeds
+        for epsilon in options.epsilons
+        for method in options.methods
+        for table in options.tables
+    ]
+
+
+def _known(settings: dict[str, Any], out: Path) -> bool:
+    from privaware.papers._results import Store, cell_key
+
+    return cell_key(ITEM, settings) in Store(out / "cells.jsonl").read()
+
+
+if __name__ == "__main__":
+    main()
