@@ -53,10 +53,7 @@ class RowGroups:
     def __call__(self) -> Iterator[Raw]:
         import pyarrow as pa
 
-        is_text = (pa.types.is_string, pa.types.is_large_string)
-        texts = [each.name for each in parquet(self.path).schema_arrow if any(check(each.type) for check in is_text)]
-        file, first = parquet(self.path, read_dictionary=texts), self.first
-        batches = file.iter_batches(batch_size=PART, row_groups=self.groups)
+        first, batches = self.first, _with_categories(self.path).iter_batches(batch_size=PART, row_groups=self.groups)
         while True:
             with parsing(self.path, "Parquet"):
                 batch = next(batches, None)
@@ -73,6 +70,15 @@ def parquet(path: Path, **options: Any) -> Any:
 
     with parsing(path, "Parquet"):
         return pyarrow.parquet.ParquetFile(path, **options)
+
+
+def _with_categories(path: Path) -> Any:
+    """The file, whose text is read as categories: each spelling is in memory once."""
+    import pyarrow as pa
+
+    is_text = (pa.types.is_string, pa.types.is_large_string)
+    texts = [each.name for each in parquet(path).schema_arrow if any(check(each.type) for check in is_text)]
+    return parquet(path, read_dictionary=texts)
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class LargeTable:
         import pyarrow as pa
 
         with parsing(self.path, "Parquet"):
-            table = pa.concat_tables([parquet(file).read(columns=[name]) for file in self.files])
+            table = pa.concat_tables([_with_categories(file).read(columns=[name]) for file in self.files])
             return frame_of_arrow(table)[name]
 
     def pieces(self) -> list[RowGroups]:

@@ -73,8 +73,9 @@ def test_what_does_not_fit_is_refused_before_the_charge(tmp_path: Path, monkeypa
     frame.loc[700, "y"] = np.inf
     frame.to_parquet(path)
     monkeypatch.setattr(_large, "LARGE", 1)
+    schema = Schema(columns=(Column(name="amount", low=0, high=99),), target="y", low=0, high=999, rows=900)
     with pytest.raises(WrongInput, match="row 701: expected a finite number"):
-        fit(path, target="y", epsilon=2.0, task="regression", learner="mean")
+        fit(path, schema=schema, epsilon=2.0, learner="mean")
     assert not path.with_name("t.parquet.ledger").exists()
 
 
