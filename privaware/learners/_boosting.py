@@ -27,6 +27,7 @@ from privaware.learners._leaf_sums import (
     SPREADS,
     GradientSums,
     LeafSums,
+    RestSums,
     SpreadCounts,
     TargetSums,
     as_outputs,
@@ -41,7 +42,11 @@ __all__ = ["Boosting"]
 
 MOMENTUM = 0.9
 START = 0.05
-"""Share of the budget for the bias and, in a regression, the spread of the target."""
+"""Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end."""
+REST = 4.0
+"""Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
+
+Gradients are clipped closer, which draws predictions of a skewed target from the mean towards the median."""
 CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 
@@ -114,6 +119,9 @@ class Boosting(Learner):
             pairs = found_pairs(sums, release(sums, rows, of_pairs, rng), of_pairs)
         splits = random_splits(schema, layout.levels, shape, rng.initial, pairs)
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
+        if not schema.classes:
+            rest = release(RestSums(reach=REST * unit), rows, of_start, rng)
+            weights[0] += REST * unit * np.clip(rest / schema.rows, -1, 1)
         last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
         tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}
@@ -215,8 +223,8 @@ class Boosting(Learner):
 
 
 def _starts(schema: Schema) -> int:
-    """Releases of the start: the counts of the classes; or the mean of the target, and its spread."""
-    return 1 if schema.classes else 2
+    """Releases of the bias: the counts of the classes; or the target's mean, its spread, and the rest in the end."""
+    return 1 if schema.classes else 3
 
 
 def _start(
@@ -227,12 +235,17 @@ def _start(
     if layout.classes:
         counts = np.maximum(noisy, noise / 2) + 0.5
         logs = np.log(counts / counts.sum())
-        return logs[1:] - logs[:1] if layout.classes == 2 else logs - logs.mean(), 1.0
+        return _clipped(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean(), 1.0
     declared = layout.schema.rows
     mean = float(np.clip(noisy[0] / declared, -1, 1))
     noisy = release(SpreadCounts(centre=mean), rows, noise, rng)
     enough = np.cumsum(noisy) >= INSIDE * declared
     return np.array([mean]), reach * float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
+
+
+def _clipped(logits: np.ndarray) -> np.ndarray:
+    """Where gradients that are clipped to a half sum to zero, for a class of these logits."""
+    return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
 
 
 def _response(steps: int) -> float:

@@ -40,10 +40,10 @@ STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
 MOST_NOISE = 0.7
 """The deviation that noise may give a logit before later steps correct it."""
 
-MOST_NOISE_OF_NUMBERS = (0.2, 0.4)
+MOST_NOISE_OF_NUMBERS = (0.3, 0.4)
 """The same for numbers, over the spread of the target: the least and the most, by rows over noise."""
 
-CLEAR = 500
+CLEAR = 1000
 """Rows over noise from which the most is allowed."""
 
 
@@ -57,7 +57,8 @@ class CodedRows:
         else:
             self.target = scaled(np.nan_to_num(data.y.astype(float)), data.schema).astype(np.float32)
         self.values = np.zeros((layout.outputs, len(data)), np.float32)
-        self.tree, self.leaf = -1, np.zeros(0, np.uint8)
+        self.tree = -1
+        self.leaf: np.ndarray = np.zeros(0, np.uint8)
 
     def __len__(self) -> int:
         return len(self.target)

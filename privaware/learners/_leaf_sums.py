@@ -28,6 +28,7 @@ __all__ = [
     "ClassCounts",
     "GradientSums",
     "LeafSums",
+    "RestSums",
     "SpreadCounts",
     "TargetSums",
     "as_outputs",
@@ -86,6 +87,18 @@ class SpreadCounts(ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         cells = np.searchsorted(SPREADS, np.abs(part.target.astype(float) - self.centre))
         return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestSums(ArraySum):
+    """The sum of what the outputs leave of a target in [-1, 1], over `reach` and clipped to 1; a row moves it by 1."""
+
+    reach: float
+    sensitivity: float = 1.0
+
+    def partial(self, part: CodedRows) -> np.ndarray:
+        rest = (part.target - part.values[0]) / np.float32(self.reach)
+        return np.array([LATTICE.round(rest).sum(dtype=np.float64)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +191,7 @@ class GradientSums(ArraySum):
         for at, numbers, slope in zip(layout.numbered, layout.number_of, slopes, strict=True):
             tables[at] = tables[at] + (numbers / NUMBER_STEPS)[:, None] * slope
         return [
-            sum(layout.by_group(at, tables[at].T) for at in group).astype(np.float32, order="C")
+            np.sum([layout.by_group(at, tables[at].T) for at in group], axis=0).astype(np.float32, order="C")
             for group in layout.groups
         ]
 
@@ -219,7 +232,7 @@ class LeafSums(ArraySum):
         """The leaf that each row reaches, which is kept until the next tree."""
         if part.tree != self.tree:
             tables, depth = self._tables, len(self.columns)
-            leaf = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
+            leaf: np.ndarray = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
             for rows in chunks(part):
                 for group, table in tables.items():
                     leaf[rows] += table.take(part.codes[group][rows])

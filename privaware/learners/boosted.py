@@ -12,8 +12,8 @@ halves the noise: of two classes the model knows what its chances stand for, of 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
-Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for the start (two in a regression), for each
-step and each tree, together one Gaussian of the given noise. A row moves one count of the start by 1. Its gradient has
+Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (three in a regression), each
+step and each tree, together one Gaussian of the given noise. A row moves that of the bias by 1. Its gradient has
 length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the bias, to one level of
 each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at most 1 to m
 slopes, and to the waves of each number, whose squares add up to at most 1: this moves a step's sums by

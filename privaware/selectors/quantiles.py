@@ -3,9 +3,9 @@
 All columns together are counted in a few rounds. Where kinds are not known, a first round counts the values of
 each kind. The next one counts the numbers of each column (and of a regression target) in half
 decades of either sign, with zero apart, and how often each word occurs: cells and words that stand out of the noise
-remain. Two more rounds count numbers on finer grids within what remains, equal cells and ever narrower ones towards
-zero, and cut off the ends that hold next to nothing. From the last counts each number may get `bins` of about equal
-numbers of rows.
+remain. Another round (two where rows are many) counts numbers on finer grids within what remains, equal cells and ever
+narrower ones towards zero, and cuts off the ends that hold next to nothing. From the last counts each number may get
+`bins` of about equal numbers of rows.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles;
     Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
@@ -42,8 +42,11 @@ from privaware.selectors._open_columns import filled, open_columns, open_target,
 
 __all__ = ["Quantiles"]
 
-KINDS, LOCATE, REFINE = 0.1, 0.5, 0.2
-"""Shares of the rounds, over their sum: deciding kinds, finding decades and words, and each of two finer grids."""
+KINDS, LOCATE, REFINE = 0.1, 0.5, 0.4
+"""Shares of the rounds, over their sum: deciding kinds, finding decades and words, and finer grids."""
+
+CLEAR = 50.0
+"""Rows over the noise of a count from which a second, still finer grid follows; below, one has all of that share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,8 @@ class Quantiles(Transformation):
         )
         words = _places(schema, [column for column in still_open if column.kind == "category"])
         located = release(LocatedCounts(grids=grids, words=words, delta=self.delta), data.parts, rounds[0], rng)
-        spans, bins = located.spans, {}
+        spans = located.spans
+        bins: dict[str, tuple[float, ...]] = {}
         for scale in rounds[1:]:
             finer = FinerCounts(grids=grids, spans=spans, rows=schema.rows, bins=self.bins)
             spans, bins = release(finer, data.parts, scale, rng)
@@ -133,9 +137,13 @@ class Quantiles(Transformation):
 def _rounds(schema: Schema, noise: float) -> list[float]:
     """The noise multiplier of each round; together they are one release of `noise`."""
     shares = [KINDS] * bool(open_columns(schema, "undecided")) + [LOCATE] * bool(_counted(schema))
-    if open_columns(schema, "number", "date", "undecided") or open_target(schema):
-        shares += [REFINE, REFINE]
-    return [noise * math.sqrt(sum(shares) / share) for share in shares]
+    of_numbers = bool(open_columns(schema, "number", "date", "undecided")) or open_target(schema)
+    shares += [REFINE] * of_numbers
+    noises = [noise * math.sqrt(sum(shares) / share) for share in shares]
+    halved = noises[-1] * math.sqrt(2) if noises else 0.0
+    if of_numbers and schema.rows >= CLEAR * halved * _sensitivity(schema, _counted(schema)):
+        noises[-1:] = [halved, halved]
+    return noises
 
 
 def _counted(schema: Schema) -> int:

@@ -1,8 +1,8 @@
 """What `auto` takes for a table, from its schema and epsilon alone, and the study that says so.
 
-The rule was chosen on half of the development tables and checked on the other half, except that two decisions (no bins
-before `boosted`, none in a regression of few rows) were made after a look at both. `table_evidence.json` holds the
-scores of every candidate on all of them, and `python -m benchmarks.table_choice` measures them again.
+The rule was chosen on half of the development tables and checked on the other half, except that one decision (no bins
+before `boosted`) was made after a look at both. `table_evidence.json` holds the scores of every candidate on all of
+them, and `python -m benchmarks.table_choice` measures them again.
 
 >>> from privaware.datasets import schema
 >>> table_choice(schema("wisconsin"), epsilon=1.0).learner
@@ -33,15 +33,13 @@ CANDIDATES: dict[str, tuple[str, bool, bool]] = {
     "linear": ("linear", False, True),
     "linear with bins": ("linear", True, True),
     "boosted": ("boosted", False, False),
-    "boosted with bins": ("boosted", True, False),
-    "boosted, centred": ("boosted", False, True),
 }
 """What was compared: a learner, whether it buys bins, and whether a regression buys the range of its target."""
 
-FEW, ENOUGH = 1_000, 8_000
-"""Rows x epsilon from which bins pay for themselves in a classification, and from which interactions do."""
+FEW = 1_000
+"""Rows x epsilon from which a classification learns more than a line."""
 CLEAR = 2_000
-"""The same for interactions in a regression, and the number of rows below which a line is all there is to see."""
+"""The same for a regression, and the number of rows below which that holds."""
 BIN_FRACTION = 0.1
 """The fraction of the budget for bins."""
 CLOSE = 0.01
@@ -52,11 +50,9 @@ def table_choice(schema: Schema, epsilon: float) -> Choice:
     """A learner for a table with at least one column beside the target, and the releases before it."""
     signal = schema.rows * epsilon
     if schema.classes:
-        name = "linear" if signal < FEW else "linear with bins" if signal < ENOUGH else "boosted"
-    elif signal < CLEAR:
-        name = "linear" if schema.rows < CLEAR else "boosted, centred"
+        name = "linear" if signal < FEW else "boosted"
     else:
-        name = "boosted"
+        name = "linear" if signal < CLEAR and schema.rows < CLEAR else "boosted"
     return candidate(name, schema, _reason(name, schema, signal))
 
 

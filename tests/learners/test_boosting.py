@@ -261,3 +261,12 @@ def test_smooth_curves_are_learnt_from_few_rows() -> None:
         model = Additive().run(Data(schema=schema, x=x, y=y), 4.0, Rng(seed=seed))
         scores.append(1 - np.mean((model.predictions(Data(schema=schema, x=x, y=y)) - y) ** 2) / y.var())
     assert np.mean(scores) > 0.8
+
+
+def test_predictions_of_a_skewed_target_have_its_mean() -> None:
+    """Clipped gradients alone would draw them towards the median, by a sixth of the deviation."""
+    schema = Schema(columns=(Column(name="a", low=0, high=1),), low=0, high=1000, rows=4000)
+    generator = np.random.default_rng(0)
+    data = Data(schema=schema, x=generator.random((4000, 1)), y=generator.pareto(2.5, 4000).clip(0, 1000) * 10)
+    model = Boosted(trees=30, steps=30).run(data, 0.3, Rng(seed=1))
+    assert model.predictions(data).mean() == pytest.approx(data.y.mean(), abs=0.08 * data.y.std())

@@ -27,7 +27,7 @@ def numbers(rows: int) -> Schema:
     ("schema", "epsilon", "learner", "bins"),
     [
         (classes(500), 1.0, "linear", False),
-        (classes(5_000), 1.0, "linear", True),
+        (classes(5_000), 1.0, "boosted", False),
         (classes(50_000), 1.0, "boosted", False),
         (numbers(1_000), 1.0, "linear", False),
         (numbers(10_000), 0.1, "boosted", False),
