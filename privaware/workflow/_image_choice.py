@@ -43,8 +43,8 @@ FEW_GREY = 8_000
 CENTRED_GREY, MANY = 4_000, 40_000
 """Rows x epsilon from which a private mean of grey images paid for itself, and from which twice the steps do, and the
 prior beside scattering gains little."""
-CENTRE, BASE = 0.05, 0.02
-"""The parts of the budget for that mean, and for the frequencies of classes, from which the model starts."""
+CENTRE = 0.05
+"""The part of the budget for that mean."""
 ALIKE = 0.3
 """Differences of the logarithm of rows x epsilon that are called none: sets differ in size by a little."""
 
@@ -107,8 +107,7 @@ def representations(schema: Schema, epsilon: float) -> list[Representation]:
         return [_pixels(schema)]
     signal = schema.rows * epsilon
     grey = channels == 1
-    head: tuple[tuple[str, float], ...] = (("base", BASE),) if schema.classes else ()
-    head = (*head, ("centre", CENTRE)) if grey and signal >= CENTRED_GREY else head
+    head: tuple[tuple[str, float], ...] = (("centre", CENTRE),) if grey and signal >= CENTRED_GREY else ()
     wavelets = replace(scattering(schema), head=head)
     if grey and signal >= MANY:
         return [replace(wavelets, head=(*head, ("steps", 2 * STEPS))), wavelets]

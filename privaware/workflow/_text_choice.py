@@ -27,8 +27,6 @@ SLOTS = 4096
 FEWEST_SLOTS = 256
 LARGEST_BYTES = 4e9
 """Memory for the rows of all texts."""
-BASE = 0.03
-"""The part of the budget for the frequencies of classes, from which the model starts."""
 NO_SEQUENCES = "a network that reads words in order is never chosen: --learner dpsgd --set architecture=lstm is one"
 
 CANDIDATES: dict[str, dict[str, Any]] = {"few slots": {}, "words and letters": {"words": 1, "letters": 3}}
@@ -37,10 +35,10 @@ the learning rate for tables: the default of `linear`."""
 
 
 def text_choice(schema: Schema, epsilon: float) -> Choice:
-    """Hashed words and runs of three letters, with a linear head that starts from the frequencies of classes."""
+    """Hashed words and runs of three letters, with a linear head."""
     name = "words and letters"
-    settings = {**candidate(name, schema), **({"base": BASE} if schema.classes else {})}
-    return Choice(learner="linear", settings=settings, reasons=(_reason(name, schema.rows * epsilon), NO_SEQUENCES))
+    reasons = (_reason(name, schema.rows * epsilon), NO_SEQUENCES)
+    return Choice(learner="linear", settings=candidate(name, schema), reasons=reasons)
 
 
 def candidate(name: str, schema: Schema) -> dict[str, Any]:

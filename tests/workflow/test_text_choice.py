@@ -16,7 +16,7 @@ def texts(rows: int, classes: tuple[str, ...] = ("no", "yes")) -> Schema:
     return Schema(form="text", classes=classes, rows=rows)
 
 
-def unbalanced(rows: int, seed: int = 0, share: float = 0.12) -> Data:
+def unbalanced(rows: int, seed: int = 0, share: float = 0.3) -> Data:
     """Texts of random words, of which a few are more frequent in the rarer class."""
     rng = np.random.default_rng(seed)
     y = (rng.random(rows) < share).astype(np.int64)
