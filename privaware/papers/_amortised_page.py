@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -78,35 +79,32 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
                     rows.append([table, HALVES[first.half], f"{epsilon:g}", first.metric, *shown])
         return markdown(["table", "half", "epsilon", "score", *methods], rows)
 
-    def seeds(half: str) -> str:
-        """`amortised` alone: means over tables of all its seeds, and of the first one."""
-        alone = [cell for cell in page.cells(ITEM) if str(cell.settings["method"]).startswith("amortised")]
-        rare = {one.table: one.metric for one in scores}
-        rows = []
-        for epsilon in epsilons:
-            row = [f"{epsilon:g}"]
-            for method in sorted({str(cell.settings["method"]) for cell in alone}):
-                by_table: dict[str, list[float]] = {}
-                for cell in alone:
-                    table = cell.settings["table"]
-                    if (cell.settings["method"], cell.settings["epsilon"], cell.result["half"]) == (
-                        method,
-                        epsilon,
-                        half,
-                    ):
-                        by_table.setdefault(table, []).append(cell.result[rare[table]])
-                first, every = ([values[:1] for values in by_table.values()], by_table.values())
-                row.append(f"{mean(map(mean, every)):.3f} ({mean(map(mean, first)):.3f})")
-            rows.append(row)
-        return markdown(["epsilon", "amortised 1", "amortised 2", "amortised 3"], rows)
-
     return {
-        "seeds": seeds,
+        "seeds": partial(_seeds, page.cells(ITEM), {one.table: one.metric for one in scores}),
         "means": means,
         "duels": duels,
         "every": every,
         "commits": lambda: _commits(page.cells(ITEM)),
     }
+
+
+def _seeds(cells: Sequence[Cell], metrics: dict[str, str], half: str) -> str:
+    """`amortised` alone: means over tables of all its seeds, and of the first one."""
+    alone = [cell for cell in cells if str(cell.settings["method"]).startswith("amortised")]
+    methods = sorted({str(cell.settings["method"]) for cell in alone})
+    rows = []
+    for epsilon in sorted({float(cell.settings["epsilon"]) for cell in alone}):
+        row = [f"{epsilon:g}"]
+        for method in methods:
+            by_table: dict[str, list[float]] = {}
+            for cell in alone:
+                table, here = cell.settings["table"], (cell.settings["method"], cell.settings["epsilon"])
+                if here == (method, epsilon) and cell.result["half"] == half:
+                    by_table.setdefault(table, []).append(cell.result[metrics[table]])
+            first = [values[:1] for values in by_table.values()]
+            row.append(f"{mean(map(mean, by_table.values())):.3f} ({mean(map(mean, first)):.3f})")
+        rows.append(row)
+    return markdown(["epsilon", *methods], rows)
 
 
 def _scores(cells: Sequence[Cell]) -> list[Scores]:

@@ -151,9 +151,7 @@ def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list
         return ["the score has no epsilon, value or interval"]
     epsilon, low, value, high = (float(number) for number in numbers)
     problems = [] if low <= value <= high else ["the score is outside its own interval"]
-    paid = [
-        _last_event(part.event) for part in parts if part.what.endswith(scored_words("", str(score.get("metric"))))
-    ]
+    paid = [_last_event(part.event) for part in parts if part.what.endswith(scored_words("", str(score.get("metric"))))]
     if not any(isinstance(last, Laplace) and math.isclose(last.noise * epsilon, 1.0, rel_tol=SLACK) for last in paid):
         problems.append(f"no event pays for a score of epsilon {epsilon:.6g}")
     return problems

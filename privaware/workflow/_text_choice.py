@@ -1,8 +1,8 @@
 """What `auto` takes for text: hashed words and letters with a linear head, and the study that says so.
 
 `text_evidence.json` holds the scores of two candidates on held-out rows of six texts; `python -m
-benchmarks.text_choice` measures them again. Pairs of words, longer runs of letters, more slots, other weights and a
-private mean of the rows gained nothing there.
+benchmarks.text_choice` measures them again. Longer runs of letters and more slots gained nothing there, nor did a
+private mean of the rows on those where it was tried.
 
 >>> from privaware.schema import Schema
 >>> reviews = Schema(form="text", classes=("bad", "good"), rows=5000)
