@@ -49,6 +49,7 @@ def serve(folder: str | Path, *, port: int = 0, started: Callable[[str], None]) 
         page = application(folder, token=token, port=port)
         import uvicorn
 
-        server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False, lifespan="off"))
+        quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "off"}
+        server = uvicorn.Server(uvicorn.Config(page, timeout_graceful_shutdown=2, **quiet))
         started(f"http://{HOST}:{port}/{token}/")
         server.run(sockets=[bound])

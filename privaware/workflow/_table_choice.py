@@ -1,8 +1,9 @@
 """What `auto` takes for a table, from its schema and epsilon alone, and the study that says so.
 
-The rule was chosen on half of the development tables and checked on the other half, except that one decision (no bins
-before `boosted`) was made after a look at both. `table_evidence.json` holds the scores of every candidate on all of
-them, and `python -m benchmarks.table_choice` measures them again.
+The rule was first chosen on half of the development tables and checked on the other half; no bins before `boosted`,
+the share of the coding and the thresholds were set after a look at both, so expect less elsewhere.
+`table_evidence.json` holds the scores of every candidate on all of them, and `python -m benchmarks.table_choice`
+measures them again.
 
 >>> from privaware.datasets import schema
 >>> table_choice(schema("wisconsin"), epsilon=1.0).learner

@@ -50,7 +50,8 @@ def served(folder: Path) -> Iterator[Served]:
         bound.listen()
         port = bound.getsockname()[1]
         page = application(folder, token=TOKEN, port=port)
-        server = uvicorn.Server(uvicorn.Config(page, log_level="error", lifespan="off"))
+        config = uvicorn.Config(page, log_level="error", lifespan="off", timeout_graceful_shutdown=2)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:
