@@ -25,7 +25,7 @@ def ledger(
     """What has been spent on a data set, by whom and for what."""
     from privaware.ledger import Ledger, printed_lines
 
-    beside = file.with_name(f"{file.name}.ledger")
+    beside = Path(f"{file}.ledger")
     if beside.is_file():
         raise WrongInput(f"expected a ledger, got the data that it is for; type `privaware ledger {beside}`")
     opened = Ledger.open(file)

@@ -8,7 +8,7 @@ every sum of products exactly: a projected row depends on no other row, whatever
 Privacy: no further cost (post-processing): the directions were charged when they were released.
 Use when: the selector `pca` released them.
 
->>> Project(matrix=((1.0,), (0.0,)))(np.array([[0.3, 0.4]]))
+>>> Project(matrix=((1.0,), (0.0,)))(np.array([[0.3, 0.4]])).round(5)
 array([[0.3]], dtype=float32)
 """
 

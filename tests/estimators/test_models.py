@@ -58,7 +58,7 @@ def charged(ledger: Ledger) -> list[object]:
 @pytest.mark.parametrize(
     ("learner", "settings", "for_bounds"),
     [
-        ("linear", None, {Gaussian: 3}),  # three rounds of counts
+        ("linear", None, {Gaussian: 2}),  # two rounds of counts, where rows are few
         ("objective_perturbation", {"distribution": "gamma"}, {Pure: 1}),  # choices, all of one price
     ],
 )

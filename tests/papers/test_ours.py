@@ -18,7 +18,7 @@ from privaware.data import Data
 from privaware.features.prior import Prior
 from privaware.learners.amortised import Amortised
 from privaware.learners.finetune import Finetune
-from privaware.learners.linear import Linear
+from privaware.learners.linear import LR_NAMED, Linear
 from privaware.noise import Rng
 from privaware.papers import _ours_accounting, _ours_convex, _ours_prior
 from privaware.papers._ours_accounting import CLAIMS
@@ -74,7 +74,7 @@ def test_heads_have_the_noise_and_the_step_size_of_the_page() -> None:
     assert known["head 250 1"] == pytest.approx(math.sqrt(250) * 3.730631, rel=1e-3)
     schema = Schema(form="image", shape=(1, 1, 20), classes=tuple("0123456789"), rows=60_000)
     for rows, noise in ((200, known["head 100 0.5"]), (60_000, known["head 100 1"]), (60_000, 3.0)):
-        step = min(0.45 * rows / (noise * 0.5 * math.sqrt(10 * 100)), 300.0)
+        step = min(LR_NAMED * rows / (noise * 0.5 * math.sqrt(100)), 300.0)
         learner = Linear(features=[{"name": "bounded"}])
         assert learner.learning_rate(replace(schema, rows=rows), noise) == pytest.approx(step)
 
