@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from privaware.papers import Settings, find
-from privaware.papers._dpmlbench_cells import EPSILONS
+from privaware.papers._dpmlbench_cells import EPSILONS, RGP_SMALL
 from privaware.papers._results import Cell, Store
 
 __all__ = ["add_twins"]
@@ -17,6 +17,8 @@ ERROR_RATES = {"table4": "table3", "table10": "table9"}
 ATTACK_ENTRIES = ("shadows", "shadow")
 ACTIVATIONS = {"dpsgd": "relu", "tanh": "tanh"}
 """The networks of Figure 4 that these algorithms train on SimpleCNN."""
+RGP = {"rgp_rate": ("rgp at 0.01", "table3/cifar10/rgp", "rgp"), "table3": ("rgp", "rgp_rate", "rgp at 0.01")}
+"""Up to RGP_SMALL the cells of both are the same: the learner of one table, the other table and its learner."""
 
 
 def add_twins(store: Store) -> int:
@@ -49,6 +51,9 @@ def _twins(cell: Cell) -> Iterator[Cell]:
         yield replace(cell, item=f"{paper}/table4/{data}/dp-sgd")
     if table == "table3" and data == "cifar10" and learner == "hand_dp":
         yield replace(cell, item=f"{paper}/table7")
+    if table in RGP and data == "cifar10" and learner == RGP[table][0] and cell.settings["epsilon"] <= RGP_SMALL:
+        _, other, name = RGP[table]
+        yield replace(cell, item=f"{paper}/{other}", settings={**cell.settings, "learner": name})
     if table == "table3" and data == "cifar10" and cell.settings["network"] == "simple_cnn" and learner in ACTIVATIONS:
         yield from _of_figure4(cell, f"{paper}/figure4", ACTIVATIONS[learner])
 

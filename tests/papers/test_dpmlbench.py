@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -252,7 +253,22 @@ def test_plan_is_of_known_cells_and_covers_what_findings_lack() -> None:
         assert needed in lines
     attacked = {(each["learner"], each["data"]) for each in cells if each["attacks"]}
     assert {("sgd", "svhn"), ("dpsgd", "svhn"), ("alibi", "cifar10"), ("pate", "fashion_mnist")} <= attacked
-    assert {each["seed"] for each in cells} == {0}
+    assert {each["learner"] for each in cells if each["seed"]} == {"rgp"}
+
+
+def test_rgp_takes_the_rate_of_the_script_at_small_epsilons_and_its_cells_stand_in_both_items(tmp_path: Path) -> None:
+    choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("rgp",), seeds=(0,))
+    rates = {settings["epsilon"]: settings["settings"]["lr"] for _, settings in ordered_cells(choice)}
+    assert rates == {0.2: 0.01, 1.0: 0.01, 4.0: 0.1, 100.0: 0.1, 1000.0: 0.1}
+    for items, learner in ((("rgp_rate",), "rgp at 0.01"), (("table3",), "rgp")):
+        store = Store(tmp_path / learner / "cells.jsonl")
+        for item, settings in ordered_cells(replace(choice, items=items, learners=(learner,))):
+            store.add(Cell(item=item, settings=settings, result={"score": 0.5}))
+        add_twins(store)
+        known = set(store.read())
+        assert known <= {cell_key(item.id, cell) for item in ITEMS for cell in item.runs}
+        assert sum("rgp at 0.01" in key for key in known) == {"rgp": 2, "rgp at 0.01": 5}[learner]
+        assert sum(key.startswith("dpmlbench/table3") for key in known) == {"rgp": 5, "rgp at 0.01": 2}[learner]
 
 
 def test_slow_algorithm_is_not_begun_where_it_would_not_end(tmp_path: Path, trained: list[int]) -> None:
