@@ -66,7 +66,7 @@ def _on_fashion(item: str, algorithms: Sequence[str], epsilons: Sequence[float] 
 
 
 PLAN: Sequence[GridChoice] = (
-    GridChoice(items=("table3",), data=("cifar10",), networks=SMALL, algorithms=("rgp",), epsilons=(0.2, 1.0)),
+    GridChoice(items=("table4",), data=("cifar10",), networks=SMALL, algorithms=("rgp",), epsilons=(0.2, 1.0)),
     _on_fashion("table9", ("noise_decay", "focal")),
     _on_fashion("table10", ("pate",), (1000.0,)),
     _on_fashion("table9", ("rgp",)),

@@ -165,7 +165,7 @@ def table8(data: str) -> Item:
 
 
 def rgp_rate() -> Item:
-    """RGP at both learning rates: the 0.01 of the authors' script, and the 0.1 of Table 6 where the grid has the other."""
+    """RGP at both learning rates: the 0.01 of the authors' script, and Table 6's 0.1 where the grid has the other."""
     row = PUBLISHED["table3"]["cifar10"][ALGORITHMS["rgp"]]
     title = "RGP at the learning rate 0.01 of the authors' script, and at the 0.1 of Table 6"
     runs = cells("rgp", "cifar10", None, learner="rgp at 0.01", lr=RGP_RATE)
