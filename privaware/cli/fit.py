@@ -23,7 +23,8 @@ TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training m
 
 _SCORE = "Buy a score that may be released: rows put aside train nothing, and score the model for this epsilon."
 SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
-METRIC = Annotated[str | None, o.option("What is shown: accuracy or auc for classes, r2 or mae for numbers.")]
+_METRIC = "What the training is for and what is shown: accuracy or auc for classes, r2 or mae for numbers."
+METRIC = Annotated[str | None, o.option(_METRIC)]
 
 PLAN = Annotated[Path | None, o.option("A plan to follow (TOML or JSON); with --dry-run a new file is written.")]
 USE = Annotated[Path | None, o.option("Columns that `privaware select` chose: its folder, or its selection.json.")]

@@ -61,7 +61,8 @@ class Boosting(Learner):
 
     `pairs` is the part of the trees' budget that finds columns that act together, which trees then prefer (0: none).
     `cells` is about the number of levels of a number without declared bins.
-    `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over the target's private spread.
+    `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over the target's private spread,
+    `rest` where those are that move its bias in the end, over `reach`: 4 for about the mean, 1 to stay with the median.
     `monotone` names number columns along which the model must rise (1) or fall (-1): in a classification, the chance of
     the second of two classes. `progress` changes nothing that is released.
     """
@@ -77,6 +78,7 @@ class Boosting(Learner):
     pairs: float = 0.0
     cells: int = 32
     reach: float = 1.0
+    rest: float = REST
     monotone: dict[str, int] = field(default_factory=dict)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
@@ -86,6 +88,7 @@ class Boosting(Learner):
         expect_between(self._name, 1e-4, 1, lr=self.lr)
         expect_between(self._name, 4, 4096, cells=self.cells)
         expect_between(self._name, 1e-3, 8, reach=self.reach)
+        expect_between(self._name, 0.1, 64, rest=self.rest)
         expect_in(self._name, "[0, 1]", share=self.share)
         expect_in(self._name, "[0, 1)", pairs=self.pairs)
         if not self.trees and not self.steps:
@@ -120,8 +123,8 @@ class Boosting(Learner):
         splits = random_splits(schema, layout.levels, shape, rng.initial, pairs)
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         if not schema.classes:
-            rest = release(RestSums(reach=REST * unit), rows, of_start, rng)
-            weights[0] += REST * unit * np.clip(rest / schema.rows, -1, 1)
+            rest = release(RestSums(reach=self.rest * unit), rows, of_start, rng)
+            weights[0] += self.rest * unit * np.clip(rest / schema.rows, -1, 1)
         last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
         tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}

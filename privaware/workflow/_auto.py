@@ -26,10 +26,12 @@ TARGET_FRACTION = 0.1
 """The fraction of the budget that a regression pays for the range of its target."""
 
 
-def choose(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: float | None = None) -> Choice:
+def choose(
+    schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: float | None = None, metric: str | None = None
+) -> Choice:
     """The best learner we know for these public facts."""
     if schema.form == "table" and not schema.used:
-        return constant_choice(schema, "there is no column beside the target to learn from")
+        return constant_choice(schema, "there is no column beside the target to learn from", metric)
     if schema.form == "image":
         choice = image_choice(schema, epsilon, device=device, time_limit=time_limit)
     elif schema.form == "text":
@@ -39,9 +41,9 @@ def choose(schema: Schema, epsilon: float, *, device: str = "cpu", time_limit: f
     return choice if schema.classes or not choice.centred else with_target_range(choice, schema)
 
 
-def constant_choice(schema: Schema, why: str) -> Choice:
-    """The private constant: the most frequent class, or the mean."""
-    constant = "majority" if schema.classes else "mean"
+def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
+    """The private constant: the most frequent class, or the mean; the median for the mean absolute error."""
+    constant = "majority" if schema.classes else "median" if metric == "mae" else "mean"
     return Choice(learner=constant, reasons=(f"{constant}: {why}",))
 
 

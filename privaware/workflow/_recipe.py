@@ -33,6 +33,7 @@ KINDS: dict[str, Any] = {
     "search_settings": Mapping,
     "workflow": str,
     "target_range": bool,
+    "metric": str,
 }
 """What each entry of a plan is."""
 WORKFLOWS = ("aware", "standard")
@@ -48,7 +49,8 @@ class Recipe:
     """Only what is fixed: `columns` to use, or a selector to `select` them by, with its own settings.
 
     `search` names the strategy of a private search inside the training, with `search_settings` of its own.
-    With `target_range` a regression pays for the mean and spread of its target first, as `auto` does.
+    With `target_range` a regression pays for the mean and spread of its target first, as `auto` does. `metric` is what
+    the training is for.
     """
 
     learner: str = "auto"
@@ -60,6 +62,7 @@ class Recipe:
     search_settings: Mapping[str, Any] = field(default_factory=dict)
     workflow: str = "aware"
     target_range: bool = False
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         expect(self.workflow in WORKFLOWS, "", "--workflow aware or standard", self.workflow)
@@ -86,7 +89,7 @@ class Recipe:
     ) -> Recipe:
         """What the arguments say; where they say nothing, what `plan` says: a table, or a TOML or JSON file.
 
-        `searched` are `search`, `search_settings` and `workflow`; what is None in them is left to the plan.
+        `searched` are `search`, `search_settings`, `workflow` and `metric`; what is None in them is left to the plan.
         """
         base = cls() if plan is None else cls.read(plan)
         same = learner in ("auto", base.learner)
@@ -100,6 +103,7 @@ class Recipe:
             search=searched.get("search") or base.search,
             search_settings={**base.search_settings, **(searched.get("search_settings") or {})},
             workflow=searched.get("workflow") or base.workflow,
+            metric=searched.get("metric") or base.metric,
         )
 
     @classmethod
@@ -127,6 +131,7 @@ class Recipe:
             entries |= {"search": self.search}
             entries |= {"search_settings": plain_settings(self.search_settings)} if self.search_settings else {}
         entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
+        entries |= {"metric": self.metric} if self.metric is not None else {}
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:

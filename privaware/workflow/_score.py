@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting
-from privaware._validate import expect, expect_positive
+from privaware._validate import expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Laplace
@@ -26,23 +26,19 @@ from privaware.models.spaces import Point
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
+from privaware.workflow._metric import NAMES, expect_metric
 from privaware.workflow._plan import Plan, chooses_columns
 from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of, scored_words
 
 __all__ = [
-    "METRICS",
     "SCORE_SETTINGS",
     "Score",
     "ScoredModel",
     "ScoredTraining",
-    "expect_metric",
     "score_words",
     "with_score",
 ]
 
-METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
-"""What can be shown of each task, the usual one first."""
-NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 SCORE_SETTINGS = ("score_epsilon", "metric")
 """What the settings of a plan say of its score."""
 LARGEST, SMALLEST, ENOUGH, MOST = 0.2, 0.1, 500, 5000
@@ -186,12 +182,3 @@ def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None
     constant = 0.5 if metric == "auc" else internal.get("constant_score")
     beside = "" if metric == "mae" or constant is None else f" (a constant gets {constant:.4f})"
     return f"test {NAMES[metric]} {score:.4f}{beside}"
-
-
-def expect_metric(metric: str | None, task: str, classes: int) -> str:
-    """The metric asked for, or the usual one of the task; one that the task does not have is refused."""
-    chosen = metric or METRICS[task][0]
-    expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
-    if chosen == "auc" and classes != 2:
-        raise WrongInput(f"expected two classes for --metric auc, got {classes}; take --metric accuracy")
-    return chosen

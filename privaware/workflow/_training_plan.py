@@ -22,6 +22,7 @@ from privaware.workflow._auto import choose, constant_choice, with_target_range
 from privaware.workflow._candidates import SearchSettings
 from privaware.workflow._choice import Choice
 from privaware.workflow._floor import enough, strength
+from privaware.workflow._metric import always_beats_a_constant, trained_for
 from privaware.workflow._paid_columns import selection_stage
 from privaware.workflow._paid_features import PaidFeatures
 from privaware.workflow._plan import Plan, expect_budget, expect_unit, priced
@@ -74,6 +75,7 @@ def recipe_plan(
     schema, extra = recipe.restricted(schema), dict(runtime or {})
     space = named_space(recipe)
     choice = _chosen(schema, recipe, budget, time_limit, device=str(extra.get("device", "cpu")), space=space)
+    choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
     search = search_settings(recipe, choice, space, schema)
     choice = _with_selection(choice, schema, recipe, budget, search)
     plan = planned(schema, choice, budget, public, extra, search=search)
@@ -83,9 +85,11 @@ def recipe_plan(
         return plan
     trained = plan.parts[-1][1] if search is None else model_cost_in(plan)
     signal = schema.rows * strength(trained, budget["delta"])
-    if find_learner(choice.learner).uses_columns and signal < enough(schema):
+    if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
+        return plan
+    if signal < enough(schema):
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to be sure of more than a constant"
-        return planned(schema, constant_choice(schema, why), budget, public, extra)
+        return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
     return plan
 
 
@@ -101,7 +105,8 @@ def _chosen(
     """The learner asked for, that of the space asked for, or what `auto` chooses."""
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
-        choice = _with_named_features(choose(schema, epsilon, device=device, time_limit=time_limit), schema, recipe)
+        choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric)
+        choice = _with_named_features(choice, schema, recipe)
         limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
         if recipe.workflow == "standard":
             choice = replace(choice, reasons=(f"{choice.learner}: standard workflow, as if there were no noise",))

@@ -16,6 +16,7 @@ from privaware.strategies._search import SearchResult
 from privaware.workflow._auto import TARGET_RANGE
 from privaware.workflow._candidates import observed
 from privaware.workflow._charged_run import ChargedRun, charged_run
+from privaware.workflow._metric import expect_metric
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._paid_features import described_features
 from privaware.workflow._plan import Plan
@@ -23,7 +24,7 @@ from privaware.workflow._progress import step_progress
 from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._release import Release
-from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, expect_metric, score_words, with_score
+from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
 from privaware.workflow._training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
@@ -131,8 +132,9 @@ def fit(
 ) -> Fit:
     """The best model we can release within (epsilon, delta), everything charged to one ledger.
 
-    `score_epsilon` buys a score that may be released: some rows are put aside, and `metric` (accuracy or auc, r2 or
-    mae) of the model on them is released with noise and an interval, as `score`.
+    `metric` is what the training is for and what is shown: accuracy or auc of classes, r2 or mae of numbers.
+    `score_epsilon` buys a score that may be released: some rows are put aside, and the metric of the model on them is
+    released with noise and an interval, as `score`.
 
     `plan` is a plan to follow, as a table or a TOML or JSON file; a dry run writes a new file. `use` are columns that
     `select` chose before, as its result, its folder or its file; `select` names a selector that chooses them now, paid
@@ -164,11 +166,10 @@ def fit(
         search=search,
         search_settings=search_settings,
         workflow=workflow,
+        metric=metric,
     )
     with charged_run("fit", data, options, learner=recipe.learner) as run:
-        plan_of = partial(
-            _plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon, metric=metric
-        )
+        plan_of = partial(_plan_of, run, epsilon=epsilon, time_limit=time_limit, score_epsilon=score_epsilon)
         chosen = choose_on_public_rows(run, recipe, partial(plan_of, score_epsilon=None))
         priced = chosen.applied(plan_of(chosen.recipe))
         if recipe.workflow == "standard":
@@ -182,16 +183,11 @@ def fit(
 
 
 def _plan_of(
-    run: ChargedRun,
-    recipe: Recipe,
-    *,
-    epsilon: float,
-    time_limit: float | None,
-    score_epsilon: float | None,
-    metric: str | None,
+    run: ChargedRun, recipe: Recipe, *, epsilon: float, time_limit: float | None, score_epsilon: float | None
 ) -> Plan:
     """The plan of a recipe, with the score that is bought."""
     options, schema = run.options, run.schema
+    run.metric = expect_metric(recipe.metric, schema.task, len(schema.classes))
     plan = recipe_plan(
         schema,
         recipe,
@@ -200,7 +196,6 @@ def _plan_of(
         time_limit=time_limit,
         runtime={"device": options.device, "progress": step_progress(options.say)},
     )
-    run.metric = expect_metric(metric, schema.task, len(schema.classes))
     return plan if score_epsilon is None else with_score(plan, epsilon=score_epsilon, metric=run.metric)
 
 

@@ -27,6 +27,7 @@ from privaware.learners.label_mst import LabelMst
 from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.learners.mean import Mean
+from privaware.learners.median import Median
 from privaware.learners.newton import Newton
 from privaware.learners.noise_decay import NoiseDecay
 from privaware.learners.objective_perturbation import ObjectivePerturbation
@@ -96,6 +97,7 @@ LEARNERS = {
     "hand_dp": (HandDp(steps=4, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
     "majority": (Majority(), TABLE),
     "mean": (Mean(), NUMBER),
+    "median": (Median(), NUMBER),
     "alibi": (Alibi(steps=10), replace(TABLE, unit="label")),
     "alibi, network": (Alibi(steps=2, architecture=SMALL), replace(TABLE, unit="label")),
     "label_mst": (LabelMst(steps=2, architecture=SMALL), replace(TABLE, unit="label", classes=("a", "b", "c"))),

@@ -1,0 +1,99 @@
+"""What `--metric` changes of a plan: from public facts only, said in its lines, and better by that metric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.metrics import auc
+from privaware.noise import Rng
+from privaware.schema import Column, Schema
+from privaware.workflow._metric import ABSOLUTE, expect_metric
+from privaware.workflow._plan import Plan
+from privaware.workflow._recipe import Recipe
+from privaware.workflow._training_plan import recipe_plan
+
+COLUMNS = tuple(Column(name=name, low=0, high=1) for name in "abc")
+NUMBERS = Schema(columns=COLUMNS, low=0.0, high=400.0, rows=2500)
+CLASSES = Schema(columns=COLUMNS, classes=("no", "yes"), rows=150)
+
+
+def plan(schema: Schema, metric: str | None, epsilon: float = 1.0, **fixed: Any) -> Plan:
+    return recipe_plan(schema, Recipe(metric=metric, **fixed), {"epsilon": epsilon, "delta": 1e-6})
+
+
+def skewed(schema: Schema, seed: int) -> Data:
+    rng = np.random.default_rng(seed)
+    x = rng.random((schema.rows, len(COLUMNS)))
+    return Data(schema=schema, x=x, y=np.clip(8 * x[:, 0] + rng.lognormal(1.5, 1.6, schema.rows), 0, 400))
+
+
+@pytest.mark.parametrize("learner", ["linear", "boosted"])
+def test_mae_has_a_smaller_absolute_error_on_skewed_targets(learner: str) -> None:
+    errors = {}
+    small = {"boosted": {"trees": 20, "steps": 40}}.get(learner, {})
+    for metric in ("r2", "mae"):
+        chosen = plan(NUMBERS, metric, learner=learner, settings=small, target_range=learner == "linear")
+        model = chosen.mechanism.run(skewed(NUMBERS, 0), chosen.noise, Rng(seed=1))
+        test = skewed(NUMBERS, 1)
+        errors[metric] = np.abs(model.predictions(test) - test.y).mean()
+    assert errors["mae"] < 0.9 * errors["r2"]
+
+
+def test_mae_takes_the_median_where_rows_are_few() -> None:
+    few = replace(NUMBERS, rows=40)
+    assert (plan(few, "mae").learner, plan(few, "r2").learner, plan(few, None).learner) == ("median", "mean", "mean")
+    assert plan(replace(few, columns=()), "mae").learner == "median"
+
+
+def test_mae_is_said_and_what_a_person_sets_stays() -> None:
+    chosen = plan(NUMBERS, "mae", settings={"reach": 0.7}, learner="boosted")
+    assert chosen.settings == {**ABSOLUTE["boosted"], "reach": 0.7}
+    assert any(reason.startswith("mae: residuals are clipped") for reason in chosen.reasons)
+    assert plan(NUMBERS, "r2").settings == plan(NUMBERS, None).settings
+    assert "adassp is not trained for it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]
+
+
+def test_auc_tries_a_model_where_accuracy_takes_the_constant() -> None:
+    assert plan(CLASSES, "accuracy", epsilon=0.3).learner == "majority"
+    chosen = plan(CLASSES, "auc", epsilon=0.3)
+    assert chosen.learner == "linear"
+    assert any(reason.startswith("auc: noise alone has 0.5") for reason in chosen.reasons)
+    scores = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = rng.random((CLASSES.rows, len(COLUMNS)))
+        data = Data(schema=CLASSES, x=x, y=(x[:, 0] + 0.3 * rng.random(len(x)) > 0.65).astype(np.int64))
+        chances = chosen.mechanism.run(data, chosen.noise, Rng(seed)).probabilities(data)[:, 1]
+        scores.append(auc(chances[data.y == 1], chances[data.y == 0]))
+    assert np.mean(scores) > 0.55
+
+
+@pytest.mark.parametrize(("metric", "by"), [("r2", "absolute error")])
+def test_a_search_says_by_what_candidates_are_compared(metric: str, by: str) -> None:
+    chosen = plan(NUMBERS, metric, search="rs", search_settings={"trials": 3})
+    assert f"{metric}: candidates of the search are compared by {by}" in chosen.reasons
+
+
+def test_a_saved_plan_keeps_its_metric() -> None:
+    recipe = Recipe.of(metric="mae")
+    assert Recipe.of(recipe.json()).metric == "mae"
+    assert Recipe.of(recipe.json(), metric="r2").metric == "r2"
+
+
+@pytest.mark.parametrize(
+    ("metric", "task", "classes", "match"),
+    [
+        ("mae", "classification", 2, "accuracy or auc"),
+        ("auc", "regression", 0, "r2 or mae"),
+        ("auc", "classification", 3, "two"),
+    ],
+)
+def test_a_metric_that_the_task_does_not_have_is_refused(metric: str, task: str, classes: int, match: str) -> None:
+    with pytest.raises(WrongInput, match=match):
+        expect_metric(metric, task, classes)
