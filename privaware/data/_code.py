@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 
+FEW, BLOCK = 2**16, 2**9
+"""Rows whose columns are in memory twice while they are coded, and rows that a processor's cache holds."""
+
 NO_NUMBER = 'mend the row, declare unseen = "other" to count it as missing, or declare another kind'
 
 
@@ -33,12 +36,15 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     """The columns of a table as a learner sees them, float64 (rows, columns); `outside` counts what does not fit."""
     expect_columns(batch, schema)
     x = np.empty((len(batch), len(schema.used)))
-    at = 0
+    few = len(x) <= FEW  # then columns are written one by one, and turned into rows a block at a time
+    columns, at = np.empty(x.shape[::-1]).T if few else x, 0
     for column in schema.declared:
         block = _CODERS[column.kind](batch, batch.values(column.name), column, outside or Outside())
         width = 1 if block.ndim == 1 else block.shape[1]
-        x[:, at : at + width] = block.reshape(len(x), width)
+        columns[:, at : at + width] = block.reshape(len(x), width)
         at += width
+    for start in range(0, len(x) if few else 0, BLOCK):
+        x[start : start + BLOCK] = columns[start : start + BLOCK]
     return x
 
 
@@ -103,6 +109,8 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> Non
 def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside, what: str = "number") -> np.ndarray:
     """Numbers, days or hours; NaN where a value is missing, infinite or (with unseen = "other") none of them."""
     numbers, missing = _PARSERS[column.kind](values, column)
+    if np.isfinite(numbers).all():
+        return numbers
     wrong = np.isnan(numbers) & ~missing
     if wrong.any():
         if column.unseen == "refuse":

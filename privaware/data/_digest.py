@@ -34,6 +34,8 @@ __all__ = ["array_hashes", "row_hashes", "rows_digest"]
 
 LIKE_A_NUMBER = re.compile(r"[-+.\d]|inf|true|false", re.IGNORECASE).match
 """How a spelling begins that may be a number: the others need not be tried, which is slow."""
+CHUNK = 2**13
+"""Cells that stay in a processor's cache."""
 MIDNIGHT = " 00:00:00"
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>"))
 """Fixed for ever: a digest of old is compared with one of today."""
@@ -114,9 +116,12 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
 def _bits(numbers: np.ndarray) -> np.ndarray:
     """Equal numbers as equal bits: one zero, one NaN, fractions in single precision."""
     with np.errstate(over="ignore", invalid="ignore"):
-        single = numbers.astype(np.float32).astype(np.float64)
-    rounded = np.where(numbers == np.floor(numbers), numbers, single) + 0.0
-    rounded[np.isnan(rounded)] = np.nan
+        rounded = numbers.astype(np.float32).astype(np.float64)
+    np.copyto(rounded, numbers, where=numbers == np.floor(numbers))
+    rounded += 0.0
+    missing = np.isnan(rounded)
+    if missing.any():
+        rounded[missing] = np.nan
     return rounded.view(np.uint64)
 
 
@@ -128,9 +133,11 @@ def _mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
     """Cells spread over 64 bits by secret multipliers of this purpose: sums of them do not meet by accident."""
     secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
     added, first, second = np.frombuffer(secret, dtype=np.uint64)
-    mixed = cells + added
-    for factor in (first, second):
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= factor | np.uint64(1)
-    mixed ^= mixed >> np.uint64(29)
+    mixed, shifted = cells + added, np.empty(CHUNK, np.uint64)
+    for at in range(0, len(mixed), CHUNK):
+        chunk = mixed[at : at + CHUNK]
+        for factor in (first, second):
+            chunk ^= np.right_shift(chunk, np.uint64(32), out=shifted[: len(chunk)])
+            chunk *= factor | np.uint64(1)
+        chunk ^= np.right_shift(chunk, np.uint64(29), out=shifted[: len(chunk)])
     return mixed

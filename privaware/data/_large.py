@@ -59,7 +59,7 @@ class RowGroups:
                 batch = next(batches, None)
                 if batch is None:
                     return
-                frame = frame_of_arrow(pa.Table.from_batches([batch]))
+                frame = frame_of_arrow(pa.Table.from_batches([batch]), split=True)
             yield Raw(frame=check_names(frame, self.path.name), name=self.path.name, first=first)
             first += len(frame)
 

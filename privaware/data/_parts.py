@@ -30,7 +30,18 @@ from typing import Any, Protocol, TypeVar
 
 from privaware.noise import Rng
 
-__all__ = ["ChangingParts", "HeldParts", "LocalParts", "Parts", "Sum", "in_order", "merged", "release", "threads"]
+__all__ = [
+    "ChangingParts",
+    "HeldParts",
+    "Join",
+    "LocalParts",
+    "Parts",
+    "Sum",
+    "in_order",
+    "merged",
+    "release",
+    "threads",
+]
 
 B = TypeVar("B")
 C = TypeVar("C")
@@ -39,6 +50,13 @@ R = TypeVar("R")
 B_in = TypeVar("B_in", contravariant=True)
 B_out = TypeVar("B_out", covariant=True)
 R_out = TypeVar("R_out", covariant=True)
+
+
+Join = Callable[[list[C]], C]
+"""One part of several neighbours, which have a length: their numbers of rows."""
+
+HELD = 2**18
+"""Rows from which on a part that is held is large enough."""
 
 
 class Sum(Protocol[B_in, P, R_out]):
@@ -71,8 +89,11 @@ class Parts(Protocol[B_out]):
         """The same parts after `function`, which is called anew in each total: nothing is held."""
         ...
 
-    def held(self, make: Callable[[B_out], C]) -> ChangingParts[C]:
-        """What `make` returns for each part, made once and held in memory, such as rows coded into bytes."""
+    def held(self, make: Callable[[B_out], C], join: Join[C] | None = None) -> ChangingParts[C]:
+        """What `make` returns for each part, made once and held in memory, such as rows coded into bytes.
+
+        With `join` neighbours are held as one, up to `HELD` rows: a total over few large parts is faster.
+        """
         ...
 
 
@@ -104,8 +125,9 @@ class LocalParts(Parts[B]):
     def map(self, function: Callable[[B], C]) -> LocalParts[C]:
         return LocalParts(self._read, (*self._functions, function))
 
-    def held(self, make: Callable[[B], C]) -> HeldParts[C]:
-        return HeldParts(self._each(make))
+    def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldParts[C]:
+        made = self._each(make)
+        return HeldParts(made if join is None else _neighbours(made, join))
 
     def _each(self, function: Callable[[B], C]) -> Iterator[C]:
         functions = (*self._functions, function)
@@ -140,6 +162,18 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
 
     def update(self, change: Callable[[B], None]) -> None:
         self._changes.append(change)
+
+
+def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
+    """Neighbouring parts as one, each of `HELD` rows or more except for the last."""
+    few: list[Any] = []
+    for part in parts:
+        few.append(part)
+        if sum(map(len, few)) >= HELD:
+            yield join(few)
+            few = []
+    if few:
+        yield join(few)
 
 
 def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:

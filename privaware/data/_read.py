@@ -164,14 +164,14 @@ def _from_arrow(source: Any) -> Raw:
     return Raw(frame=check_names(frame_of_arrow(pa.table(source)), "the data frame"))
 
 
-def frame_of_arrow(table: Any) -> pd.DataFrame:
-    """An Arrow table as a frame, whose types a missing value does not change."""
+def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
+    """An Arrow table as a frame, whose types a missing value does not change; `split` leaves columns where they are."""
     import pyarrow as pa
 
     for at, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):
             table = table.set_column(at, field.name, table.column(at).cast(pa.float64()))
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_nullable)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_nullable, split_blocks=split)
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()  # an index with a name is a column
     return frame

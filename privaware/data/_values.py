@@ -92,11 +92,19 @@ def words_of(values: pd.Series | np.ndarray | Words) -> Words:
                 f'got {type(values.iloc[row]).__name__}; remove the column or declare kind = "ignore"'
             )
         values = pd.Series(words, dtype=object)
-    codes, distinct = pd.factorize(values)
+    known = isinstance(values.dtype, pd.CategoricalDtype)
+    codes, distinct = _used_categories(values) if known else pd.factorize(values)
     spellings = [_spelling(value) or "" for value in distinct.tolist()]
     return Words(
         spellings=(*spellings, ""), codes=codes.astype(np.int32)
     )  # a missing value has code -1: the last spelling
+
+
+def _used_categories(values: pd.Series) -> tuple[np.ndarray, Any]:
+    """What `factorize` returns, in the order of the categories, without looking every value up."""
+    codes, categories = values.cat.codes.to_numpy(dtype=np.intp), values.cat.categories
+    used = np.bincount(codes + 1, minlength=len(categories) + 1)[1:] > 0
+    return (codes, categories) if used.all() else (np.append(np.cumsum(used) - 1, -1).take(codes), categories[used])
 
 
 def is_pointed(values: pd.Series) -> bool:

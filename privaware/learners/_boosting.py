@@ -106,7 +106,7 @@ class Boosting(Learner):
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         schema, (of_start, of_steps, of_pairs, of_trees) = data.schema, self._noises(data.schema, noise)
         layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
-        rows = data.parts.held(partial(CodedRows, layout))
+        rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
         weights[0], unit = _start(layout, rows, of_start, self.reach, rng)
@@ -202,7 +202,7 @@ class Boosting(Learner):
         leaves = np.zeros((len(splits[0]), 2**self.depth, layout.outputs))
         began, total = time.monotonic(), self.steps + self.trees
         for tree, (columns, right) in enumerate(zip(*splits, strict=True)):
-            sums = LeafSums(layout=layout, tree=tree, columns=columns, right=right, unit=unit)
+            sums = LeafSums(layout=layout, columns=columns, right=right, unit=unit)
             noisy = release(sums, rows, noise, rng)
             leaves[tree] = monotone.leaves(self._leaves(layout, noisy, noise, most_noise) * unit, columns)
             rows.update(partial(sums.add_leaves, leaves=leaves[tree]))

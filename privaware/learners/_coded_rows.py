@@ -31,6 +31,9 @@ LEAST = 64
 TOGETHER, MANY = 2**14, 2**15
 """Codes that the columns of a group have together, whose sums stay in a cache; and rows for which that pays."""
 
+BLOCK = 2**9
+"""Rows that a processor's cache holds."""
+
 NUMBER_STEPS = 2**10
 """Lattice steps of the largest number."""
 
@@ -48,17 +51,31 @@ CLEAR = 1000
 
 
 class CodedRows:
-    """Some rows: `codes` (an array a group of columns), `target` and `values`, the outputs so far (outputs, rows)."""
+    """Some rows: `codes` (an array a group of columns), `target` and `values`, the outputs so far (outputs, rows).
+
+    `places` say where the `splits` of a tree put the rows.
+    """
 
     def __init__(self, layout: Layout, data: Data) -> None:
-        self.codes = [layout.group_codes(data.x, group) for group in layout.groups]
+        columns = _by_column(data.x)
+        self.codes = [layout.group_codes(columns, group) for group in layout.groups]
         if layout.classes:
             self.target = data.y.astype(np.min_scalar_type(layout.classes))
         else:
             self.target = scaled(np.nan_to_num(data.y.astype(float)), data.schema).astype(np.float32)
         self.values = np.zeros((layout.outputs, len(data)), np.float32)
-        self.tree = -1
-        self.leaf: np.ndarray = np.zeros(0, np.uint8)
+        self.splits = b""
+        self.places: np.ndarray = np.zeros(0, np.uint8)
+
+    @classmethod
+    def joined(cls, parts: list[CodedRows]) -> CodedRows:
+        """All rows of several parts, before a tree is asked for."""
+        rows = cls.__new__(cls)
+        rows.codes = [np.concatenate(codes) for codes in zip(*(part.codes for part in parts), strict=True)]
+        rows.target = np.concatenate([part.target for part in parts])
+        rows.values = np.concatenate([part.values for part in parts], axis=1)
+        rows.splits, rows.places = b"", parts[0].places[:0]
+        return rows
 
     def __len__(self) -> int:
         return len(self.target)
@@ -181,11 +198,12 @@ class Layout:
         """The group that has this column."""
         return next(group for group in self.groups if at in group)
 
-    def group_codes(self, x: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
-        """The codes of the columns of a group together."""
-        codes = np.zeros(len(x), np.int64)
+    def group_codes(self, columns: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
+        """The codes of the columns (columns, rows) of a group together."""
+        codes = np.zeros(columns.shape[1], np.int64)
         for at in group:
-            codes = codes * self.sizes[at] + self.codes(x[:, at], at)
+            codes *= self.sizes[at]
+            codes += self.codes(columns[at], at)
         return codes.astype(np.min_scalar_type(math.prod(self.shape(group)) - 1))
 
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
@@ -229,3 +247,11 @@ class Layout:
         middles = ((edges[1:] + edges[:-1]) / 2 - (low + high) / 2) / ((high - low) / 2)
         steps = np.trunc(np.clip(middles, -1, 1) * NUMBER_STEPS).astype(np.int64)
         return np.append(steps, 0) if column.missing == "category" else steps
+
+
+def _by_column(x: np.ndarray) -> np.ndarray:
+    """Rows turned into columns, some at a time that a processor's cache holds."""
+    columns: np.ndarray = np.empty(x.shape[::-1], x.dtype)
+    for at in range(0, len(x), BLOCK):
+        columns[:, at : at + BLOCK] = x[at : at + BLOCK].T
+    return columns

@@ -1,6 +1,6 @@
 """What boosting sums over rows: gradients by the codes of all columns, or by the leaves of a tree, exactly.
 
-A row's gradient is a function of its outputs and target alone, bit for bit (`_row_functions`), on a public lattice of
+A row's gradient is a function of its outputs and target alone, bit for bit (`_derivatives`), on a public lattice of
 2^-20: sums of fewer than 2^32 rows have no rounding error in any order, and neither has a sum of gradients times
 numbers of the lattice 2^-10, which is one of whole numbers below 2^62.
 """
@@ -8,16 +8,15 @@ numbers of the lattice 2^-10, which is one of whole numbers below 2^62.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from privaware.data import Sum
-from privaware.exact_sums import MARGIN, Lattice
+from privaware.learners._code_tables import Lookup, by_code, chunks
 from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
-from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
+from privaware.learners._derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
 from privaware.noise import Rng
 
 __all__ = [
@@ -32,15 +31,10 @@ __all__ = [
     "SpreadCounts",
     "TargetSums",
     "as_outputs",
-    "by_code",
-    "chunks",
-    "derivatives",
 ]
 
 SECOND_WEIGHT = 0.125
 """The weight of a second derivative beside a gradient: a power of two."""
-
-LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
 SPREADS = 2.0 ** np.arange(-8, 1)
 """Distances from the mean, over half the target's range, of which one is the spread."""
@@ -48,8 +42,8 @@ SPREADS = 2.0 ** np.arange(-8, 1)
 INSIDE = 0.85
 """The share of rows within the spread."""
 
-CHUNK = 2**15
-"""Rows in work at once, which stay in a processor's cache."""
+COUNTED = 4
+"""The depth of trees up to which rows are counted by cells of the logit, which are as many for each leaf."""
 
 
 class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
@@ -140,9 +134,9 @@ class GradientSums(ArraySum):
     def partial(self, part: CodedRows) -> np.ndarray:
         """The sums by code, one group of columns after another."""
         layout = self.layout
-        gradients = np.empty((layout.outputs, len(part)))
+        gradients, lookup = np.empty((layout.outputs, len(part))), Lookup()
         for rows in chunks(part):
-            outputs = self.outputs(part, rows)
+            outputs = self.outputs(part, rows, lookup)
             gradients[:, rows], _ = derivatives(layout, outputs, part.target[rows], self.unit, curved=False)
         sizes = [math.prod(layout.shape(group)) for group in layout.groups]
         sums = [by_code(codes, gradients, size) for codes, size in zip(part.codes, sizes, strict=True)]
@@ -159,8 +153,8 @@ class GradientSums(ArraySum):
         by_column = [column for group, sums in by_group for column in layout.by_column(group, sums)]
         sums = np.zeros((layout.width, layout.outputs))
         sums[0] = by_column[0].sum(axis=0)
-        for start, level_of, by_code in zip(layout.starts, layout.level_of, by_column, strict=True):
-            np.add.at(sums, start + level_of, by_code)
+        for start, level_of, each in zip(layout.starts, layout.level_of, by_column, strict=True):
+            np.add.at(sums, start + level_of, each)
         for slope, (at, numbers) in enumerate(
             zip(layout.numbered, layout.number_of, strict=True), 1 + sum(layout.levels)
         ):
@@ -168,19 +162,18 @@ class GradientSums(ArraySum):
             sums[slope] = (numbers @ steps).astype(np.float64) * (LATTICE.step / NUMBER_STEPS)
         return sums
 
-    def outputs(self, part: CodedRows, rows: slice) -> np.ndarray:
+    def outputs(self, part: CodedRows, rows: slice, lookup: Lookup) -> np.ndarray:
         """The outputs (outputs, rows) of the additive model."""
-        first = part.codes[0][rows]
-        values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(first), axis=1)
+        values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(part.target[rows]), axis=1)
         for codes, table in zip(part.codes, self._tables, strict=True):
-            for value, scores in zip(values, table, strict=True):
-                value += scores.take(codes[rows])
+            lookup.add(values, table, codes[rows])
         return values
 
     def add_outputs(self, part: CodedRows) -> None:
         """Adds the model to the outputs of the rows."""
+        lookup = Lookup()
         for rows in chunks(part):
-            part.values[:, rows] += self.outputs(part, rows)
+            part.values[:, rows] += self.outputs(part, rows, lookup)
 
     @cached_property
     def _tables(self) -> list[np.ndarray]:
@@ -200,11 +193,10 @@ class GradientSums(ArraySum):
 class LeafSums(ArraySum):
     """Gradients in each leaf of a tree, and last weighted second derivatives over the curvature.
 
-    `tree` is its number, `columns` and `right` its splits.
+    `columns` and `right` are its splits. Rows of two classes are counted by leaf, class and cell of the logit.
     """
 
     layout: Layout
-    tree: int
     columns: np.ndarray
     right: np.ndarray
     unit: float
@@ -214,66 +206,68 @@ class LeafSums(ArraySum):
         return math.hypot(self.layout.length, SECOND_WEIGHT)
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        every = np.empty((self.layout.outputs + 1, len(part)))
-        for rows in chunks(part):
-            values, target = part.values[:, rows], part.target[rows]
-            every[:-1, rows], every[-1, rows] = derivatives(self.layout, values, target, self.unit)
-        sums = by_code(self._leaf(part), every, 2 ** len(self.columns))
+        sums = self._counted(part) if self._by_class and len(self.columns) <= COUNTED else self._summed(part)
         sums[-1] *= SECOND_WEIGHT
         return sums.T
 
+    def _counted(self, part: CodedRows) -> np.ndarray:
+        """The sums of two classes: what a cell stands for times its rows."""
+        places, cells = self._places(part), np.empty(len(part), np.intp)
+        for rows in chunks(part):
+            cells[rows] = logit_cells(part.values[0, rows], places[rows])
+        leaves = 2 ** len(self.columns)
+        counts = np.bincount(cells, minlength=2 * CELLS * leaves).reshape(leaves, 2 * CELLS)
+        return np.stack(logit_tables(self.layout.length)) @ counts.T.astype(np.float64)
+
+    def _summed(self, part: CodedRows) -> np.ndarray:
+        places, sums = self._places(part), np.zeros((self.layout.outputs + 1, 2 ** len(self.columns)))
+        for rows in chunks(part):
+            leaf = places[rows].astype(np.intp) >> self._by_class
+            gradients, seconds = derivatives(self.layout, part.values[:, rows], part.target[rows], self.unit)
+            sums[:-1] += by_code(leaf, gradients, sums.shape[1])
+            sums[-1] += by_code(leaf, seconds[None], sums.shape[1])[0]
+        return sums
+
     def add_leaves(self, part: CodedRows, leaves: np.ndarray) -> None:
         """Adds the released leaves (leaves, outputs) to the outputs of the rows."""
-        leaf = self._leaf(part)
-        for value, scores in zip(part.values, leaves.T.astype(np.float32), strict=True):
-            value += scores.take(leaf)
+        places, lookup = self._places(part), Lookup()
+        scores = np.repeat(leaves.T.astype(np.float32), 1 + self._by_class, axis=1)
+        for rows in chunks(part):
+            lookup.add(part.values[:, rows], scores, places[rows])
 
-    def _leaf(self, part: CodedRows) -> np.ndarray:
-        """The leaf that each row reaches, which is kept until the next tree."""
-        if part.tree != self.tree:
-            tables, depth = self._tables, len(self.columns)
-            leaf: np.ndarray = np.zeros(len(part), np.uint8 if depth <= 8 else np.uint16)
+    @property
+    def _by_class(self) -> bool:
+        """Whether places of rows are their leaves times two plus their classes."""
+        return self.layout.classes == 2
+
+    def _places(self, part: CodedRows) -> np.ndarray:
+        """The leaf that each row reaches and, of two, its class: kept in the part until another tree is asked for."""
+        splits = self.columns.tobytes() + self.right.tobytes()
+        if part.splits != splits:
+            tables, lookup = self._tables, Lookup()
+            places: np.ndarray = np.zeros((1, len(part)), self._dtype)
+            if self._by_class:
+                places[0] = part.target
             for rows in chunks(part):
                 for group, table in tables.items():
-                    leaf[rows] += table.take(part.codes[group][rows])
-            part.tree, part.leaf = self.tree, leaf
-        return part.leaf
+                    lookup.add(places[:, rows], table[None], part.codes[group][rows])
+            part.splits, part.places = splits, places[0]
+        return part.places
+
+    @property
+    def _dtype(self) -> type[np.unsignedinteger]:
+        return np.uint8 if len(self.columns) + self._by_class <= 8 else np.uint16
 
     @cached_property
     def _tables(self) -> dict[int, np.ndarray]:
-        """What each code of a group of columns adds to the number of the leaf."""
-        layout, depth = self.layout, len(self.columns)
+        """What each code of a group of columns adds to the place of a row."""
+        layout, last = self.layout, len(self.columns) - 1 + self._by_class
         tables: dict[int, np.ndarray] = {}
         for split, (column, goes_right) in enumerate(zip(self.columns.tolist(), self.right, strict=True)):
-            bits = goes_right[layout.level_of[column]].astype(np.uint16) << (depth - 1 - split)
+            bits = goes_right[layout.level_of[column]].astype(np.uint16) << (last - split)
             group = layout.groups.index(layout.group_of(column))
             tables[group] = tables.get(group, np.uint16(0)) + layout.by_group(column, bits)
-        return {group: table.astype(np.uint8 if depth <= 8 else np.uint16) for group, table in tables.items()}
-
-
-def derivatives(
-    layout: Layout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
-    """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice.
-
-    The second ones of classes are computed if `curved`.
-    """
-    ones = np.ones(values.shape[1], np.float32)
-    if not layout.classes:
-        return LATTICE.round((target - values) / np.float32(unit)), ones
-    if layout.outputs == 1:
-        against = 1 / (exp2(np.float32(LOG2E) * values[0]) + np.float32(1.0))  # the chance of the first class
-        gradient = (target.astype(np.float32) - np.float32(1.0)) + against
-        most = np.float32(layout.length * (1 - MARGIN))
-        gradients = LATTICE.round(gradient[None].clip(-most, most))
-        return gradients, LATTICE.round(4 * against * (1 - against)) if curved else ones
-    numerators = softmax_numerators(LOG2E * values.astype(np.float64)).astype(np.float64)
-    chances = numerators / numerators.sum(axis=0)
-    gradients = (np.arange(layout.outputs)[:, None] == target) - chances
-    if layout.clip < 1:
-        lengths = np.sqrt(_column_sum(gradients * gradients))
-        gradients = gradients * np.minimum(1.0, layout.length * (1 - MARGIN) / np.maximum(lengths, 1e-9))
-    return LATTICE.round(gradients), LATTICE.round(1 - _column_sum(chances * chances))
+        return {group: table.astype(self._dtype) for group, table in tables.items()}
 
 
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
@@ -281,21 +275,3 @@ def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.nda
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
     return {name: value.astype(np.float32) for name, value in tensors.items()}
-
-
-def chunks(part: CodedRows) -> Iterator[slice]:
-    """Slices of rows that are in work at once."""
-    return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
-
-
-def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of values (outputs, rows) by the code of each row."""
-    return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)
-
-
-def _column_sum(values: np.ndarray) -> np.ndarray:
-    """Sums over the first axis, one row after another: the same bits for any number of columns."""
-    total = np.zeros(values.shape[1])
-    for row in values:
-        total += row
-    return total

@@ -13,8 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from privaware.learners._code_tables import by_code, chunks
 from privaware.learners._coded_rows import CodedRows, Layout
-from privaware.learners._leaf_sums import ArraySum, by_code, chunks, derivatives
+from privaware.learners._derivatives import derivatives
+from privaware.learners._leaf_sums import ArraySum
 from privaware.schema import Schema
 
 __all__ = ["PairSums", "Pairs", "found_pairs", "random_splits"]

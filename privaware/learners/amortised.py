@@ -90,7 +90,8 @@ class Amortised(Learner):
         from privaware.learners._table_scores import Rounds
 
         layout = Layout(schema=data.schema, feature=Codes(cells=self.cells))
-        rows, sums = data.parts.held(partial(CodedRows, layout)), LevelSums.of(data.schema, layout.levels)
+        rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
+        sums = LevelSums.of(data.schema, layout.levels)
         each = noise * math.sqrt(self.rounds)
         rounds = Rounds(_network(self._file), sums, rows=data.schema.rows, scale=each * sums.length, rounds=self.rounds)
         exact, length = rows.total(ClassCounts(layout=layout)), 1.0

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 from privaware.data import ChangingParts, HeldParts, LocalParts, Parts, Sum
-from privaware.data._parts import merged
+from privaware.data._parts import Join, merged
 from privaware.errors import PrivawareError
 
 __all__ = ["Cluster", "ClusterParts", "HeldClusterParts", "Pool", "Question", "Run", "Worker"]
@@ -50,9 +50,10 @@ class Hold:
     key: int
     view: View
     make: Callable[[Any], Any]
+    join: Join[Any] | None = None
 
     def apply(self, piece: Piece, held: dict[int, HeldParts[Any]]) -> None:
-        held[self.key] = self.view.parts(piece, held).held(self.make)
+        held[self.key] = self.view.parts(piece, held).held(self.make, self.join)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +164,10 @@ class Cluster:
         """The parts that the pieces read."""
         return ClusterParts(self, View())
 
-    def hold(self, view: View, make: Callable[[Any], Any]) -> int:
+    def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
         """The key of what is held from the next sum on."""
         key = next(self._keys)
-        self._log.append(Hold(key=key, view=view, make=make))
+        self._log.append(Hold(key=key, view=view, make=make, join=join))
         return key
 
     def follow(self, step: Step) -> None:
@@ -227,8 +228,8 @@ class ClusterParts(Parts[B]):
     def map(self, function: Callable[[B], C]) -> ClusterParts[C]:
         return ClusterParts(self._cluster, self._after(function), self._source)
 
-    def held(self, make: Callable[[B], C]) -> HeldClusterParts[C]:
-        return HeldClusterParts(self._cluster, self._cluster.hold(self._view, make))
+    def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldClusterParts[C]:
+        return HeldClusterParts(self._cluster, self._cluster.hold(self._view, make, join))
 
     def _after(self, function: Callable[[B], Any]) -> View:
         return View(key=self._view.key, functions=(*self._view.functions, function))

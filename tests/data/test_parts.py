@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from privaware.data import Data, HeldParts, LocalParts, Streamed, Sum
+from privaware.data import Data, HeldParts, LocalParts, Streamed, Sum, _parts
 from privaware.data._parts import in_order
 from privaware.exact_sums import Lattice, Total, add_column_sums
 from privaware.noise import Rng
@@ -45,6 +45,13 @@ def test_changes_come_before_the_next_total_and_once_each() -> None:
     parts.update(lambda part: part.append(part[-1] + 1))
     assert parts.total(Values()) == [1, 10, 11, 2, 20, 21]
     assert parts.total(Values()) == [1, 10, 11, 2, 20, 21]
+
+
+def test_neighbours_are_held_as_one_up_to_enough_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_parts, "HELD", 5)
+    parts = LocalParts(lambda: [[1, 2], [3], [4, 5], [6, 7, 8, 9, 10, 11], [12]])
+    held = parts.held(list, lambda few: [value for part in few for value in part])
+    assert held._held == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11], [12]]
 
 
 def test_a_map_of_held_parts_sees_their_changes() -> None:

@@ -54,7 +54,7 @@ def test_sums_are_exact_in_any_order_and_one_row_keeps_its_bound(schema: Schema)
     layout = layout_of(schema)
     levels = GradientSums(layout=layout, weights=rng.normal(size=(layout.width, layout.outputs)), unit=1.0)
     columns, right = random_splits(schema, layout.levels, (1, 3), rng)
-    leaves = LeafSums(layout=layout, tree=0, columns=columns[0], right=right[0], unit=1.0)
+    leaves = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
     assert levels.sensitivity <= layout.length * math.sqrt(1 + 1 + 2 * 13 / 8)
     assert leaves.sensitivity == pytest.approx(math.hypot(layout.length, SECOND_WEIGHT))
     released = []
@@ -74,7 +74,7 @@ def test_sensitivity_of_a_leaf_is_nearly_reached(far: float) -> None:
     one = CodedRows(layout, replace(rows_for(TWO, 1, seed=5), y=np.array([int(far < 0)])))
     one.values[:] = far
     columns, right = random_splits(TWO, layout.levels, (1, 3), np.random.default_rng(1))
-    sums = LeafSums(layout=layout, tree=0, columns=columns[0], right=right[0], unit=1.0).partial(one)
+    sums = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0).partial(one)
     assert np.linalg.norm(sums) == pytest.approx(CLIP, abs=1e-5)
 
 
@@ -103,7 +103,7 @@ def test_columns_with_one_code_together_give_the_same_sums(classes: tuple[str, .
         levels = GradientSums(layout=layout, weights=weights, unit=1.0)
         levels.add_outputs(coded)
         columns, right = random_splits(few, layout.levels, (1, 3), np.random.default_rng(3))
-        leaves = LeafSums(layout=layout, tree=0, columns=columns[0], right=right[0], unit=1.0)
+        leaves = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
         sums.append((levels.by_weight(levels.partial(coded)), leaves.partial(coded), len(coded.codes)))
     assert [count for _, _, count in sums] == [3, 2]
     for alone, together in zip(sums[0][:2], sums[1][:2], strict=True):
@@ -270,3 +270,37 @@ def test_predictions_of_a_skewed_target_have_its_mean() -> None:
     data = Data(schema=schema, x=generator.random((4000, 1)), y=generator.pareto(2.5, 4000).clip(0, 1000) * 10)
     model = Boosted(trees=30, steps=30).run(data, 0.3, Rng(seed=1))
     assert model.predictions(data).mean() == pytest.approx(data.y.mean(), abs=0.08 * data.y.std())
+
+
+@pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
+def test_a_part_that_served_another_tree_gives_the_leaves_of_this_one(schema: Schema) -> None:
+    layout, rng = layout_of(schema), np.random.default_rng(1)
+    columns, right = random_splits(schema, layout.levels, (2, 3), rng)
+    first, second = (LeafSums(layout=layout, columns=columns[tree], right=right[tree], unit=1.0) for tree in range(2))
+    part, fresh = (CodedRows(layout, rows_for(schema, 300, seed=5)) for _ in range(2))
+    other = first.partial(part)
+    assert np.array_equal(second.partial(part), second.partial(fresh))
+    assert not np.array_equal(other, second.partial(fresh))
+
+
+def test_counts_by_cells_of_the_logit_are_the_sums_of_derivatives() -> None:
+    layout, rng = layout_of(TWO), np.random.default_rng(1)
+    part = CodedRows(layout, rows_for(TWO, 500, seed=5))
+    part.values[:] = 4 * rng.normal(size=part.values.shape)
+    columns, right = random_splits(TWO, layout.levels, (1, 3), rng)
+    sums = LeafSums(layout=layout, columns=columns[0], right=right[0], unit=1.0)
+    assert np.array_equal(sums._counted(part), sums._summed(part))
+    chances = 1 / (1 + np.exp(-part.values[0].astype(float)))
+    exact = np.clip(part.target - chances, -layout.length, layout.length)
+    leaf = part.places >> 1
+    expected = np.bincount(leaf, weights=exact, minlength=8)
+    assert sums.partial(part)[:, 0] == pytest.approx(expected, abs=500 * 0.002)
+
+
+def test_joined_parts_are_the_rows_of_all_of_them() -> None:
+    layout, data = layout_of(THREE), rows_for(THREE, 300, seed=5)
+    together = CodedRows(layout, data)
+    cut = CodedRows.joined([CodedRows(layout, data.take(slice(at, at + 70))) for at in range(0, 300, 70)])
+    assert all(np.array_equal(one, other) for one, other in zip(cut.codes, together.codes, strict=True))
+    assert np.array_equal(cut.target, together.target)
+    assert cut.values.shape == together.values.shape
