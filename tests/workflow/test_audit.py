@@ -14,6 +14,8 @@ import pytest
 
 from privaware import Ledger, accounting, attacks, audit, fit, report, verify
 from privaware.errors import WrongInput
+from privaware.learners.additive import Additive
+from privaware.learners.boosted import Boosted
 from privaware.learners.linear import Linear
 from privaware.workflow.audit import Audit
 
@@ -141,6 +143,17 @@ def test_many_runs_read_no_row_and_find_a_learner_without_noise(people: Path, mo
     run = Linear.run
     monkeypatch.setattr(Linear, "run", lambda self, data, noise, rng: run(self, data, noise / 100, rng))
     assert audit(people, **options).refuted
+
+
+@pytest.mark.parametrize(("learner", "settings"), [(Additive, {"steps": 2}), (Boosted, {"trees": 2, "steps": 2})])
+def test_many_runs_find_a_learner_of_tables_without_noise(
+    learner: type[Any], settings: dict[str, Any], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = learner.run
+    monkeypatch.setattr(learner, "run", lambda self, data, noise, rng: run(self, data, noise / 100, rng))
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "attack": "many_run", "epsilon": 1.0, "seed": 1}
+    found = audit(people, learner=learner.__module__.split(".")[-1], runs=48, settings=settings, **options)
+    assert found.refuted
 
 
 @pytest.mark.parametrize("method", ["cfs_greedy", "top", "bounds"])
