@@ -16,7 +16,7 @@ from privaware._validate import expect_in, expect_nonnegative
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners._augmentation import jittered, shifted
-from privaware.learners._plain_descent import shuffled_batches
+from privaware.learners._plain_descent import PlainDescent, shuffled_batches
 from privaware.learners._plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
@@ -74,27 +74,50 @@ class Student(PlainNetwork):
 
     def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
         """The network trained on transformed rows of the pool; labels below 0 are missing."""
+        return self._trained_students(schema, pool, [labels], rng)[0]
+
+    def _trained_students(
+        self, schema: Schema, pool: np.ndarray, labels: Sequence[np.ndarray], rng: Rng
+    ) -> list[Model]:
+        """A network for each array of labels, as one population where all have as many steps."""
+        descents = [self._student_descent(pool, each) for each in labels]
+        if any(descent != descents[0] for descent in descents):
+            return [self._trained_student(schema, pool, each, rng) for each in labels]
+        descent = descents[0]
+        batches = [shuffled_batches(self._positions(each), descent.batch, rng.initial) for each in labels]
+        targets = self._targets(np.stack(labels), len(schema.classes))
+        modules = self._modules(schema, len(labels), rng)
+        return [
+            self._model(schema, module)
+            for module in descent.run_population(modules, pool, targets, rng, batches=batches)
+        ]
+
+    def _positions(self, labels: np.ndarray) -> np.ndarray:
+        return _balanced(labels, with_others=self.unlabelled > 0)
+
+    def _student_descent(self, pool: np.ndarray, labels: np.ndarray) -> PlainDescent:
+        count = len(self._positions(labels))
+        descent = self._descent(count)
+        if self.steps is None:
+            epoch = min(2 * int((labels >= 0).sum()), count) / descent.batch
+            descent = replace(descent, steps=math.ceil(self.epochs * epoch))
+        return descent if descent.augment else replace(descent, augment=shifted if pool.ndim == 4 else jittered)
+
+    def _targets(self, labels: np.ndarray, classes: int) -> Any:
+        """What the networks, one for each row of `labels`, learn at positions (networks, batch)."""
         import torch
 
         known = torch.from_numpy(labels).to(self.device)
-        one_hot = torch.eye(len(schema.classes), device=self.device)[known.clamp(min=0)]
+        one_hot = torch.eye(classes, device=self.device)
 
         def targets(at: Any, probabilities: Any) -> Any:
             sharp = probabilities ** (1 / self.temperature)
             sure = probabilities.amax(-1, keepdim=True) > self.confidence
             guess = self.unlabelled * sure * sharp / sharp.sum(-1, keepdim=True)
-            return torch.where((known[at] >= 0)[..., None], one_hot[at], guess)
+            own = known.gather(1, at)
+            return torch.where((own >= 0)[..., None], one_hot[own.clamp(min=0)], guess)
 
-        positions = _balanced(labels, with_others=self.unlabelled > 0)
-        descent = self._descent(len(positions))
-        if self.steps is None:
-            epoch = min(2 * int((labels >= 0).sum()), len(positions)) / descent.batch
-            descent = replace(descent, steps=math.ceil(self.epochs * epoch))
-        if descent.augment is None:
-            descent = replace(descent, augment=shifted if pool.ndim == 4 else jittered)
-        batches = shuffled_batches(positions, descent.batch, rng.initial)
-        [module] = descent.run_population(self._modules(schema, 1, rng), pool, targets, rng, batches=[batches])
-        return self._model(schema, module)
+        return targets
 
 
 def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:

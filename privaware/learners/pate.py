@@ -27,6 +27,7 @@ Repeated(event=Pure(epsilon=0.025), count=100)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,26 +105,37 @@ class Pate(Student):
         tests = self.query_count * vote_event(self.vote, self.threshold_noise * noise)
         return tests + self.answer_count * vote_event(self.vote, noise)
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+    def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
+        """Each has teachers and votes of its own; students that are networks are one population."""
         public, schema = self._pool(), data.schema
-        teachers = self.teachers or min(max(schema.rows // 100, 10), 500)
-        shard = rng.shards(len(data), (1.0,) * teachers)
         if self.architecture is None:
-            return self._by_ridge(data, public.take(np.arange(self.query_count)), shard, teachers, noise, rng)
+            queries = public.take(np.arange(self.query_count))
+            return [self._by_ridge(data, queries, noise, rng) for noise in noises]
         chain = self._chain(schema)
         shape = shape_after(chain, schema)
         rows, pool = (
             np.nan_to_num(rows_after(chain, each, self.device)).reshape(-1, *shape) for each in (data, public)
         )
-        network_votes = self._teachers(schema, teachers).votes
+        labels = np.full((len(noises), len(pool)), NO_LABEL)
+        for own, noise in zip(labels, noises, strict=True):
+            own[: self.query_count] = self._voted(schema, rows, data.y, pool[: self.query_count], noise, rng)
+        return self._trained_students(schema, pool, list(labels), rng)
+
+    def _voted(
+        self, schema: Schema, rows: np.ndarray, truth: np.ndarray, queries: np.ndarray, noise: float, rng: Rng
+    ) -> np.ndarray:
+        """The labels of the queries by teachers that are networks; kept, so that a killed run does not ask again."""
+        count = self._teacher_count(schema)
+        shard = rng.shards(len(rows), (1.0,) * count)
 
         def voted() -> dict[str, np.ndarray]:
-            exact_votes = network_votes(rows, data.y, shard, pool[: self.query_count], rng)
-            return {"labels": self._labels(exact_votes, teachers, noise, rng)}
+            exact_votes = self._teachers(schema, count).votes(rows, truth, shard, queries, rng)
+            return {"labels": self._labels(exact_votes, count, noise, rng)}
 
-        labels = np.full(len(pool), NO_LABEL)
-        labels[: self.query_count] = self._journal(schema, noise).kept("labels", voted)["labels"]
-        return self._trained_student(schema, pool, labels, rng)
+        return self._journal(schema, noise).kept("labels", voted)["labels"]
+
+    def _teacher_count(self, schema: Schema) -> int:
+        return self.teachers or min(max(schema.rows // 100, 10), 500)
 
     def _teachers(self, schema: Schema, teachers: int) -> Teachers:
         """Their training, from public facts."""
@@ -142,9 +154,11 @@ class Pate(Student):
         labels[answered] = voted_labels(self.vote, exact_votes[answered], noise, rng)
         return labels
 
-    def _by_ridge(self, data: Data, public: Data, shard: np.ndarray, teachers: int, noise: float, rng: Rng) -> Model:
+    def _by_ridge(self, data: Data, public: Data, noise: float, rng: Rng) -> Model:
         """Teachers and student as ridge regressions; a row's features are a function of the row alone."""
         schema, classes = data.schema, len(data.schema.classes)
+        teachers = self._teacher_count(schema)
+        shard = rng.shards(len(data), (1.0,) * teachers)
         chain = (feature_for(schema),) if self.features is None else self._chain(schema)
         rows, pool = (
             rows_of(each, chain[0]) if self.features is None else np.nan_to_num(rows_after(chain, each, self.device))

@@ -37,7 +37,7 @@ __all__ = ["merge", "ordered_cells", "run_grid"]
 GUESSES = {"resnet20": 60.0, "inception": 150.0, "vgg": 400.0}
 """Seconds a cell before one was measured; of a smaller network SMALL."""
 SMALL = 10.0
-SLOW = {"gep": 12.0, "label_mst": 8.0, "pate": 7.0, "private_knn": 7.0, "private_set": 60.0, "dpgen": 20.0}
+SLOW = {"gep": 12.0, "label_mst": 8.0, "pate": 4.0, "private_knn": 7.0, "private_set": 60.0, "dpgen": 20.0}
 """How much longer an algorithm takes than others: a step of 15 GEP on SimpleCNN takes 0.19 s of an H200."""
 MOST = {"resnet20": 3, "inception": 3, "vgg": 1}
 """Cells of one population: enough for the GPU to be busy, few enough to end within a limit; of a smaller network 15."""

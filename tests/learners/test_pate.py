@@ -103,6 +103,16 @@ def test_pate_student_learns_at_small_noise(vote: str, architecture: dict[str, A
     assert model.architecture["name"] == ("linear" if architecture is None else "fcn")
 
 
+def test_population_of_networks_has_teachers_and_noise_for_each_and_one_training_of_students() -> None:
+    data, pool, steps = replace(separable(800), schema=replace(TABLE, rows=800)), rows_for(TABLE, 150, seed=5), []
+    settings: dict[str, Any] = {"teacher_epochs": 15, "steps": 100, "lr": 0.2, "batch": 64, "queries": 100}
+    learner = Pate(teachers=8, architecture=SMALL, public=pool, progress=lambda *at: steps.append(at[:2]), **settings)
+    quiet, noisy = Pate.run_population([learner] * 2, data, [0.3, 1e4], Rng(seed=0))
+    assert accuracy(data.y, quiet.predictions(data)) > 0.88
+    assert accuracy(data.y, noisy.predictions(data)) < 0.8
+    assert steps.count((100, 100)) == 1
+
+
 def test_shards_are_no_slices_of_the_file() -> None:
     """Rows sorted by class: contiguous slices would give teachers that know one class only."""
     data = separable()

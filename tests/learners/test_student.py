@@ -59,6 +59,19 @@ def test_labels_are_learnt() -> None:
     assert taught(Pupil(steps=60, batch=64), data, 1 - data.y, 0) < 0.07
 
 
+def test_students_of_one_population_learn_each_from_its_own_labels() -> None:
+    """Opposite labels together, and with another number of labels one after another."""
+    data, test, steps = clusters(200, 0), clusters(500, seed=99), []
+    pupil = Pupil(epochs=10, batch=64, progress=lambda step, total, left: steps.append(step))
+    few = np.where(np.arange(200) < 60, data.y, -1)
+    for labels, rounds in (([data.y, 1 - data.y], 1), ([data.y, few], 2)):
+        steps.clear()
+        models = pupil._trained_students(TABLE, pupil._rows(data), labels, Rng(seed=0))
+        assert steps.count(1) == rounds
+        right = [accuracy(test.y, model.predictions(test)) > 0.9 for model in models]
+        assert right == [True, labels[1] is few]
+
+
 def test_student_without_any_label_is_a_model() -> None:
     data = clusters(50, 0)
     for weight in (0.0, 1.0):
