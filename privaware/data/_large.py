@@ -73,12 +73,15 @@ def parquet(path: Path, **options: Any) -> Any:
 
 
 def _with_categories(path: Path) -> Any:
-    """The file, whose text is read as categories: each spelling is in memory once."""
+    """The file, whose text is read as categories: each spelling is in memory once.
+
+    It is not buffered ahead: what was read so would stay in memory as long as the file is open.
+    """
     import pyarrow as pa
 
     is_text = (pa.types.is_string, pa.types.is_large_string)
     texts = [each.name for each in parquet(path).schema_arrow if any(check(each.type) for check in is_text)]
-    return parquet(path, read_dictionary=texts)
+    return parquet(path, read_dictionary=texts, pre_buffer=False)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,20 @@ def test_rows_and_their_digest_are_those_of_the_file_at_once(table: Path) -> Non
     assert np.array_equal(large.hashes(schema, KEY), row_hashes(raw, KEY))
 
 
+def test_what_was_read_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    monkeypatch.setattr(_large, "PART", 2**12)
+    rows, group = 2**20, 2**14
+    frame = pd.DataFrame({"a": np.random.default_rng(0).random(rows)})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=group)
+    before, most = pa.total_allocated_bytes(), 0
+    for part in _large.RowGroups(path=tmp_path / "t.parquet")():
+        most = max(most, pa.total_allocated_bytes() - before)
+        del part
+    assert most < rows * 8 / 3
+
+
 def test_a_refusal_names_the_row_of_the_file(table: Path) -> None:
     frame = pd.read_parquet(table)
     frame.loc[150, "word"] = "elsewhere"
