@@ -15,6 +15,7 @@ from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
+from privaware.data._labelled import labelled, left_out
 from privaware.data._large import LargeTable, coded_rows, large_table
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
@@ -48,7 +49,9 @@ __all__ = [
     "draft",
     "hashed_grams",
     "kind_counts",
+    "labelled",
     "large_table",
+    "left_out",
     "notices",
     "numbers_of",
     "read",

@@ -143,8 +143,8 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
     numbers, missing = numbers_of(values)
     if missing.any():
         raise WrongInput(
-            f"expected a target in every row, but {quoted(values.name)} is empty in "
-            f"{raw.place(int(np.argmax(missing)))}; remove or fill such rows"
+            f"expected a target in every row, but {quoted(values.name)} is empty in {int(missing.sum())} of "
+            f"{len(missing)}, the first of them {raw.place(int(np.argmax(missing)))}; remove or fill such rows"
         )
     numeric = bool(np.isfinite(numbers).all())
     few = numeric and len(np.unique(numbers)) <= FEW and bool((numbers == np.round(numbers)).all())

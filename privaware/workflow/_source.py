@@ -25,7 +25,9 @@ from privaware.data import (
     Rows,
     coded_rows,
     draft,
+    labelled,
     large_table,
+    left_out,
     notices,
     read,
     row_hashes,
@@ -88,7 +90,9 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
             "no --accept-schema; leave --ray out to read anything else here"
         )
     _expect_agreement(schema, options)
+    kept = cache(lambda: raw() if table is not None else labelled(raw(), schema.target))
     digest = cache(lambda: _digest(raw(), schema, table))
+    about_rows = cache(lambda: left_out(raw(), kept(), schema.target) + notices(kept(), schema))
     public = partial(read_public, options.public, schema, options.reading, private="")
     needed = learner != "auto" and find_learner(learner).needs_public
 
@@ -97,16 +101,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         if table is not None:
             digest()  # reads every row: what does not fit is refused before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
-        train = coded_rows(raw(), schema) if table is None else table.streamed(schema)
-        return train, None if test is None else coded(test, scoring(schema))
+        train = coded_rows(kept(), schema) if table is None else table.streamed(schema)
+        return train, None if test is None else coded(labelled(test, schema.target), scoring(schema))
 
     return Source(
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
         digest=digest,
-        notices=lambda: notices(raw(), schema),
-        dry_notices=lambda: notices(raw(), schema) if options.schema is None else _declared_unused(schema),
+        notices=about_rows,
+        dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
         read_public_rows=partial(public, labelled=True),
         builtin=False,
@@ -124,7 +128,8 @@ def draft_schema(
     if is_builtin(data):
         return datasets.schema(data)
     raw = read(data, **reading)
-    return draft(raw, target=target or _default_target(raw), task=task, unit=unit or "row")
+    target = target or _default_target(raw)
+    return draft(labelled(raw, target), target=target, task=task, unit=unit or "row")
 
 
 def scoring(schema: Schema) -> Schema:
@@ -234,6 +239,7 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeTable | 
         return schema if options.unit is None else replace(schema, unit=options.unit, cap=options.cap)
     rows = raw()
     target = options.target or _default_target(rows)
+    rows = rows if table is not None else labelled(rows, target)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
     labels = None if table is None or target not in (rows.columns or ()) else table.column(target)
     bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)

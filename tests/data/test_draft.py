@@ -114,7 +114,7 @@ def test_unit_column_is_not_a_feature() -> None:
     ("target", "task", "message"),
     [
         ([], None, "at least one row"),
-        (["a", None], None, "empty in row 2"),
+        (["a", None], None, "the first of them row 2"),
         (["a", "a"], None, "2 to 100 classes"),
         ([f"t{at}" for at in range(101)], None, "2 to 100 classes"),
         (["a", "b"], "regression", "row 1: expected a finite number"),

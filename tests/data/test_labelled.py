@@ -1,0 +1,35 @@
+"""Rows without a target are left out one by one, their owner is told, and places in a file stay right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from privaware.data import labelled, left_out, read
+from privaware.errors import WrongInput
+
+LINES = "age,out\n1,a\n2,\n3,b\n4,NA\n5,a\n"
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(LINES)
+    raw = read(tmp_path / "t.csv")
+    kept = labelled(raw, "out")
+    assert kept.frame is not None
+    assert [str(age) for age in kept.frame["age"]] in (["1", "3", "5"], ["1.0", "3.0", "5.0"])
+    assert [kept.place(row) for row in range(3)] == ["line 2", "line 4", "line 6"]
+    assert left_out(raw, kept, "out")[0].startswith("2 rows have no 'out' and are left out")
+
+
+def test_full_tables_stay_as_they_are() -> None:
+    raw = read(pd.DataFrame({"age": [1, 2], "out": ["a", "b"]}))
+    assert labelled(raw, "out") is raw
+    assert labelled(raw, "nothing") is raw
+    assert left_out(raw, raw, "out") == []
+
+
+def test_a_column_without_any_value_is_no_target() -> None:
+    with pytest.raises(WrongInput, match="empty in all 2 rows; name another with --target"):
+        labelled(read(pd.DataFrame({"age": [1, 2], "out": [None, None]})), "out")
