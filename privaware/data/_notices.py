@@ -12,6 +12,7 @@ from privaware.data._code import columns_read, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW, draft_column
 from privaware.data._names import is_identifier_name, is_person_name
+from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import quoted, words_of
@@ -37,9 +38,9 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
         if column.kind == "undecided" and name in raw.frame.columns and _hardly_used(raw, name):
             sentences.append(
                 f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
-                "are released; numbers are read without units of measure"
+                "are released; where they are numbers with a sign or unit that is not known, write the numbers alone"
             )
-    sentences += _joined(raw, schema) + _rare_classes(raw, schema)
+    sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
     if schema.unit == "row":
         sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
     return sentences
@@ -77,6 +78,21 @@ def _hardly_used(raw: Raw, name: str) -> bool:
     assert raw.frame is not None
     values = raw.frame[name]
     return values.dtype.kind not in "biufmM" and draft_column(name, values).kind in NOT_USED
+
+
+def _several_measures(raw: Raw, names: list[str]) -> list[str]:
+    """Columns whose numbers have different units of measure: they are read as they stand."""
+    sentences = []
+    for name in names:
+        if raw.frame is None or name not in raw.frame.columns or raw.frame[name].dtype.kind in "biufmM":
+            continue
+        measures = sorted({measure_of(word) for word in words_of(raw.frame[name]).distinct()} - {""})
+        if len(measures) > 1:
+            sentences.append(
+                f"{quoted(name)}: numbers with the units {', '.join(measures)} are read as they stand, without "
+                "conversion; write them all in one unit"
+            )
+    return sentences
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
+from privaware.data._json_lines import read_json_lines
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, is_pointed, quoted
@@ -18,12 +19,13 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PARQUET", "check_names", "frame_of_arrow", "parquet_files", "read"]
+__all__ = ["PARQUET", "TEXT", "check_names", "frame_of_arrow", "parquet_files", "read"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 PARQUET = (".parquet", ".pq")
 ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
+JSON_LINES = (".jsonl", ".ndjson")
 
 
 def read(
@@ -71,10 +73,12 @@ def _file(path: Path, reading: dict[str, Any]) -> Raw:
     compressed = path.suffix.lower() in COMPRESSED
     if suffix in TEXT:
         return _csv(CsvFile(path=path, **reading))
+    if suffix in JSON_LINES:
+        return _json_lines(path, reading["encoding"])
     if compressed or suffix not in (*ARROW, *EXCEL, ".npz"):
         raise WrongInput(
-            f"expected {', '.join((*TEXT, *ARROW, *EXCEL, '.npz'))} (text files also as {', '.join(COMPRESSED)}) or a "
-            f"folder of images, got {quoted(path.name)}; convert it to one of these"
+            f"expected {', '.join((*TEXT, *JSON_LINES, *ARROW, *EXCEL, '.npz'))} (text files also as "
+            f"{', '.join(COMPRESSED)}) or a folder of images, got {quoted(path.name)}; convert it to one of these"
         )
     return read_npz(path) if suffix == ".npz" else _excel(path) if suffix in EXCEL else _arrow(path)
 
@@ -90,6 +94,12 @@ def _csv(file: CsvFile) -> Raw:
         declared=file.header is not None,
         typed=False,
     )
+
+
+def _json_lines(path: Path, encoding: str | None) -> Raw:
+    with parsing(path, "JSON lines"):
+        frame, lines = read_json_lines(path, encoding)
+    return Raw(frame=check_names(frame, path.name), name=path.name, line=lambda row: lines[row], typed=False)
 
 
 def _excel(path: Path) -> Raw:

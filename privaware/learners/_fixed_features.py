@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,12 +45,16 @@ def rows_of(data: Data, feature: Any) -> np.ndarray:
 MICROBATCH = {"cpu": 128, "cuda": 1024}
 
 
-def rows_after(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
+def rows_after(
+    chain: tuple[Any, ...], data: Data, device: str = "cpu", progress: Callable[..., None] | None = None
+) -> np.ndarray:
     """Flat float32 rows after several features, each a function of its own row alone.
 
     Products of networks round by the shape of a microbatch, so all have one shape, the last one filled up with empty
-    rows; and by the slot of a row where a probe on synthetic rows says so: then rows go one at a time.
+    rows; and by the slot of a row where a probe on synthetic rows says so: then rows go one at a time. `progress` hears
+    of the declared number of rows, never of how many there are.
     """
+    declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
     for at in range(0, len(rows), size):
@@ -58,6 +64,11 @@ def rows_after(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.nd
             empty = np.full(empty.shape, "", dtype=object)
         after = features.apply(chain, np.concatenate([chunk, empty]), data.schema, device)
         rows[at : at + size] = after.reshape(size, rows.shape[1])[: len(chunk)]
+        if progress is not None and at + size < declared:
+            left = (time.monotonic() - began) / (at + size) * (declared - at - size)
+            progress(at + size, declared, left, "features")
+    if progress is not None:
+        progress(declared, declared, 0.0, "features")
     return rows
 
 

@@ -22,17 +22,23 @@ class ShowsProgress(Protocol):
     def progress(self, what: str, at: int, of: int | None) -> None: ...
 
 
-def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[[int, int, float], None]:
-    """A listener to the steps of a training: a bar, or where it is, at most once in so many seconds."""
-    last = time.monotonic()
+def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
+    """A listener to the steps of a training: a bar, or where it is, at most once in so many seconds.
 
-    def listen(step: int, steps: int, left: float) -> None:
+    `what` is "training", or "features" for those of so many declared rows.
+    """
+    last: float | None = None
+
+    def listen(step: int, steps: int, left: float, what: str = "training") -> None:
         nonlocal last
+        now = time.monotonic()
+        last = now if last is None else last
         if isinstance(say, ShowsProgress) and say.shows_progress:
-            say.progress("training", step, steps)
-        elif say is not None and time.monotonic() - last >= seconds:
-            last = time.monotonic()
-            say(f"step {step} of {steps}, about {left:.0f} s left")
+            say.progress(what, step, steps)
+        elif say is not None and now - last >= seconds:
+            last = now
+            at = f"step {step} of {steps}" if what == "training" else f"{what} of {step} of {steps} rows"
+            say(f"{at}, about {left:.0f} s left")
 
     return listen
 

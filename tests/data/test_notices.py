@@ -93,3 +93,14 @@ def test_role_is_used_and_number_of_a_card_is_not() -> None:
     frame = visits()[["age", "y"]].assign(member=["yes", "no"] * (ROWS // 2), card_number=range(ROWS))
     kinds = {column.name: column.kind for column in by_type(frame).columns}
     assert kinds == {"age": "number", "member": "undecided", "card_number": "identifier"}
+
+
+def test_numbers_with_several_units_are_said() -> None:
+    frame = pd.DataFrame(
+        {"weight": ["70 kg", "154 lb", "80 kg"] * 5, "size": ["1.8", "2", "3"] * 5, "y": ["a", "b", "c"] * 5}
+    )
+    raw = read(frame)
+    said = [each for each in notices(raw, typed(raw, target="y")) if "without conversion" in each]
+    assert said == [
+        "'weight': numbers with the units kg, lb are read as they stand, without conversion; write them all in one unit"
+    ]

@@ -1,4 +1,4 @@
-"""Money, percentages and grouped digits are numbers, each value by itself; units of measure and dates are not."""
+"""Money, percentages, measures and grouped digits are numbers, each value by itself; dates are not."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ from privaware.data._numbers import number_of, plain_number_of
         ("USD 7", 7.0),
         ("−4 €", -4.0),
         ("1e-3", 0.001),
+        ("7 kg", 7.0),
+        ("-3.5°C", -3.5),
+        ("1,200 mg/dl", 1200.0),
+        ("5 g", 5.0),
+        ("12 km/h", 12.0),
     ],
 )
 def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
@@ -40,7 +45,27 @@ def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["7 kg", "12,34", "0,512", "1,23,456", "(1)", "5%%", "$", "%", "-$-3", "(-3€)", "$5-$10", "1_000", "3rd", "١٢ €"],
+    [
+        "7 apples",
+        "5g",
+        "7 A",
+        "kg",
+        "7 kg kg",
+        "7 KG",
+        "12,34",
+        "0,512",
+        "1,23,456",
+        "(1)",
+        "5%%",
+        "$",
+        "%",
+        "-$-3",
+        "(-3€)",
+        "$5-$10",
+        "1_000",
+        "3rd",
+        "١٢ €",
+    ],
 )
 def test_what_is_no_number_for_certain_is_none(word: str) -> None:
     assert np.isnan(number_of(word))

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from privaware import features
+from privaware.data import Data
+from privaware.features.pixels import Pixels
 from privaware.learners._fixed_features import rows_after, softmax
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
@@ -69,3 +71,14 @@ def test_rows_of_every_form_are_those_of_their_features() -> None:
 
 def test_softmax_survives_huge_logits() -> None:
     assert softmax(np.array([[1e4, 0.0]])).tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize("there", [400, 300, 310])
+def test_progress_of_features_tells_the_declared_number_of_rows_only(there: int) -> None:
+    schema = Schema(form="image", shape=(1, 4, 4), classes=("no", "yes"), rows=310)
+    data = Data(schema=schema, x=np.zeros((there, 1, 4, 4), np.float32), y=np.zeros(there, np.int64))
+    heard: list[tuple[int, int, str]] = []
+    rows_after((Pixels(),), data, progress=lambda at, of, left, what: heard.append((at, of, what)))
+    assert heard[-1] == (310, 310, "features")
+    assert all(of == 310 and at <= 310 for at, of, _ in heard)
+    assert len(heard) == 3

@@ -43,10 +43,11 @@ def candidates(count: int, best: float | None = None) -> list[SearchProgress]:
 def test_steps_are_reported_at_most_once_in_five_seconds(clock: list[float]) -> None:
     messages: list[str] = []
     listen = step_progress(messages.append)
+    clock[0] += 60  # reading and pricing, before the first step
     for step in range(1, 13):
         clock[0] += 1
         listen(step, 12, 12.0 - step)
-    assert messages == ["step 5 of 12, about 7 s left", "step 10 of 12, about 2 s left"]
+    assert messages == ["step 6 of 12, about 6 s left", "step 11 of 12, about 1 s left"]
 
 
 def test_steps_are_drawn_where_the_listener_draws(clock: list[float]) -> None:
@@ -58,6 +59,17 @@ def test_steps_are_drawn_where_the_listener_draws(clock: list[float]) -> None:
     clock[0] += 10
     listen(4, 12, 8.0)
     assert screen.sentences == ["step 4 of 12, about 8 s left"]
+
+
+def test_features_of_rows_are_told_apart_from_steps(clock: list[float]) -> None:
+    screen = Screen()
+    listen = step_progress(screen)
+    listen(128, 600, 9.0, "features")
+    assert screen.bars == [("features", 128, 600)]
+    screen.shows_progress = False
+    clock[0] += 10
+    listen(256, 600, 7.0, "features")
+    assert screen.sentences == ["features of 256 of 600 rows, about 7 s left"]
 
 
 def test_search_with_a_public_number_of_trials_counts_them(clock: list[float]) -> None:
