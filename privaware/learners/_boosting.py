@@ -41,8 +41,12 @@ from privaware.schema import Schema
 __all__ = ["Boosting"]
 
 MOMENTUM = 0.9
-START = 0.05
-"""Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end."""
+START, MOST_START = 0.05, 0.3
+"""Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end.
+
+That of a regression grows up to the second where noise would move the bias by more than `ASIDE`."""
+ASIDE = 0.07
+"""The deviation that noise may give the bias of a regression, over the unit of gradients."""
 REST = 4.0
 """Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
 
@@ -149,8 +153,11 @@ class Boosting(Learner):
         share = self.share if self.trees and self.steps else float(self.steps > 0)
         pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
         after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
-        shares = (START, *((1 - START) * part for part in after))
         counts = (_starts(schema), self.steps, 1, self.trees)
+        start = START
+        if not schema.classes:
+            start = min(max(START, counts[0] * (self.rest * noise / (ASIDE * schema.rows)) ** 2), MOST_START)
+        shares = (start, *((1 - start) * part for part in after))
         return tuple(
             noise * math.sqrt(count / part) if part else math.inf for count, part in zip(counts, shares, strict=True)
         )

@@ -19,10 +19,13 @@ from privaware.selectors._grids import cells, equal_bins, grid_between
 from privaware.selectors._noisy_counts import DECADES, Span, empty_cells, shrunken, span
 from privaware.selectors._open_columns import NONE, SLOTS, on_line, worded
 
-__all__ = ["FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span"]
+__all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span"]
 
 Places = tuple[tuple[int, Column], ...]
 """Columns and where they stand among those that are declared."""
+
+TARGET_WEIGHT = 2.0
+"""The weight of the counts of a regression target: what its bounds cut off is lost to every model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,10 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """The columns of numbers (and the target, named "", if it is counted), and how far one row moves a round."""
+    """The columns of numbers (and the target, named "", if it is counted), and how far one row moves a round.
+
+    Counts of the target are multiplied by its weight before noise is added, and divided by it afterwards.
+    """
 
     numbers: Places
     target: bool
@@ -55,6 +61,11 @@ class Grids:
     def names(self) -> list[str]:
         return [column.name for _, column in self.numbers] + [""] * self.target
 
+    @property
+    def weights(self) -> list[float]:
+        """What the counts of each of `names` are multiplied by."""
+        return [1.0] * len(self.numbers) + [TARGET_WEIGHT] * self.target
+
     def counts(self, part: Data, edges: list[np.ndarray]) -> list[np.ndarray]:
         """How many numbers of each column lie in each cell of its grid, the outermost cells being open."""
         values = [on_line(uncoded_column(part.x, at), column) for at, column in self.numbers]
@@ -63,9 +74,12 @@ class Grids:
 
     def noisy(self, exact_parts: list[np.ndarray], noise: float, rng: Rng) -> list[np.ndarray]:
         """All counts of a round in one release; an empty round still has one."""
+        weights = [*self.weights, *[1.0] * (len(exact_parts) - len(self.weights))]
+        exact_parts = [part * weight for weight, part in zip(weights, exact_parts, strict=True)]
         exact = np.concatenate(exact_parts) if exact_parts else np.zeros(1)
         noisy = rng.gaussian(exact, noise=noise, sensitivity=self.sensitivity)
-        return np.split(noisy, np.cumsum([len(part) for part in exact_parts])[:-1]) if exact_parts else []
+        parts = np.split(noisy, np.cumsum([len(part) for part in exact_parts])[:-1]) if exact_parts else []
+        return [part / weight for weight, part in zip(weights, parts, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +126,10 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
             exact_counts[: len(words)] = [counts[word] for word in words]
             exact_parts.append(exact_counts)
         noisy, scale = self.grids.noisy(exact_parts, noise, rng), noise * self.grids.sensitivity
-        spans = {name: span(part, self.edges, scale) for name, part in zip(self.grids.names, noisy, strict=False)}
+        spans = {
+            name: span(part, self.edges, scale / weight)
+            for name, weight, part in zip(self.grids.names, self.grids.weights, noisy, strict=False)
+        }
         # The chance that 1 + scale * N(0, 1) passes it is delta over all columns, for words that one row alone has;
         # the last term is for the rounding of released values to a lattice.
         chance = self.delta / max(len(ranked), 1)
@@ -147,9 +164,11 @@ class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, t
     def release(
         self, total: list[np.ndarray], noise: float, rng: Rng
     ) -> tuple[dict[str, Span], dict[str, tuple[float, ...]]]:
-        scale, closer, edges = noise * self.grids.sensitivity, dict(self.spans), {}
+        closer, edges = dict(self.spans), {}
         noisy = self.grids.noisy(total, noise, rng)
-        for name, grid, part in zip(self.grids.names, self.edges, noisy, strict=False):
+        columns = zip(self.grids.names, self.grids.weights, self.edges, noisy, strict=False)
+        for name, weight, grid, part in columns:
+            scale = noise * self.grids.sensitivity / weight
             first = empty_cells(part, scale, self.rows)
             last = len(part) - empty_cells(part[::-1], scale, self.rows)
             if first < last:

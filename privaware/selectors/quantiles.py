@@ -9,10 +9,11 @@ narrower ones towards zero, and cuts off the ends that hold next to nothing. Fro
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles;
     Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
-Privacy: one row added or removed moves one cell or one word of each of c columns by one, so that the counts of a round
-    move by sqrt(c) (at most twice that when a row is replaced); all rounds together are one Gaussian of the given
-    noise. A word that only that row has passes the threshold with probability delta at most, over all columns, which is
-    Approximate(0, delta). Missing values, NaN and infinities are not counted.
+Privacy: one row added or removed moves one cell or one word of each of c columns by one, and one of a regression's
+    target by two (its counts are doubled, so that they have half the noise): the counts of a round move by sqrt(c), or
+    sqrt(c + 4) with a target (at most twice that when a row is replaced); all rounds together are one Gaussian of the
+    given noise. A word that only that row has passes the threshold with probability delta at most, over all columns,
+    which is Approximate(0, delta). Missing values, NaN and infinities are not counted.
 Use when: bounds are not declared and columns are many: the price of a round grows with the root of their number.
 
 >>> from privaware.schema import Column, Schema
@@ -37,7 +38,7 @@ from privaware.events import NOTHING, Approximate, Event, Gaussian
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors import Transformation
-from privaware.selectors._column_counts import FinerCounts, Grids, KindCounts, LocatedCounts, Span
+from privaware.selectors._column_counts import TARGET_WEIGHT, FinerCounts, Grids, KindCounts, LocatedCounts, Span
 from privaware.selectors._open_columns import filled, open_columns, open_target, outline, released, single
 
 __all__ = ["Quantiles"]
@@ -90,7 +91,7 @@ class Quantiles(Transformation):
         grids = Grids(
             numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),
             target=open_target(schema),
-            sensitivity=_sensitivity(schema, _counted(schema)),
+            sensitivity=_sensitivity(schema, _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)),
         )
         words = _places(schema, [column for column in still_open if column.kind == "category"])
         located = release(LocatedCounts(grids=grids, words=words, delta=self.delta), data.parts, rounds[0], rng)
@@ -150,8 +151,11 @@ def _counted(schema: Schema) -> int:
     return len(open_columns(schema, "number", "date", "category", "undecided")) + open_target(schema)
 
 
-def _sensitivity(schema: Schema, columns: int) -> float:
-    """How far one row moves a round: one count of each column by one, and another one too where it is replaced."""
+def _sensitivity(schema: Schema, columns: float) -> float:
+    """How far one row moves a round: one count of each column by one, and another one too where it is replaced.
+
+    A target of weight w counts as w^2 columns.
+    """
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 
 

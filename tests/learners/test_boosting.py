@@ -263,6 +263,17 @@ def test_smooth_curves_are_learnt_from_few_rows() -> None:
     assert np.mean(scores) > 0.8
 
 
+def test_mean_of_a_target_stays_where_rows_are_few() -> None:
+    """With a twentieth of the budget for it, noise would move it by more than a deviation here."""
+    rng, offsets = np.random.default_rng(3), []
+    schema = Schema(columns=COLUMNS[1:2], low=-20, high=20, rows=1000)
+    data = Data(schema=schema, x=rng.uniform(-1, 1, (1000, 1)), y=rng.normal(size=1000))
+    for seed in range(8):
+        model = Additive(steps=5).run(data, 6.0, Rng(seed=seed))
+        offsets.append(float(model.predictions(data).mean() - data.y.mean()))
+    assert np.sqrt(np.mean(np.square(offsets))) < 0.4
+
+
 def test_predictions_of_a_skewed_target_have_its_mean() -> None:
     """Clipped gradients alone would draw them towards the median, by a sixth of the deviation."""
     schema = Schema(columns=(Column(name="a", low=0, high=1),), low=0, high=1000, rows=4000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from privaware.data import Data, read
 from privaware.events import Gaussian
 from privaware.noise import Rng
 from privaware.schema import DATE_PARTS, Column, Schema
+from privaware.selectors._column_counts import Grids
 from privaware.selectors.quantiles import Quantiles
 from privaware.testing import check_mechanism, replay
 from tests.selectors.neighbours import ratios
@@ -131,10 +133,10 @@ def every_kind(relation: str, more: tuple[object, ...]) -> tuple[Data, Data]:
     rows = pd.DataFrame(
         {
             "size": np.linspace(1, 90, 300),
-            "town": ["Ulm", "Bonn", "Trier"] * 100,
+            "town": ["Ulm"] * 150 + ["Bonn"] * 100 + ["Trier"] * 50,  # far apart: one row does not change their order
             "born": days.strftime("%Y-%m-%d"),
             "weight": [str(weight) for weight in range(40, 100)] * 5,
-            "job": ["cook", "smith", "so many words here"] * 100,
+            "job": ["cook", "smith", "so many words here", "cook", "smith", "cook"] * 50,
             "seen": days.strftime("%d/%m/%Y"),
             "y": np.linspace(-5, 70, 300),
         }
@@ -168,6 +170,14 @@ def test_one_row_reaches_the_sensitivity() -> None:
     x = np.random.default_rng(0).uniform(3, 9, (50, 2))
     moved = ratios(Quantiles(), Data(schema=schema, x=x, y=x.sum(axis=1)), at=7)
     assert moved[0] == pytest.approx(1.0)
+
+
+def test_target_has_half_the_noise_of_a_column() -> None:
+    schema = bare(Column(name="a"), rows=5000, classes=())
+    grids = Grids(numbers=((0, schema.columns[0]),), target=True, sensitivity=math.sqrt(5))
+    column, target = grids.noisy([np.full(4000, 7.0), np.full(4000, 7.0)], 10.0, Rng(seed=1))
+    assert target.mean() == pytest.approx(column.mean(), abs=2)
+    assert target.std() / column.std() == pytest.approx(0.5, rel=0.1)
 
 
 def test_word_that_one_row_has_is_not_released() -> None:
