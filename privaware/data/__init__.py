@@ -16,7 +16,8 @@ from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
 from privaware.data._labelled import labelled, left_out
-from privaware.data._large import LargeTable, coded_rows, large_table
+from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
+from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._notices import notices
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
@@ -32,6 +33,8 @@ __all__ = [
     "Data",
     "Edges",
     "HeldParts",
+    "LargeCsv",
+    "LargeRows",
     "LargeTable",
     "LocalParts",
     "Outside",
@@ -50,6 +53,7 @@ __all__ = [
     "hashed_grams",
     "kind_counts",
     "labelled",
+    "large_csv",
     "large_table",
     "left_out",
     "notices",

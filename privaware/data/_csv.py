@@ -50,6 +50,14 @@ GROUPED_WITH_COMMA = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+{AFTER}"
 """Points divide groups of digits for certain only where a comma follows."""
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Block:
+    """Whole records as UTF-8, and the line of the file on which they begin."""
+
+    text: bytes
+    line: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class CsvFile:
     """A CSV file on disk. It is read anew to tell the line of a row, which only a refusal asks for."""
@@ -88,25 +96,62 @@ class CsvFile:
 
     def frame(self) -> pd.DataFrame:
         """The table with the names of the header line if there is one; numbers that spell themselves are numbers."""
+        columns = [TextColumn() for _ in self.names]
+        for block in self.blocks():
+            for column, values in zip(columns, self.columns(block), strict=True):
+                column.append(values)
+        return self._frame(columns)
+
+    def block_frame(self, block: Block) -> pd.DataFrame:
+        """The rows of one block, in which a column may be numbers that is text in another: it means the same."""
+        columns = [TextColumn() for _ in self.names]
+        for column, values in zip(columns, self.columns(block), strict=True):
+            column.append(values)
+        return self._frame(columns)
+
+    def column(self, name: str) -> pd.Series:
+        """One column of all rows."""
+        column, at = TextColumn(), self.names.index(name)
+        for block in self.blocks():
+            column.append(next(self.columns(block, at)))
+        return column.series().rename(name)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the columns: those of the first line, unless it is a row."""
+        block = next(self.blocks(), None)
+        if block is None:
+            raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
+        table = self._parsed(block.text, block.line, 0)
+        unnamed = [f"column_{at + 1}" for at in range(len(table.columns))]
+        if self.header is False:
+            return unnamed
+        return self._names([str(column[0]).strip() for column in table.columns], unnamed)
+
+    def blocks(self) -> Iterator[Block]:
+        """The records of the file, some at a time, and the header line before the first of them."""
+        for text, line in self._blocks():
+            yield Block(text=text, line=line)
+
+    def columns(self, block: Block, *only: int) -> Iterator[pa.StringArray]:  # type: ignore[name-defined]  # noqa: F821
+        """The columns of a block as text without the header line, or only some of them."""
+        table = self._parsed(block.text, block.line, len(self.names))
+        table = table.slice(int(block.line == 1 and self.header is not False))
+        for at in only or range(len(table.columns)):
+            yield self._with_points(table.column(at).combine_chunks())
+
+    def block_line(self, block: Block, row: int) -> int:
+        """The line on which a row of a block begins, counted from its first."""
+        record = row + (block.line == 1 and self.header is not False)
+        starts = (block.line + _lines(block.text[:start]) for start, _ in self._records(block.text))
+        return next((line for at, line in enumerate(starts) if at == record), record + 1)
+
+    def _frame(self, columns: list[TextColumn]) -> pd.DataFrame:
         import pandas as pd
 
-        columns: list[TextColumn] = []
-        names: list[str] = []
-        for text, line in self._blocks():
-            table = self._parsed(text, line, len(columns))
-            if not columns:
-                columns = [TextColumn() for _ in table.columns]
-                names = [f"column_{at + 1}" for at in range(len(columns))]
-                if self.header is not False:
-                    names = self._names([str(column[0]).strip() for column in table.columns], names)
-                    table = table.slice(1)
-            for column, values in zip(columns, table.columns, strict=True):
-                column.append(self._with_points(values.combine_chunks()))
-        if not columns:
-            raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
         series = [column.series() for column in columns]
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
-        return frame.set_axis(names, axis=1)
+        return frame.set_axis(self.names, axis=1)
 
     def line(self, row: int) -> int:
         """The line on which a row begins: rows count from 0 after the header line, lines from 1."""

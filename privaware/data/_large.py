@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +31,7 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LARGE", "LargeTable", "RowGroups", "coded_rows", "large_table"]
+__all__ = ["LARGE", "LargeRows", "LargeTable", "RowGroups", "coded_rows", "large_table"]
 
 LARGE = 10_000_000
 """Cells from which on a table is read in pieces: the size of a file is public."""
@@ -84,8 +85,30 @@ def _with_categories(path: Path) -> Any:
     return parquet(path, read_dictionary=texts, pre_buffer=False)
 
 
+class LargeRows(ABC):
+    """A table whose rows are read some at a time."""
+
+    head: Raw
+    """The first rows, which tell the names and, where the file declares them, the types of the columns."""
+
+    parts: Parts[Raw]
+    """The rows as they are, in parts."""
+
+    @abstractmethod
+    def column(self, name: str) -> pd.Series:
+        """One column, whole."""
+
+    def streamed(self, schema: Schema) -> Streamed:
+        """The rows against a schema, coded anew in each pass."""
+        return _streamed(self.parts, schema)
+
+    def hashes(self, schema: Schema, key: bytes) -> np.ndarray:
+        """The keyed hash of each row, in one pass that also refuses what does not fit the schema."""
+        return np.concatenate(self.parts.total(_Checked(schema=schema, key=key)))
+
+
 @dataclass(frozen=True)
-class LargeTable:
+class LargeTable(LargeRows):
     """Parquet files. Types and numbers of rows are in their footers, which are read without a row.
 
     `place` makes parts of the pieces; without it this process reads them.
@@ -116,7 +139,7 @@ class LargeTable:
         return len(parquet(self.files[0]).schema_arrow.names)
 
     @cached_property
-    def head(self) -> Raw:
+    def head(self) -> Raw:  # type: ignore[override]
         """The first rows, which tell the types of the columns."""
         import pyarrow as pa
 
@@ -147,22 +170,14 @@ class LargeTable:
                     groups, rows, first = [], 0, first + rows
         return pieces or [RowGroups(path=self.files[0].absolute())]
 
-    def streamed(self, schema: Schema) -> Streamed:
-        """The rows against a schema, coded anew in each pass."""
-        return _streamed(self.parts, schema)
-
     @cached_property
-    def parts(self) -> Parts[Raw]:
+    def parts(self) -> Parts[Raw]:  # type: ignore[override]
         """The rows as they are, in parts."""
         if self.place is not None:
             return self.place(self.pieces())
         files = [RowGroups(path=file) for file in self.files]
         here: LocalParts[Raw] = LocalParts(lambda: itertools.chain.from_iterable(read() for read in files))
         return here
-
-    def hashes(self, schema: Schema, key: bytes) -> np.ndarray:
-        """The keyed hash of each row, in one pass that also refuses what does not fit the schema."""
-        return np.concatenate(self.parts.total(_Checked(schema=schema, key=key)))
 
 
 def coded_rows(raw: Raw, schema: Schema) -> Rows:

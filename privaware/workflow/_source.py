@@ -19,13 +19,14 @@ from privaware import datasets, registry
 from privaware._validate import nearest
 from privaware.data import (
     Data,
-    LargeTable,
+    LargeRows,
     Parts,
     Raw,
     Rows,
     coded_rows,
     draft,
     labelled,
+    large_csv,
     large_table,
     left_out,
     notices,
@@ -78,7 +79,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
-    large = None if options.accept_schema or not _by_row(options.unit) else large_table(data, _place(options))
+    large = None if options.accept_schema or not _by_row(options.unit) else _large(data, options)
     table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
     schema = _schema_of(raw, options, table)
     if table is not None and (schema.form != "table" or not _by_row(schema.unit)):
@@ -137,9 +138,15 @@ def scoring(schema: Schema) -> Schema:
     return replace(schema, unit="row", cap=1, low=None, high=None)
 
 
-def _digest(raw: Raw, schema: Schema, table: LargeTable | None) -> str:
+def _digest(raw: Raw, schema: Schema, table: LargeRows | None) -> str:
     key = digest_key()
     return rows_digest(row_hashes(raw, key) if table is None else table.hashes(schema, key), key)
+
+
+def _large(data: Any, options: RunOptions) -> LargeRows | None:
+    """The table, if its rows are better read some at a time."""
+    table = large_table(data, _place(options))
+    return table if table is not None or options.ray is not None else large_csv(data, options.reading)
 
 
 def _place(options: RunOptions) -> Callable[[Sequence[Any]], Parts[Raw]] | None:
@@ -231,7 +238,7 @@ def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
     return Data(schema=schema, x=np.empty((count, 0)), y=np.zeros(count, dtype=np.int64))
 
 
-def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeTable | None = None) -> Schema:
+def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | None = None) -> Schema:
     if options.accept_schema and (options.schema is not None or options.private_schema):
         raise WrongInput("expected one of --schema, --accept-schema and --private-schema, got several")
     if options.schema is not None:

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware.data import Data, LargeTable, Streamed, _large
+from privaware.data import Data, LargeCsv, LargeTable, Streamed, _large, _large_csv
+from privaware.data._csv import CsvFile
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 from privaware.workflow.fit import Fit, fit
@@ -100,6 +101,20 @@ def test_a_large_csv_file_gives_the_same_model(tmp_path: Path, monkeypatch: pyte
     assert at_once.model is not None
     assert in_pieces.model is not None
     assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
+def test_a_csv_file_larger_than_memory_gives_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, settings = tmp_path / "t.csv", {"trees": 5, "steps": 8}
+    pd.read_parquet(write(tmp_path / "t.parquet")).to_csv(path, index=False)
+    at_once = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, learner="boosted", settings=settings)
+    monkeypatch.setattr(_large_csv, "LARGE", 1)
+    monkeypatch.setattr(LargeCsv, "block", 2000)
+    monkeypatch.setattr(CsvFile, "frame", lambda self: pytest.fail("all rows in memory"))
+    in_blocks = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, learner="boosted", settings=settings)
+    assert at_once.model is not None
+    assert in_blocks.model is not None
+    assert in_blocks.model.schema == at_once.model.schema
+    assert same_tensors(in_blocks.model.tensors, at_once.model.tensors)
 
 
 def test_a_row_of_a_large_csv_file_is_named_by_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,84 @@
+"""CSV files that are read a block at a time, because their rows may not fit into memory.
+
+A block is some megabytes of whole records. Threads parse them, in each pass anew; `_csv.py` has the rules. Arrow's own
+reader of blocks does the parsing, beneath these rules: an engine that guesses types from the rows it has seen would
+read one row by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from privaware.data._csv import BLOCK, Block, CsvFile
+from privaware.data._large import LargeRows
+from privaware.data._parts import LocalParts, Parts
+from privaware.data._raw import Raw, parsing
+from privaware.data._read import TEXT, check_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LargeCsv", "large_csv"]
+
+LARGE = 2**30
+"""Bytes from which on a file is read in blocks: in memory its rows would take about three times as many."""
+
+
+@dataclass(frozen=True)
+class LargeCsv(LargeRows):
+    """A CSV file. How many rows it has is not known before one pass over it."""
+
+    block: ClassVar[int] = BLOCK
+
+    path: Path
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def file(self) -> CsvFile:
+        return CsvFile(path=self.path, block=self.block, **self.reading)
+
+    @property
+    def _format(self) -> str:
+        return f"CSV in {self.file.encoding or 'UTF-8'}"
+
+    @cached_property
+    def head(self) -> Raw:  # type: ignore[override]
+        """The rows of the first block, whose columns have no types."""
+        with parsing(self.path, self._format):
+            self.file.names  # noqa: B018  # an empty file is refused
+            return self._raw(next(self.file.blocks()))
+
+    def column(self, name: str) -> pd.Series:
+        """One column, whole."""
+        with parsing(self.path, self._format):
+            return self.file.column(name)
+
+    @cached_property
+    def parts(self) -> Parts[Raw]:  # type: ignore[override]
+        """The rows as they are, in parts."""
+        blocks: LocalParts[Block] = LocalParts(self.file.blocks)
+        return blocks.map(self._raw)
+
+    def _raw(self, block: Block) -> Raw:
+        file = self.file
+        with parsing(self.path, self._format):
+            frame = file.block_frame(block)
+        return Raw(
+            frame=check_names(frame, self.path.name),
+            name=self.path.name,
+            line=lambda row: file.block_line(block, row),
+            separator=file.separator,
+            declared=file.header is not None,
+            typed=False,
+        )
+
+
+def large_csv(source: Any, reading: Mapping[str, Any]) -> LargeCsv | None:
+    """The file, if it is a large CSV that is not compressed; a pipe is none, since it can be read only once."""
+    if not isinstance(source, (str, Path)) or not Path(source).is_file() or Path(source).suffix.lower() not in TEXT:
+        return None
+    return LargeCsv(Path(source), reading) if Path(source).stat().st_size >= LARGE else None
