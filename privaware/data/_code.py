@@ -123,7 +123,8 @@ def _finite_or_nan(batch: Raw, values: Values, column: Column, outside: Outside,
             batch,
             column,
             absent,
-            'the value is missing or infinite; mend the row or declare missing = "category" or a number to fill in',
+            'the value is missing or infinite; mend the row, or say missing = "category" or a number to fill in '
+            "(in the schema, or to an estimator)",
         )
     return np.where(absent, np.nan, numbers)
 

@@ -68,7 +68,8 @@ class Score:
     def sentence(self) -> str:
         """The score as a person reads it."""
         return (
-            f"{NAMES[self.metric]} {self.value:.4g} on held-out rows, 95% interval {self.low:.4g} to {self.high:.4g} "
+            f"{NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval {_shown(self.low)} to "
+            f"{_shown(self.high)} "
             f"(noisy, for epsilon {self.epsilon:g}: may be released)"
         )
 
@@ -168,6 +169,15 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     reason = f"{rows} train nothing: they score the model for epsilon {epsilon:g}"
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
+
+
+def _shown(value: float) -> str:
+    """Four digits that count, without powers of ten.
+
+    >>> _shown(0.91234), _shown(10963.2)
+    ('0.9123', '10,960')
+    """
+    return f"{float(f'{value:.4g}'):,.10g}"
 
 
 def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:

@@ -126,7 +126,7 @@ def many_kills(forks: Forks, folder: Path, kills: int, rng: random.Random) -> Co
 
 
 def test_p33_a_killed_fit_resumes_with_one_charge(forks: Forks, folder: Path) -> None:
-    stages = many_kills(forks, folder, kills=12, rng=random.Random(33))
+    stages = many_kills(forks, folder, kills=6, rng=random.Random(33))
     assert len(stages) > 1
 
 

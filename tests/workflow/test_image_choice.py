@@ -74,13 +74,16 @@ def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> No
     assert sentence in image_choice(schema, 3.0).reasons
 
 
+ROWS = 20
+
+
 @pytest.mark.parametrize("shape", [(1, 3, 5), (1, 5, 9), (3, 8, 8), (2, 12, 30), (1, 50, 70), (4, 41, 41)])
 def test_every_shape_is_learned_without_options(shape: tuple[int, int, int]) -> None:
-    schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=60)
+    schema = Schema(form="image", shape=shape, classes=("n", "y"), rows=ROWS)
     plan = training_plan(schema, epsilon=50.0, delta=1e-5, time_limit=0.3)
     rng = np.random.default_rng(1)
-    y = rng.integers(2, size=60)
-    x = np.clip(rng.random((60, *shape)) * 0.5 + 0.4 * y[:, None, None, None], 0, 1).astype(np.float32)
+    y = rng.integers(2, size=ROWS)
+    x = np.clip(rng.random((ROWS, *shape)) * 0.5 + 0.4 * y[:, None, None, None], 0, 1).astype(np.float32)
     model = plan.mechanism.run(Data(schema=schema, x=x, y=y), plan.noise, Rng(1))
     assert plan.learner == "linear"
-    assert model.predictions(Data(schema=schema, x=x, y=y)).shape[0] == 60
+    assert model.predictions(Data(schema=schema, x=x, y=y)).shape[0] == ROWS
