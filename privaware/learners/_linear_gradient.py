@@ -26,7 +26,10 @@ from torch import Tensor
 from privaware.exact_sums import MARGIN, Lattice, Total, add_outer_sum
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
-__all__ = ["ROWS", "LinearGradient"]
+__all__ = ["ROWS", "LinearGradient", "Totals"]
+
+Totals = tuple[Total, Total]
+"""Residuals times rows, and residuals."""
 
 ROWS = Lattice(bound=1.0, bits=12)
 WEIGHT_BITS = 12
@@ -58,6 +61,10 @@ class LinearGradient:
 
     def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
         """The sum of clipped gradients (outputs, width + 1) at float64 `weights`, of all rows or of a batch."""
+        return self.combined(self.totals(weights, batch))
+
+    def totals(self, weights: Tensor, batch: Tensor | None = None) -> Totals:
+        """What `combined` makes the sum of: totals of several such objects may be merged before, in any order."""
         if self.classes:  # exponents of 2; of two classes the difference
             weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
         length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding makes it longer, by less than a quarter
@@ -71,6 +78,11 @@ class LinearGradient:
             residuals = self._residual_steps(self._product(coarse, rows) + bias, chosen)
             self._add_products(sums, residuals, rows, chosen)
             constants.add(residuals.sum(1, keepdim=True).double())
+        return sums, constants
+
+    def combined(self, totals: Totals) -> Tensor:
+        """The sum of clipped gradients from the totals of all rows."""
+        sums, constants = totals
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
 

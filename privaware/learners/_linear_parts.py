@@ -1,0 +1,111 @@
+"""Clipped gradients of a linear model on a table whose rows are in parts.
+
+A part is held as what is not zero in its one-hot rows, and made dense some rows at a time. The exact sums of
+`_linear_gradient.py` are merged over parts, so they have the bits of all rows in one memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privaware.data import Data, Parts, Rows, Sum
+from privaware.exact_sums import clip_rows
+from privaware.features.onehot import OneHot
+from privaware.learners._fixed_features import rows_of
+from privaware.learners._linear_gradient import ROWS, LinearGradient, Totals
+from privaware.model import scaled
+from privaware.noise import Rng
+
+__all__ = ["PartsGradient"]
+
+DENSE = 2**14
+"""Rows that are dense at once."""
+
+
+class SparseRows:
+    """Rows on the lattice `ROWS`: lattice steps that are not zero, their columns, and where each row ends."""
+
+    def __init__(self, feature: OneHot, data: Data) -> None:
+        schema, blocks = data.schema, range(0, max(len(data), 1), DENSE)
+        dense = (clip_rows(rows_of(data.take(slice(at, at + DENSE)), feature), 1.0, ROWS, np.float32) for at in blocks)
+        steps, columns, counts = zip(*map(_sparse, dense), strict=True)
+        self.steps, self.columns = np.concatenate(steps), np.concatenate(columns)
+        self.ends = np.append(0, np.cumsum(np.concatenate(counts)))
+        self.width = feature.width(schema)
+        targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
+        self.targets = targets.astype(np.min_scalar_type(len(schema.classes))) if schema.classes else targets
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __repr__(self) -> str:
+        return "SparseRows(rows private)"
+
+    def dense(self, at: int) -> np.ndarray:
+        """The `DENSE` rows from `at` on, or those that are left."""
+        ends = self.ends[at : at + DENSE + 1]
+        rows = np.zeros((len(ends) - 1, self.width), np.float32)
+        inside = slice(ends[0], ends[-1])
+        places = np.repeat(np.arange(len(rows)) * self.width, np.diff(ends)) + self.columns[inside]
+        rows.reshape(-1)[places] = self.steps[inside] * np.float32(ROWS.step)
+        return rows
+
+
+def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lattice steps that are not zero, their columns, and how many each row has."""
+    places = np.nonzero(rows)
+    steps = np.rint(rows[places] * (1 / ROWS.step)).astype(np.int16)
+    return steps, places[1].astype(np.min_scalar_type(rows.shape[1])), np.count_nonzero(rows, axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedSums(Sum[SparseRows, Totals, Tensor]):
+    """Clipped gradients at `weights`; one row moves their sum by `norm` at most."""
+
+    weights: Tensor
+    classes: int
+    constant: float
+    norm: float
+
+    def partial(self, part: SparseRows) -> Totals:
+        totals = [self.gradient(part, at).totals(self.weights) for at in range(0, max(len(part), 1), DENSE)]
+        for more in totals[1:]:
+            self.merge(totals[0], more)
+        return totals[0]
+
+    def merge(self, left: Totals, right: Totals) -> Totals:
+        return left[0].merge(right[0]), left[1].merge(right[1])
+
+    def release(self, total: Totals, noise: float, rng: Rng) -> Tensor:
+        raise NotImplementedError("the learner adds the noise of a step")
+
+    def gradient(self, part: SparseRows, at: int) -> LinearGradient:
+        """The gradient of some rows."""
+        targets = part.targets[at : at + DENSE].astype(np.int64 if self.classes else np.float32)
+        return LinearGradient(rows=torch.from_numpy(part.dense(at)), targets=torch.from_numpy(targets), **self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"classes": self.classes, "constant": self.constant, "norm": self.norm}
+
+
+class PartsGradient:
+    """What a `LinearGradient` is for rows in one memory; `rows` has their width and none of them."""
+
+    def __init__(self, data: Rows, feature: OneHot, *, constant: float, norm: float) -> None:
+        self._parts: Parts[SparseRows] = data.parts.held(partial(SparseRows, feature))
+        self._settings: dict[str, Any] = {"classes": len(data.schema.classes), "constant": constant, "norm": norm}
+        self.rows = torch.zeros((0, feature.width(data.schema)))
+
+    def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
+        """The sum of clipped gradients (outputs, width + 1) of all rows: there is no batch of parts."""
+        assert batch is None
+        totals = self._parts.total(ClippedSums(weights=weights, **self._settings))
+        none = torch.zeros(0)
+        return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
