@@ -15,6 +15,7 @@ METHOD = Annotated[str, o.option("One of `privaware list selectors`.", completes
 COLUMNS = Annotated[int | None, o.option("How many columns to keep, at most.")]
 POPULATION = Annotated[int | None, o.option("For genetic searches: sets in a generation.")]
 GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many generations.")]
+WORKFLOW = Annotated[str, o.option("aware, or standard: choose without noise, to compare on built-in data.")]
 SELECTION = Annotated[Path | None, o.option("A folder to make, with the choice in selection.json.")]
 
 
@@ -29,6 +30,7 @@ def select(
     generations: GENERATIONS = None,
     set_: o.SET = None,
     describe: o.DESCRIBE = None,
+    workflow: WORKFLOW = "aware",
     out: SELECTION = None,
     json: o.JSON = False,
     **run_options: Any,
@@ -39,10 +41,21 @@ def select(
     sizes = {"columns": columns, "population": population, "generations": generations}
     settings = {**o.named_values("--set", set_), **{k: v for k, v in sizes.items() if v is not None}}
     selection = run(
-        data, method=method, epsilon=epsilon, settings=settings, describe=describe, out=out, say=say, **run_options
+        data,
+        method=method,
+        epsilon=epsilon,
+        settings=settings,
+        describe=describe,
+        workflow=workflow,
+        out=out,
+        say=say,
+        **run_options,
     )
-    show(
-        selection.json(),
-        [*(selection.columns or ()), f"epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"],
-        json,
-    )
+    show(selection.json(), [*(selection.columns or ()), *_closing(selection)], json)
+
+
+def _closing(selection: Any) -> list[str]:
+    """What the columns cost, or that no guarantee covers them."""
+    if selection.sentence.startswith("NOT PRIVATE"):
+        return [selection.sentence]
+    return [f"epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"]

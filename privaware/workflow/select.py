@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from privaware.card import plain_settings
 from privaware.events import NOTHING, Event, Selected, nested
-from privaware.guarantee import assumptions, guarantee_sentence
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
+from privaware.workflow._candidates import expect_workflow
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
+from privaware.workflow._paid_columns import keep_columns, selector_for
 from privaware.workflow._plan import selection_plan
 
 __all__ = ["Selection", "select"]
 
 FILE = "selection.json"
+NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for comparison only, and no guarantee covers them."
+NO_NOISE = 1e-9
+"""The noise multiplier of a selection as if there were none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,9 @@ class Selection:
             internal={"seconds": run.seconds},
             seconds=None if secret else run.seconds,
             out=run.out,
-            sentence=guarantee_sentence(run.plan, run.options.seed, what="these columns"),
+            sentence=NOT_PRIVATE
+            if run.plan.flaw
+            else guarantee_sentence(run.plan, run.options.seed, what="these columns"),
             assumptions=list(assumptions(run.plan)),
             event=run.plan.event,
         )
@@ -72,12 +79,15 @@ def select(
     epsilon: float,
     settings: Mapping[str, Any] | None = None,
     describe: Any = None,
+    workflow: str = "aware",
     **run_options: Unpack[RunArguments],
 ) -> Selection:
     """Columns worth having, chosen by one of `privaware list selectors` for `epsilon` in all.
 
     `data` and the ways to a schema are as for `fit`. With `out` a folder is made with the columns and what they cost
     in selection.json; `describe` is a TOML file in which its owner says who answers for it and what it is for.
+    `workflow="standard"` chooses without noise, to compare on built-in data: the result says NOT PRIVATE, and its
+    epsilon is what the aware workflow costs.
 
     >>> select("wisconsin", method="top", epsilon=5.0, settings={"columns": 2}, seed=1).columns
     ('mean concave points', 'worst perimeter')
@@ -85,9 +95,22 @@ def select(
     options = RunOptions.of(run_options, describe=describe)
     with charged_run("select", data, options) as run:
         delta = options.delta_for(run.schema)
+        expect_workflow(workflow, None, run.source)
+        standard = workflow == "standard"
         plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
+        if standard:
+            reasons = (*plan.reasons, "without noise: standard workflow, to compare")
+            marked = {**plan.settings, "workflow": workflow}
+            plan = replace(plan, flaw=CHOSEN_WITHOUT_NOISE, settings=marked, reasons=reasons)
         if not run.charge(plan):
             return Selection.of(run, tuple(run.result["columns"]) if run.result else None)
-        selection = Selection.of(run, run.execute())
+        selection = Selection.of(run, _without_noise(run, method, settings or {}) if standard else run.execute())
         run.publish_result(FILE, {**selection.json(), "settings": plain_settings(plan.settings)})
     return selection
+
+
+def _without_noise(run: ChargedRun, method: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the method chooses on the rows of a built-in data set as if there were no noise."""
+    rows = run.public_rows()
+    kept = keep_columns(rows, selector_for(run.schema, method, settings).run(rows, NO_NOISE, run.rng.spawn()))
+    return tuple(column.name for column in kept.schema.used)

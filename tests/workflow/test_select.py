@@ -41,6 +41,20 @@ def test_selection_spends_the_requested_epsilon(people: Path) -> None:
         select(people, target="class", epsilon=0.1, accept_schema=True)
 
 
+def test_standard_workflow_chooses_without_noise_on_built_in_data_only(people: Path, tmp_path: Path) -> None:
+    chosen = [
+        select("wisconsin", method="top", epsilon=1e-3, settings={"columns": 3}, workflow="standard", seed=seed)
+        for seed in (1, 2)
+    ]
+    assert chosen[0].columns == chosen[1].columns  # no noise, whatever the seed
+    quiet = select("wisconsin", method="top", epsilon=1e5, settings={"columns": 3}, seed=3)
+    assert set(chosen[0].columns or ()) == set(quiet.columns or ())
+    assert not chosen[0].certified
+    assert chosen[0].sentence.startswith("NOT PRIVATE")
+    with pytest.raises(WrongInput, match="built-in benchmark data"):
+        select(people, target="class", epsilon=1.0, workflow="standard")
+
+
 def test_data_independent_selectors_cost_nothing(people: Path) -> None:
     result = select(people, target="class", method="all", epsilon=1.0, accept_schema=True)
     assert (result.columns, result.epsilon) == (("says", "hums", "age"), 0.0)
