@@ -8,16 +8,38 @@ from typing import Any
 import numpy as np
 
 from privaware.attacks._game import joined
+from privaware.attacks._row_canaries import crafted_pair
 from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import KINDS, Column, Schema
 
-__all__ = ["directed_scores", "many_runs", "release_vector"]
+__all__ = ["deciding_pair", "directed_scores", "many_runs", "release_vector"]
 
 PILOT = 0.25
 """The share of runs that determine the direction; the others are scored along it."""
+SHARP = 1e-3
+"""Noise over that of the claim at which a choice is nearly that of the exact scores."""
+TRIES = 60
+"""Crafted pairs that are tried until one decides a choice."""
+
+
+def deciding_pair(
+    mechanism: Mechanism[tuple[str, ...]], schema: Schema, count: int, noise: float, rng: Rng
+) -> tuple[Data, Data]:
+    """Crafted rows and a canary that alone changes which columns are chosen; the last pair tried, if none does.
+
+    Nothing but the schema is read, so that the search costs nothing. Each choice is made twice: a tie decides nothing.
+    """
+    for _ in range(TRIES):
+        rows, canary = crafted_pair(schema, count, rng)
+        choices = [
+            {mechanism.run(each, SHARP * noise, rng.spawn()) for _ in range(2)} for each in (rows, joined(rows, canary))
+        ]
+        if all(len(each) == 1 for each in choices) and choices[0] != choices[1]:
+            break
+    return rows, canary
 
 
 def many_runs(

@@ -76,8 +76,8 @@ def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
 
 
 def _uncoded(column: Column, number: float) -> Any:
-    """A value before bounds are known: a number, or the one word that all rows have."""
-    return number if column.kind == "number" else "word"
+    """A value before bounds are known: a number where one may stand, or the one word that all rows have."""
+    return number if column.kind in ("number", "undecided") else "word"
 
 
 def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:

@@ -13,9 +13,10 @@ from privaware import accounting, report
 from privaware._files import atomic_write
 from privaware._version import __version__
 from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
-from privaware.attacks._many_run import many_runs
+from privaware.attacks._many_run import deciding_pair, many_runs
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows
 from privaware.card import ModelCard
+from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
@@ -256,12 +257,19 @@ def _evidence(
                 break
             canaries = canaries.and_those(audited.run(rows, plan.noise, rng))
         return evidence_of_canaries(canaries, claim, plan.delta, gradients=asked.space == "gradient")
-    rows, canary = crafted_pair(schema, FEW, rng)
+    rows, canary = _neighbours(plan, schema, rng)
     vector = search_vector if isinstance(plan.mechanism, Search) else None
     scores = many_runs(
         plan.mechanism, rows, canary, plan.noise, runs=asked.runs, rng=rng, say=options.say, vector=vector
     )
     return evidence_of_runs(*scores, claim, plan.delta)
+
+
+def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
+    """Crafted rows and one more that shows as much as it can; a search scores few rows, so that any other hides it."""
+    if getattr(plan.mechanism, "releases", "") == "columns":
+        return deciding_pair(plan.mechanism, schema, FEW, plan.noise, rng)
+    return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else FEW, rng)
 
 
 def _without_runtime(card: ModelCard) -> dict[str, Any]:

@@ -17,6 +17,10 @@ from privaware.errors import WrongInput
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
 from privaware.learners.linear import Linear
+from privaware.selectors.bounds import Bounds
+from privaware.selectors.cfs_greedy import CfsGreedy
+from privaware.selectors.top import Top
+from privaware.strategies._search import Search
 from privaware.workflow.audit import Audit
 
 STEPS: dict[str, Any] = {"settings": {"steps": 5}}
@@ -165,6 +169,19 @@ def test_selection_step_and_bought_schema_are_audited(people: Path, method: str)
     assert not found.refuted
 
 
+@pytest.mark.parametrize(("selector", "runs"), [(CfsGreedy, 80), (Top, 80), (Bounds, 120)])
+def test_many_runs_find_a_choice_or_a_schema_without_noise(
+    selector: type[Any], runs: int, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are crafted so that one more decides the choice; random ones would hide a choice without any noise."""
+    run = selector.run
+    monkeypatch.setattr(selector, "run", lambda self, data, noise, rng: run(self, data, noise / 1000, rng))
+    options: dict[str, Any] = {} if selector is Bounds else {"accept_schema": True, "settings": {"columns": 1}}
+    method = selector.__module__.split(".")[-1]
+    found = audit(people, target="y", method=method, attack="many_run", epsilon=1.0, seed=1, runs=runs, **options)
+    assert found.refuted
+
+
 SPACE: dict[str, Any] = {"choices": {"lr": [0.5, 4.0]}, "build": {"lr": "$lr", "architecture": {"name": "linear"}}}
 
 
@@ -178,6 +195,15 @@ def test_search_step_is_audited_by_many_runs(people: Path) -> None:
     with pytest.raises(WrongInput, match="--search with --attack many_run"):
         audit(people, attack="one_run", **options)
     assert not Path(f"{people}.ledger").exists()
+
+
+@pytest.mark.slow
+def test_many_runs_find_a_search_without_noise(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row alone is held out in half of the runs, so that it takes the default number of them."""
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, data, noise, rng: run(self, data, noise / 100, rng))
+    options: dict[str, Any] = {"target": "y", "accept_schema": True, "search": SPACE, "epsilon": 2.0, "seed": 1}
+    assert audit(people, attack="many_run", settings={"steps": 1, "batch": 50}, **options).refuted
 
 
 @pytest.fixture(scope="module")
