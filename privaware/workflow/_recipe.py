@@ -34,6 +34,7 @@ KINDS: dict[str, Any] = {
     "workflow": str,
     "target_range": bool,
     "metric": str,
+    "bins": bool,
 }
 """What each entry of a plan is."""
 WORKFLOWS = ("aware", "standard")
@@ -50,7 +51,7 @@ class Recipe:
 
     `search` names the strategy of a private search inside the training, with `search_settings` of its own.
     With `target_range` a regression pays for the mean and spread of its target first, as `auto` does. `metric` is what
-    the training is for.
+    the training is for. With `bins` those of numbers with declared bounds are paid for first.
     """
 
     learner: str = "auto"
@@ -63,6 +64,7 @@ class Recipe:
     workflow: str = "aware"
     target_range: bool = False
     metric: str | None = None
+    bins: bool = False
 
     def __post_init__(self) -> None:
         expect(self.workflow in WORKFLOWS, "", "--workflow aware or standard", self.workflow)
@@ -132,6 +134,7 @@ class Recipe:
             entries |= {"search_settings": plain_settings(self.search_settings)} if self.search_settings else {}
         entries |= {"workflow": self.workflow} if self.workflow != "aware" else {}
         entries |= {"metric": self.metric} if self.metric is not None else {}
+        entries |= {"bins": True} if self.bins else {}
         return entries | ({"target_range": True} if self.target_range else {})
 
     def write(self, path: Path, reasons: Sequence[str]) -> None:

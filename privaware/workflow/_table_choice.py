@@ -28,7 +28,7 @@ from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow._settings import configured
 
-__all__ = ["CANDIDATES", "candidate", "evidence", "table_choice"]
+__all__ = ["BIN_NUMBERS", "CANDIDATES", "candidate", "evidence", "table_choice"]
 
 CANDIDATES: dict[str, tuple[str, bool, bool]] = {
     "linear": ("linear", False, True),
@@ -37,6 +37,7 @@ CANDIDATES: dict[str, tuple[str, bool, bool]] = {
 }
 """What was compared: a learner, whether it buys bins, and whether a regression buys the range of its target."""
 
+BIN_NUMBERS = "release bins of numbers"
 FEW = 1_000
 """Rows x epsilon from which a classification learns more than a line."""
 CLEAR = 2_000
@@ -64,7 +65,7 @@ def candidate(name: str, schema: Schema, reason: str = "") -> Choice:
     if bins and schema.bounded and Bins().cost(schema, 1.0) != NOTHING:  # where bounds are bought, bins come with them
         cost = configured(learner, find_learner(learner), {}).cost(schema, 1.0)
         share = share_for(cost, BIN_FRACTION)
-        before = (Stage(what="release bins of numbers", mechanism=Bins(), join=Bins.join, share=share),)
+        before = (Stage(what=BIN_NUMBERS, mechanism=Bins(), join=Bins.join, share=share),)
     return Choice(learner=learner, before=before, centred=centred, reasons=(reason,) * bool(reason))
 
 

@@ -29,6 +29,7 @@ from privaware.workflow._plan import Plan, expect_budget, expect_unit, priced
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._search_choice import NO_SEARCH, named_space, search_reasons, search_settings, shown_search
 from privaware.workflow._settings import setting_names
+from privaware.workflow._table_choice import candidate
 from privaware.workflow._trainings import model_cost_in, outlined, search_mechanism, training_mechanism
 
 __all__ = ["recipe_plan", "training_plan"]
@@ -116,7 +117,8 @@ def _chosen(
     name = recipe.learner if space is None else space.learner
     limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
     reason = f"{name}, as asked" if space is None else f"{' or '.join(space.learners)}, as the space says"
-    choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,))
+    binned = candidate("linear with bins", schema).before if recipe.bins else ()
+    choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
     centred = recipe.target_range or recipe.learner == "auto"
     return with_target_range(choice, schema) if centred and not schema.classes else choice
 

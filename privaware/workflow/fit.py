@@ -25,6 +25,7 @@ from privaware.workflow._public_choice import choose_on_public_rows
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._release import Release
 from privaware.workflow._score import SCORE_SETTINGS, Score, ScoredModel, score_words, with_score
+from privaware.workflow._table_choice import BIN_NUMBERS
 from privaware.workflow._training_plan import recipe_plan
 
 __all__ = ["Fit", "fit"]
@@ -220,8 +221,10 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
         name: value for name, value in plan.settings.items() if name not in ("search", "workflow", *SCORE_SETTINGS)
     }
     learner = recipe.learner if recipe.search is not None else plan.learner
-    ranged = any(what == TARGET_RANGE for what, _ in plan.parts)
-    return replace(recipe, learner=learner, settings=chosen, target_range=ranged)
+    before = [what for what, _ in plan.parts]
+    return replace(
+        recipe, learner=learner, settings=chosen, target_range=TARGET_RANGE in before, bins=BIN_NUMBERS in before
+    )
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:

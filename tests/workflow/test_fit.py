@@ -15,6 +15,7 @@ from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow._recipe import Recipe
+from privaware.workflow._table_choice import candidate
 
 ROWS = 1500
 
@@ -76,6 +77,16 @@ def test_saved_plan_is_followed(frame: pd.DataFrame, schema: Schema, tmp_path: P
     assert any("7 times" in line or "7 x" in line or " 7 " in line for line in followed.plan)
     with pytest.raises(WrongInput, match="no setting"):
         fit(frame, plan={"learner": "linear", "settings": {"stepz": 3}}, **options)
+
+
+def test_plan_keeps_the_bins_it_buys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "privaware.workflow._auto.table_choice", lambda schema, epsilon: candidate("linear with bins", schema)
+    )
+    chosen = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
+    assert any(line.startswith("release bins of numbers") for line in chosen.plan)
+    followed = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
+    assert followed.event == chosen.event
 
 
 def test_regression_plan_keeps_its_target_range(frame: pd.DataFrame, tmp_path: Path) -> None:
