@@ -21,6 +21,7 @@ from privaware.events import NOTHING, Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
 from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._gain_sums import GainSums
 from privaware.learners._leaf_sums import (
     INSIDE,
     SECOND_WEIGHT,
@@ -51,6 +52,10 @@ REST = 4.0
 """Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
 
 Gradients are clipped closer, which draws predictions of a skewed target from the mean towards the median."""
+CHECK, CLEAR, SURE = 0.1, 200.0, 2000.0
+"""The most of the budget for the check that a regression is better than the mean.
+
+It falls with the square of rows over noise, from over twice the second number on; from the third on there is none."""
 CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 
@@ -103,17 +108,18 @@ class Boosting(Learner):
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
-        counts = zip((_starts(schema), self.steps, 1, self.trees), self._noises(schema, noise), strict=True)
+        counts = zip((_starts(schema), self.steps, 1, self.trees, 1), self._noises(schema, noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        schema, (of_start, of_steps, of_pairs, of_trees) = data.schema, self._noises(data.schema, noise)
+        schema, (of_start, of_steps, of_pairs, of_trees, of_check) = data.schema, self._noises(data.schema, noise)
         layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
-        weights[0], unit = _start(layout, rows, of_start, self.reach, rng)
+        start, unit = _start(layout, rows, of_start, self.reach, rng)
+        weights[0] = start
         deviations = np.zeros(0)
         if math.isfinite(of_steps):
             weights, deviations = self._descend((layout, rows), (weights, unit), of_steps, most_noise, rng)
@@ -128,7 +134,13 @@ class Boosting(Learner):
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         if not schema.classes:
             rest = release(RestSums(reach=self.rest * unit), rows, of_start, rng)
-            weights[0] += self.rest * unit * np.clip(rest / schema.rows, -1, 1)
+            shift = self.rest * unit * np.clip(rest / schema.rows, -1, 1)
+            weights[0] += shift
+            if math.isfinite(of_check):
+                gains = GainSums(mean=float(start[0]), shift=float(shift[0]), unit=unit)
+                if release(gains, rows, of_check, rng)[0] < of_check:  # no more than noise
+                    weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
+                    weights[0] = start
         last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
         tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}
@@ -149,15 +161,17 @@ class Boosting(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _noises(self, schema: Schema, noise: float) -> tuple[float, ...]:
-        """Noise multipliers of the start, a step, the pairs and a tree, infinite for none: one release of `noise`."""
+        """Noise multipliers of start, a step, pairs, a tree, the check, infinite for none: one release of `noise`."""
         share = self.share if self.trees and self.steps else float(self.steps > 0)
         pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
         after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
-        counts = (_starts(schema), self.steps, 1, self.trees)
-        start = START
+        counts = (_starts(schema), self.steps, 1, self.trees, 1)
+        start, check = START, 0.0
         if not schema.classes:
-            start = min(max(START, counts[0] * (self.rest * noise / (ASIDE * schema.rows)) ** 2), MOST_START)
-        shares = (start, *((1 - start) * part for part in after))
+            signal = schema.rows / noise
+            start = min(max(START, counts[0] * (self.rest / (ASIDE * signal)) ** 2), MOST_START)
+            check = min(CHECK, (CLEAR / signal) ** 2) if signal < SURE else 0.0
+        shares = (start, *((1 - start - check) * part for part in after), check)
         return tuple(
             noise * math.sqrt(count / part) if part else math.inf for count, part in zip(counts, shares, strict=True)
         )

@@ -16,7 +16,7 @@ from privaware.data import Data, Sum, kind_counts, uncoded_column
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column
 from privaware.selectors._grids import cells, equal_bins, grid_between
-from privaware.selectors._noisy_counts import DECADES, Span, empty_cells, shrunken, span
+from privaware.selectors._noisy_counts import DECADES, MOST_CUT, MOST_CUT_OF_TARGET, Span, empty_cells, shrunken, span
 from privaware.selectors._open_columns import NONE, SLOTS, on_line, worded
 
 __all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span"]
@@ -169,8 +169,9 @@ class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, t
         columns = zip(self.grids.names, self.grids.weights, self.edges, noisy, strict=False)
         for name, weight, grid, part in columns:
             scale = noise * self.grids.sensitivity / weight
-            first = empty_cells(part, scale, self.rows)
-            last = len(part) - empty_cells(part[::-1], scale, self.rows)
+            most = MOST_CUT if weight == 1 else MOST_CUT_OF_TARGET
+            first = empty_cells(part, scale, self.rows, most)
+            last = len(part) - empty_cells(part[::-1], scale, self.rows, most)
             if first < last:
                 closer[name] = (float(grid[first]), min(float(grid[last]), self.spans[name][1]))
             edges[name] = equal_bins(shrunken(part, scale, self.rows)[0], grid, self.bins)

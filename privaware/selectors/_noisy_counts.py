@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-__all__ = ["DECADES", "FARTHEST", "Span", "empty_cells", "shrunken", "span"]
+__all__ = ["DECADES", "FARTHEST", "MOST_CUT", "MOST_CUT_OF_TARGET", "Span", "empty_cells", "shrunken", "span"]
 
 Span = tuple[float, float]
 
@@ -23,8 +23,8 @@ BEYOND, TOWARDS_ZERO = 2.0, 1.0
 NOTHING_THERE = 2.0
 """Deviations of noise below which the rows at an end are taken for none."""
 
-TAIL, MOST_CUT = 0.005, 0.05
-"""The share of rows that may be cut off at either end, and with what noise hides."""
+TAIL, MOST_CUT, MOST_CUT_OF_TARGET = 0.005, 0.05, 0.01
+"""The share of rows that may be cut off at either end, and with what noise hides; less of a target, for its mean."""
 
 DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 """Edges of the first grid on the positive side, from a millionth to a million millions; what is smaller is zero."""
@@ -77,9 +77,12 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
     return mean + kept * differences, kept
 
 
-def empty_cells(counts: np.ndarray, scale: float, rows: int) -> int:
-    """How many cells from the first one on hold together no more rows than a tail and what noise may hide."""
+def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MOST_CUT) -> int:
+    """How many cells from the first one on hold together no more rows than a tail and what noise may hide.
+
+    `most` is the largest share of rows that they may hold.
+    """
     likely, kept = shrunken(counts, scale, rows)
     hidden = NOTHING_THERE * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
-    full = np.flatnonzero(np.cumsum(likely) > np.minimum(TAIL * rows + hidden, MOST_CUT * rows))
+    full = np.flatnonzero(np.cumsum(likely) > np.minimum(TAIL * rows + hidden, most * rows))
     return int(full[0]) if len(full) else 0

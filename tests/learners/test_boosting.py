@@ -15,6 +15,7 @@ from privaware.events import Gaussian
 from privaware.features.codes import Codes
 from privaware.learners._boosting import CLIP
 from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._gain_sums import GainSums
 from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums
 from privaware.learners._splits import random_splits
 from privaware.learners.additive import Additive
@@ -177,8 +178,9 @@ def test_settings_that_learn_nothing_are_refused() -> None:
 def test_monotone_model_never_turns_back(schema: Schema, direction: int) -> None:
     data = rows_for(schema, 200, seed=5)
     learner = Boosted(trees=40, steps=10, depth=4, monotone={"age": direction, "score": -direction})
-    model = learner.run(data, noise=0.5, rng=Rng(seed=3))
-    free = replace(learner, monotone={}).run(data, noise=0.5, rng=Rng(seed=3))
+    noise = 0.5 if schema.classes else 0.09  # with more, a regression of random targets would be the mean
+    model = learner.run(data, noise=noise, rng=Rng(seed=3))
+    free = replace(learner, monotone={}).run(data, noise=noise, rng=Rng(seed=3))
     turned = []
     for at, sign in ((0, direction), (1, -direction)):
         column = schema.used[at]
@@ -260,7 +262,7 @@ def test_smooth_curves_are_learnt_from_few_rows() -> None:
         y = np.cos(2 * np.pi * x).sum(axis=1)
         model = Additive().run(Data(schema=schema, x=x, y=y), 4.0, Rng(seed=seed))
         scores.append(1 - np.mean((model.predictions(Data(schema=schema, x=x, y=y)) - y) ** 2) / y.var())
-    assert np.mean(scores) > 0.8
+    assert np.mean(scores) > 0.75
 
 
 def test_mean_of_a_target_stays_where_rows_are_few() -> None:
@@ -272,6 +274,29 @@ def test_mean_of_a_target_stays_where_rows_are_few() -> None:
         model = Additive(steps=5).run(data, 6.0, Rng(seed=seed))
         offsets.append(float(model.predictions(data).mean() - data.y.mean()))
     assert np.sqrt(np.mean(np.square(offsets))) < 0.4
+
+
+def test_regression_that_learns_nothing_is_the_mean() -> None:
+    """One that learns is kept; without the check, the first would predict noise."""
+    rng, columns = np.random.default_rng(4), tuple(Column(name=f"x{at}", low=-1, high=1) for at in range(6))
+    schema = Schema(columns=columns, low=-4, high=4, rows=2000)
+    x = rng.uniform(-1, 1, (2000, 6))
+    noise = rng.normal(size=2000)
+    data = Data(schema=schema, x=x, y=noise)
+    spreads = [float(Additive().run(data, 10.0, Rng(seed=seed)).predictions(data).std()) for seed in range(5)]
+    assert np.median(spreads) == 0
+    data = replace(data, y=2 * x[:, 0] + 0.5 * noise)
+    assert min(float(Additive().run(data, 10.0, Rng(seed=seed)).predictions(data).std()) for seed in range(5)) > 0.5
+
+
+def test_no_row_gains_more_than_its_bound() -> None:
+    layout = layout_of(NUMBER)
+    rows = CodedRows(layout, rows_for(NUMBER, 200, seed=2))
+    rows.values[:] = np.random.default_rng(3).normal(0, 50, rows.values.shape)
+    gains = GainSums(mean=0.3, shift=-0.1, unit=1e-3)
+    each = [gains.partial(CodedRows(layout, rows_for(NUMBER, 1, seed=seed)))[0] for seed in range(50)]
+    assert max(map(abs, each)) == pytest.approx(gains.sensitivity, abs=1e-5)
+    assert abs(gains.partial(rows)[0]) <= 200
 
 
 def test_predictions_of_a_skewed_target_have_its_mean() -> None:
