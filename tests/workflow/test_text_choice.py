@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privaware.data import Data
+from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow._text_choice import CANDIDATES, evidence, text_choice
@@ -57,3 +58,12 @@ def test_unbalanced_texts_are_not_scored_below_the_constant_at_small_budgets(eps
 def test_unbalanced_texts_are_told_apart_where_the_budget_allows() -> None:
     train, test = unbalanced(700), unbalanced(400, seed=1)
     assert mean_accuracy(train, test, 8.0, seeds=1) > np.mean(test.y == 0) + 0.02
+
+
+def test_steps_on_texts_fall_with_the_signal_and_those_on_images_do_not() -> None:
+    images = Schema(form="image", shape=(1, 8, 8), classes=("no", "yes"), rows=2000)
+    for schema, less in ((texts(2000), 0.4), (images, 1.0)):
+        feature = {"name": "pixels"} if schema.form == "image" else {"name": "hashed", "slots": 64}
+        linear = Linear(features=[feature])
+        strong, weak = (linear.learning_rate(schema, noise) * noise for noise in (40.0, 100.0))
+        assert weak / strong == pytest.approx(less, rel=1e-6)
