@@ -92,31 +92,46 @@ def row_lattice(norm: float, width: int) -> Lattice:
     return Lattice(bound=norm, bits=min(20, (MANTISSA - math.ceil(math.log2(max(width, 1)))) // 2))
 
 
-def clip_rows(rows: np.ndarray, norm: float, lattice: Lattice, dtype: Any = np.float64) -> np.ndarray:
+def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64) -> Any:
     """Rows on a `row_lattice`, clipped to an L2 norm of norm x (1 - MARGIN); what is not finite becomes 0.
 
-    Each is a function of itself alone, bit for bit: squared norms are exact and all else is done entry by entry.
+    Each is a function of itself alone, bit for bit: squared norms are exact and all else is done entry by entry. A
+    float32 tensor gives one on its device, of the same bits.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
-    clipped = np.empty(rows.shape, dtype)
-    most = norm * (1 - MARGIN)
-    size = max(1, BLOCK // max(rows.shape[1], 1))
+    array = isinstance(rows, np.ndarray)
+    clipped = np.empty(rows.shape, dtype) if array else rows.new_empty(rows.shape)
+    block, clip = (BLOCK, _clip_array) if array else (TENSOR_BLOCK, _clip_tensor)
+    size = max(1, block // max(rows.shape[1], 1))
     for at in range(0, len(rows), size):
-        block = np.nan_to_num(rows[at : at + size].astype(np.float64), posinf=0.0, neginf=0.0)
-        largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
-        if (largest > lattice.bound).any():
-            block *= np.where(largest > lattice.bound, lattice.bound / np.maximum(largest, 1e-300), 1.0)
-        block = lattice.nearest(block)
-        lengths = np.sqrt(np.einsum("ij,ij->i", block, block))[:, None]
-        if (lengths > most).any():
-            block = lattice.round(block * np.minimum(1.0, most / np.maximum(lengths, 1e-300)))
-        clipped[at : at + size] = block
+        clipped[at : at + size] = clip(rows[at : at + size], norm * (1 - MARGIN), lattice)
     return clipped
 
 
-BLOCK = 2**18
-"""Numbers in work at once, so that a block stays in a processor's cache."""
+def _clip_array(rows: np.ndarray, most: float, lattice: Lattice) -> np.ndarray:
+    block = np.nan_to_num(rows.astype(np.float64), posinf=0.0, neginf=0.0)
+    largest = np.abs(block).max(axis=1, keepdims=True, initial=0.0)
+    if (largest > lattice.bound).any():
+        block *= np.where(largest > lattice.bound, lattice.bound / np.maximum(largest, 1e-300), 1.0)
+    block = lattice.nearest(block)
+    lengths = np.sqrt(np.einsum("ij,ij->i", block, block))[:, None]
+    if (lengths > most).any():
+        block = lattice.round(block * np.minimum(1.0, most / np.maximum(lengths, 1e-300)))
+    return block
+
+
+def _clip_tensor(rows: Any, most: float, lattice: Lattice) -> Any:
+    block = rows.double().nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+    largest = block.abs().amax(1, keepdim=True)
+    block *= (lattice.bound / largest.clamp(min=1e-300)).where(largest > lattice.bound, 1.0)
+    block = lattice.nearest(block)
+    lengths = block.square().sum(1, keepdim=True).sqrt_()
+    return lattice.round(block * (most / lengths.clamp(min=1e-300)).clamp(max=1.0))
+
+
+BLOCK, TENSOR_BLOCK = 2**18, 2**26
+"""Numbers in work at once: a block of an array stays in a processor's cache."""
 
 
 class Total:

@@ -115,3 +115,12 @@ def test_lattices_too_fine_to_be_exact_are_refused(monkeypatch: Any) -> None:
     x = FINE.round(worst(200_000)) * 2.0**20 + 1e8  # not on the lattice: the refusal is there for a reason
     monkeypatch.setattr(exact_sums, "MANTISSA", 60)
     assert not np.array_equal(outer_sum(x, x, FINE, FINE), outer_sum(x[::-1], x[::-1], FINE, FINE))
+
+
+def test_rows_are_clipped_to_the_same_bits_as_a_tensor() -> None:
+    rows = np.random.default_rng(5).standard_normal((40, 7)).astype(np.float32)
+    rows[:10] *= 1e-2
+    rows[11] = [np.nan, np.inf, -np.inf, 1e30, 0.5, 0, 3]
+    lattice = exact_sums.Lattice(bound=1.0, bits=12)
+    array = exact_sums.clip_rows(rows, 1.0, lattice, np.float32)
+    assert np.array_equal(array, exact_sums.clip_rows(torch.from_numpy(rows), 1.0, lattice).numpy())

@@ -21,27 +21,30 @@ images, which takes a fifth of its time (`MILLISECONDS`) and costs some accuracy
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect, expect_between, expect_one_of, expect_positive
 from privaware.errors import WrongInput
+from privaware.features._prior_shipped import (
+    SHIPPED,
+    SHIPPED_SMALL,
+    expected_checksum,
+    scattering_whitening,
+    stored_weights,
+    stored_whitening,
+)
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from privaware.features._prior_weights import PriorWeights
     from privaware.features._prior_whitening import Whitening
 
 __all__ = ["Prior"]
 
-SHIPPED = Path(__file__).with_name("prior.safetensors")
-SHIPPED_SMALL = Path(__file__).with_name("prior_small.safetensors")
 MICROBATCH = {"cpu": 128, "cuda": 2048}
 MILLISECONDS = {"large": 19.0, "small": 3.6}
 """The time for one image on two processor cores without scattering, measured on an Arm Neoverse-N1."""
@@ -94,7 +97,7 @@ class Prior:
         if self.mirror is None:
             object.__setattr__(self, "mirror", network.mirror)
         if self.weights is None:
-            object.__setattr__(self, "checksum", _expected_checksum(network.file, self.checksum))
+            object.__setattr__(self, "checksum", expected_checksum(network.file, self.checksum))
         integers = all(type(v) is int and v >= 0 for v in (*self.depths, *self.pools))
         rising = bool(self.depths) and sorted(set(self.depths)) == list(self.depths)
         expect(integers and rising, "prior", "depths as rising whole numbers", self.depths)
@@ -159,7 +162,7 @@ class Prior:
         from privaware.features._prior_maps import pooled_maps
 
         self.width()  # refuses depths that the network does not have
-        network = _weights(self._file, str(device)).network
+        network = stored_weights(self.file, str(device)).network
         whitening = self._whitening(str(device))
 
         def transform(inputs: Tensor) -> Tensor:
@@ -175,7 +178,7 @@ class Prior:
         from privaware.features._prior_scattering import scattering
 
         scatter = scattering(device)
-        whitening = _scattering_whitening(self._file, self.whiten, device)
+        whitening = scattering_whitening(self.file, self.whiten, device)
 
         def transform(inputs: Tensor) -> Tensor:
             images = (inputs + 1) / 2
@@ -189,7 +192,7 @@ class Prior:
         from privaware.features._prior_maps import channels_at
         from privaware.features._prior_scattering import COLUMNS
 
-        depth, width = NETWORKS[self.size].shape if self.weights is None else _weights(self._file, "cpu").shape[:2]
+        depth, width = NETWORKS[self.size].shape if self.weights is None else stored_weights(self.file, "cpu").shape[:2]
         channels = channels_at(depth, width)
         if self.depths[-1] >= len(channels):
             raise WrongInput(f"prior: expected depths from 0 to {len(channels) - 1}, got {self.depths!r}")
@@ -202,7 +205,7 @@ class Prior:
             raise WrongInput(
                 "prior: expected whitened maps alone to train on: scatter 0, normed false and whiten above 0"
             )
-        depth, width, stride = _weights(self._file, "cpu").shape
+        depth, width, stride = stored_weights(self.file, "cpu").shape
         described = {"name": "multi_depth", "inputs": [3, 32, 32], "outputs": outputs, "depth": depth, "width": width}
         return described | {"stride": stride, "depths": list(self.depths), "pools": list(self.pools)}
 
@@ -210,58 +213,20 @@ class Prior:
         """The pretrained weights and the whitening as tensors of that architecture; those of its output are missing."""
         whitening = self._whitening("cpu")
         assert whitening is not None
-        network = _weights(self._file, "cpu").network.state_dict()
+        network = stored_weights(self.file, "cpu").network.state_dict()
         tensors = {name: value.clone().contiguous() for name, value in network.items()}
         return tensors | {f"whitened.{name}": value for name, value in whitening.tensors(self.pools).items()}
 
     @property
-    def _file(self) -> str:
+    def file(self) -> str:
+        """The weights file."""
         return str(NETWORKS[self.size].file) if self.weights is None else self.weights
 
     def _whitening(self, device: str) -> Whitening | None:
         if not self.whiten:
             return None
-        if self.normed != _weights(self._file, "cpu").normed:
+        if self.normed != stored_weights(self.file, "cpu").normed:
             raise WrongInput(
                 f"prior: the stored statistics are of maps with normed={not self.normed}; set it so, or whiten to 0"
             )
-        return _whitening(self._file, self.depths, self.pools, self.whiten, device)
-
-
-@lru_cache
-def _shipped_checksum(file: Path) -> str:
-    """That of the note beside a shipped file."""
-    try:
-        note: dict[str, str] = json.loads(file.with_suffix(".json").read_text())
-    except OSError:
-        raise WrongInput(f"prior: {file.name} is not here; install a release of privaware that ships it") from None
-    return note["sha256"][:16]
-
-
-def _expected_checksum(file: Path, checksum: str | None) -> str:
-    """The checksum of the shipped weights; another one is refused, because a model's head belongs to its features."""
-    shipped = _shipped_checksum(file)
-    if checksum not in (None, shipped):
-        raise WrongInput(
-            f"prior: expected the weights {checksum!r}, which this model was fitted with, but this version ships "
-            f"{shipped!r}; install the version it was fitted with, or fit it again"
-        )
-    return shipped
-
-
-@lru_cache(maxsize=4)
-def _weights(file: str, device: str) -> PriorWeights:
-    from privaware.features._prior_weights import load
-
-    return load(file, device)
-
-
-@lru_cache(maxsize=4)
-def _whitening(file: str, depths: tuple[int, ...], pools: tuple[int, ...], power: float, device: str) -> Whitening:
-    """Cached, because a model asks for it with every few thousand rows."""
-    return _weights(file, "cpu").statistics.whitening(depths, pools, power).to(device)
-
-
-@lru_cache(maxsize=4)
-def _scattering_whitening(file: str, power: float, device: str) -> Callable[[Tensor], Tensor]:
-    return _weights(file, "cpu").scattering.whitening(power, device)
+        return stored_whitening(self.file, self.depths, self.pools, self.whiten, device)

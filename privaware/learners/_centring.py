@@ -44,10 +44,13 @@ class Centre:
         mean = mean * max(0.0, 1 - noise / square) if square else mean
         return cls(mean=mean, scale=1 / math.sqrt(max(1 - float(mean @ mean), LEAST_SPREAD)))
 
-    def move(self, rows: np.ndarray, lattice: Lattice) -> None:
+    def move(self, rows: Any, lattice: Lattice) -> None:
         """Rows about the mean, scaled and clipped to norm 1 on the lattice, in place: each a function of itself."""
+        array = isinstance(rows, np.ndarray)
+        mean: Any = self.mean if array else rows.new_empty(0).double().new_tensor(self.mean)
         for at in range(0, len(rows), BLOCK):
-            block = (rows[at : at + BLOCK].astype(np.float64) - self.mean) * self.scale
+            part = rows[at : at + BLOCK]
+            block = ((part.astype(np.float64) if array else part.double()) - mean) * self.scale
             rows[at : at + BLOCK] = clip_rows(block, 1.0, lattice, np.float32)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:

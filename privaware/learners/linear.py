@@ -40,7 +40,7 @@ import numpy as np
 
 from privaware import features as transforms
 from privaware._validate import expect_between, expect_count, expect_in
-from privaware.data import Data
+from privaware.data import Data, Rows
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.exact_sums import clip_rows, column_sums, count
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from privaware.learners._linear_gradient import LinearGradient
+    from privaware.learners._linear_parts import PartsGradient
 
 __all__ = ["Linear"]
 
@@ -71,6 +72,7 @@ class Linear(Learner):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    in_parts: ClassVar[bool] = True
 
     steps: int = 100
     rate: float = 1.0
@@ -108,16 +110,45 @@ class Linear(Learner):
             cost = Gaussian(noise=noise * self._share(part)) + cost if part else cost
         return cost
 
-    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+    def run(self, data: Rows, noise: float, rng: Rng) -> Model:
+        alone = self.features is None and self.rate == 1 and not (self.centre or self.base) and self.device == "cpu"
+        if alone and data.schema.form == "table" and not isinstance(data, Data):
+            return self._run_in_parts(data, noise, rng)
+        data = data.gathered()
+        return self.run_on(self.rows_for(data), data, noise, rng)
+
+    def _run_in_parts(self, data: Rows, noise: float, rng: Rng) -> Model:
+        """The same from sums over parts of a table, none of which is in memory as a matrix."""
+        from privaware.learners._linear_parts import PartsGradient
+
         schema, chain = data.schema, self._chain(data.schema)
-        rows = self._rows(data, chain)
+        gradient = PartsGradient(data, chain[0], constant=self._constant, norm=self.norm)
+        weights = self._descend(gradient, schema, noise, rng, np.zeros(max(len(schema.classes), 1))).numpy()
+        return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
+
+    def rows_for(self, data: Data) -> Any:
+        """Rows of norm at most 1 on their lattice: an array, or on a GPU a tensor."""
+        from privaware.learners._linear_gradient import ROWS
+
+        chain = self._chain(data.schema)
+        rows: Any = (
+            rows_of(data, chain[0]) if self.features is None else rows_after(chain, data, progress=self.progress)
+        )
+        if self.device != "cpu":
+            import torch
+
+            rows = torch.from_numpy(rows.astype(np.float32, copy=False)).to(self.device)
+        return clip_rows(rows, 1.0, ROWS, np.float32)
+
+    def run_on(self, rows: Any, data: Data, noise: float, rng: Rng) -> Model:
+        """`run` on its `rows_for`, which a private mean moves: several runs may share them where `centre` is 0."""
+        schema = data.schema
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
         bias = self._initial_bias(data, noise, rng)
         weights = self._descend(self._gradient(data, rows), schema, noise, rng, bias).cpu().numpy()
         weight, bias = weights[:, :-1], self._constant * weights[:, -1]
-        return linear_model(
-            schema, chain, *(centre.outputs_for(weight, bias) if centre is not None else (weight, bias))
-        )
+        outputs = centre.outputs_for(weight, bias) if centre is not None else (weight, bias)
+        return linear_model(schema, self._chain(schema), *outputs)
 
     def _share(self, part: float) -> float:
         """The noise multiplier, over that of a step, of a release that takes this part of the budget."""
@@ -133,18 +164,20 @@ class Linear(Learner):
         logarithms = np.log(np.maximum(noisy, max(noise, 1.0)))
         return np.asarray(logarithms - logarithms.mean())
 
-    def _centred(self, rows: np.ndarray, schema: Schema, noise: float, rng: Rng) -> Centre:
+    def _centred(self, rows: Any, schema: Schema, noise: float, rng: Rng) -> Centre:
         """The released mean of the rows, which are moved to be measured from it."""
         from privaware.learners._linear_gradient import ROWS
 
         noise *= self._share(self.centre)
         noisy_sum = rng.gaussian(column_sums(rows, ROWS), noise=noise, sensitivity=1.0)
+        if not isinstance(noisy_sum, np.ndarray):
+            noisy_sum = noisy_sum.cpu().numpy()
         centre = Centre.of(noisy_sum, rows=schema.rows, deviation=noise)
         centre.move(rows, ROWS)
         return centre
 
     def _descend(
-        self, gradient: LinearGradient, schema: Schema, noise: float, rng: Rng, initial_bias: np.ndarray
+        self, gradient: LinearGradient | PartsGradient, schema: Schema, noise: float, rng: Rng, initial_bias: np.ndarray
     ) -> Tensor:
         """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps."""
         from privaware import descent
@@ -213,15 +246,7 @@ class Linear(Learner):
             return None
         return torch.from_numpy(self._sampler.draw(rng, rows)).to(self.device)
 
-    def _rows(self, data: Data, chain: tuple[Any, ...]) -> np.ndarray:
-        """Rows of norm at most 1 on their lattice."""
-        from privaware.learners._linear_gradient import ROWS
-
-        named = self.features is not None
-        rows = rows_after(chain, data, progress=self.progress) if named else rows_of(data, chain[0])
-        return clip_rows(rows, 1.0, ROWS, np.float32)
-
-    def _gradient(self, data: Data, rows: np.ndarray) -> LinearGradient:
+    def _gradient(self, data: Data, rows: Any) -> LinearGradient:
         import torch
 
         from privaware.learners._linear_gradient import LinearGradient
@@ -229,7 +254,7 @@ class Linear(Learner):
         schema = data.schema
         targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
         return LinearGradient(
-            rows=torch.from_numpy(rows).to(self.device),
+            rows=torch.as_tensor(rows).to(self.device),
             targets=torch.from_numpy(targets).to(self.device),
             classes=len(schema.classes),
             constant=self._constant,

@@ -25,7 +25,7 @@ from privaware.papers._runner import Bench
 if TYPE_CHECKING:
     from privaware.data import Data
 
-__all__ = ["distil", "finetune", "heads", "pretrain"]
+__all__ = ["distil", "finetune", "heads", "pretrain", "view_heads", "views"]
 
 HELD_OUT_CHUNK = 1_000_000
 """Number of the first chunk of images behind the statistics: pretraining never reaches it."""
@@ -128,6 +128,89 @@ def distil(bench: Bench, settings: Settings) -> Result:
     student = Prior(size="small", depths=training.recipe.depths, pools=training.recipe.pools)
     digest = _write_prior("small", training, student, settings, bench, file)
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
+
+
+def views(bench: Bench, settings: Settings) -> Result:
+    """Statistics and dictionary of the feature `prior_views`, from synthetic images and the prior's network.
+
+    Writes prior_views.safetensors and prior_views.json beside the store.
+    """
+    import torch
+
+    from privaware.features._prior_images import SyntheticImages
+    from privaware.features._prior_maps import preprocess
+    from privaware.features._prior_views import ViewStatistics
+    from privaware.features._prior_weights import load
+    from privaware.features.prior import Prior
+    from privaware.papers._runner import commit, machine
+
+    prior = Prior(weights=settings.get("weights"))
+    weights = load(prior.file, bench.device)
+    chunks = {name: settings[name] for name in ("size", "generators", "each") if name in settings}
+    source, rows = SyntheticImages(seed=settings["seed"], **chunks), settings["images"]
+
+    def batches() -> Iterator[Any]:
+        images = source.generate(rows, bench.device, HELD_OUT_CHUNK)
+        return (preprocess(part.float() / 255) for part in images.split(256))
+
+    depths, pools = weights.statistics.depths, weights.statistics.pools
+    chosen = {"depths": depths, "pools": pools, "depth": depths[len(depths) // 2 - 1]}
+    measured = ViewStatistics.measure(
+        weights.network, batches, entries=settings["entries"], seed=settings["seed"], **chosen
+    )
+    file = (bench.out or Path()) / "prior_views.safetensors"
+    facts = {
+        "command": f"privaware reproduce ours/prior/views, {dict(settings)}",
+        "seed": str(settings["seed"]),
+        "commit": commit(),
+        "network": hashlib.sha256(Path(prior.file).read_bytes()).hexdigest(),
+        "machine": machine(bench.device),
+        "torch": torch.__version__,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    measured.save(file, facts)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    file.with_suffix(".json").write_text(json.dumps({**facts, "sha256": digest}, indent=2) + "\n")
+    return {"entries": len(measured.dictionary.entries), "sha256": digest}
+
+
+def view_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
+    """Private linear heads on `prior_views`, whose rows are computed once: test scores, and seconds of a head."""
+    from privaware.learners.linear import Linear
+
+    for data, group in itertools.groupby(cells, key=lambda cell: cell["data"]):
+        split: tuple[Data, Data] | None = None
+        rows: Any = None
+        for cell in group:
+            centre, steps, epsilon = cell["centre"], cell["steps"], cell["epsilon"]
+            noise = bench.prices.calibrated(f"head {steps} {epsilon:g}", partial(_head_cost, steps), epsilon)
+            noise /= math.sqrt(1 - centre)  # the mean of the rows takes that part of the same Gaussian budget
+            if bench.dry:
+                yield {}
+                continue
+            learner = Linear(features=[], steps=steps, norm=cell["norm"], centre=centre, device=bench.device)
+            if split is None:
+                split = view_rows(data, cell.get("first"))
+                rows = learner.rows_for(split[0])
+            began = time.perf_counter()
+            shared = rows if not centre else rows.copy() if bench.device == "cpu" else rows.clone()
+            model = learner.run_on(shared, split[0], noise, Rng(seed=cell["seed"]))
+            seconds = time.perf_counter() - began
+            yield {"score": float((model.predictions(split[1]) == split[1].y).mean()), "seconds": seconds}
+
+
+def view_rows(data: str, first: int | None = None) -> tuple[Data, Data]:
+    """Rows of `prior_views` in place of the pixels of training and test rows. Digits are not mirrored."""
+    from privaware import datasets
+    from privaware.features.prior_views import PriorViews
+
+    loaded, feature = datasets.load(data), PriorViews(mirror=data not in ("mnist", "svhn"))
+    parts = []
+    for part in (loaded.train, loaded.test):
+        rows = feature(part.x[:first])
+        schema = replace(part.schema, shape=(1, 1, rows.shape[1]), rows=len(rows))
+        parts.append(replace(part, schema=schema, x=rows[:, None, None], y=part.y[:first]))
+    return parts[0], parts[1]
 
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
