@@ -40,7 +40,6 @@ def test_colours_get_the_mirrored_prior_and_the_small_one_where_they_are_many() 
     assert features(images(1000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0}]
     assert features(images(50_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "size": "small"}]
     assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
-    assert features(images(50_000, (3, 32, 32)), device="cuda") == [{"name": "prior", "scatter": 1.0}]
 
 
 def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> None:
@@ -87,3 +86,12 @@ def test_every_shape_is_learned_without_options(shape: tuple[int, int, int]) -> 
     model = plan.mechanism.run(Data(schema=schema, x=x, y=y), plan.noise, Rng(1))
     assert plan.learner == "linear"
     assert model.predictions(Data(schema=schema, x=x, y=y)).shape[0] == ROWS
+
+
+def test_colour_images_on_a_gpu_are_seen_in_several_views() -> None:
+    choice = image_choice(images(50_000, (3, 32, 32)), 1.0, device="cuda")
+    assert choice.settings == {"features": [{"name": "prior_views"}], "steps": 250, "norm": 0.25}
+    assert any("CIFAR-10" in reason for reason in choice.reasons)
+    assert names(images(50_000, (3, 32, 32)), 1.0, device="cuda", time_limit=30.0) == ["prior"]
+    assert names(images(50_000), 1.0, device="cuda") != ["prior_views"]
+    assert names(images(1_000, (3, 32, 32)), 1.0) == ["prior"]
