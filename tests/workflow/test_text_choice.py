@@ -39,7 +39,9 @@ def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
 
 
 def test_the_plan_names_the_study() -> None:
-    reason, sequences = text_choice(texts(3000), 1.0).reasons
+    reason, closer, sequences = text_choice(texts(3000), 1.0).reasons
+    assert "clipping norm 0.25 from 2,000 rows x epsilon" in closer
+    assert "norm" not in text_choice(texts(1000), 1.0).settings
     gains = [100 * (cell["scores"]["words and letters"] - cell["scores"]["few slots"]) for cell in evidence()]
     assert f"gained {min(gains):.0f} to {max(gains):.0f} points over fewer slots" in reason
     assert reason.endswith(f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} texts")
@@ -47,7 +49,12 @@ def test_the_plan_names_the_study() -> None:
     assert all(set(cell["scores"]) == {"constant", *CANDIDATES} for cell in evidence())
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_few_texts_get_the_constant() -> None:
+    assert training_plan(texts(700), epsilon=0.1, delta=1e-5).learner == "majority"
+    assert training_plan(texts(4000), epsilon=0.1, delta=1e-5).learner == "linear"
+
+
+@pytest.mark.parametrize("epsilon", [0.4])
 def test_unbalanced_texts_are_not_scored_below_the_constant_at_small_budgets(epsilon: float) -> None:
     train, test = unbalanced(700), unbalanced(400, seed=1)
     assert training_plan(train.schema, epsilon=epsilon, delta=1e-5).learner == "linear"
