@@ -59,12 +59,6 @@ class Page:
         [cell] = [c for c in self.cells(item) if all(c.settings.get(k) == v for k, v in settings.items())]
         return cell
 
-    def spread(self, scores: Sequence[float]) -> str:
-        """Mean and standard deviation of scores in per cent, and how many they are; empty without any."""
-        mean, deviation = spread([100 * score for score in scores]) if scores else (0.0, 0.0)
-        several = f" ± {deviation:.2f}" if len(scores) > 1 else ""
-        return f"{mean:.2f}{several} ({len(scores)})" if scores else ""
-
     def plot(self, name: str, title: str, chart: Any) -> str:
         """The link to a plot of an Altair chart."""
         self.charts[name] = chart
