@@ -10,6 +10,7 @@ Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.0596
 use under privacy. Depths, whitening and the linear head are ours: see docs/results/prior.md.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, by weights fixed beforehand.
 Use when: the data are natural images, grey or in colour. For digits and signs set `mirror` to false, or use scattering.
+With a GPU, `prior_views` is better.
 
 >>> Prior(depths=(3, 5), pools=(4, 1)).width()
 2304
