@@ -170,7 +170,8 @@ class Boosting(Learner):
         if not schema.classes:
             signal = schema.rows / noise
             start = min(max(START, counts[0] * (self.rest / (ASIDE * signal)) ** 2), MOST_START)
-            check = min(CHECK, (CLEAR / signal) ** 2) if signal < SURE else 0.0
+            if signal < SURE and self.rest > 1:  # what follows the median is not to be near the mean
+                check = min(CHECK, (CLEAR / signal) ** 2)
         shares = (start, *((1 - start - check) * part for part in after), check)
         return tuple(
             noise * math.sqrt(count / part) if part else math.inf for count, part in zip(counts, shares, strict=True)
