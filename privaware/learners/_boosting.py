@@ -52,10 +52,10 @@ REST = 4.0
 """Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
 
 Gradients are clipped closer, which draws predictions of a skewed target from the mean towards the median."""
-CHECK, CLEAR, SURE = 0.1, 200.0, 2000.0
+CHECK, CLEAR = 0.1, 200.0
 """The most of the budget for the check that a regression is better than the mean.
 
-It falls with the square of rows over noise, from over twice the second number on; from the third on there is none."""
+It falls with the square of rows over noise where that is over three times the second number."""
 CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 
@@ -170,7 +170,7 @@ class Boosting(Learner):
         if not schema.classes:
             signal = schema.rows / noise
             start = min(max(START, counts[0] * (self.rest / (ASIDE * signal)) ** 2), MOST_START)
-            if signal < SURE and self.rest > 1:  # what follows the median is not to be near the mean
+            if self.rest > 1:  # what follows the median is not to be near the mean
                 check = min(CHECK, (CLEAR / signal) ** 2)
         shares = (start, *((1 - start - check) * part for part in after), check)
         return tuple(

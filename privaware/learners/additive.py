@@ -4,8 +4,8 @@ Every column is coded by public levels (`features.codes`); a curve is a score fo
 and smooth waves over the levels (`_curve_basis.py`), which end in the scores. A first release gives the bias and, in a
 regression, the spread of the target; gradient descent with momentum finds the curves, and the mean of the last steps is
 released. `privaware.models.trees.curves` reads them off a model, with the deviation that noise gave them. With `trees`
-(of depth 2), pairs of columns follow, those that a private test finds first where `pairs` pays for it. Where rows are
-few, a regression that is nearer to the targets than the mean by no more than noise is replaced by the mean.
+(of depth 2), pairs of columns follow, those that a private test finds first where `pairs` pays for it. A
+regression that is nearer to the targets than the mean by no more than noise is replaced by the mean.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).

@@ -8,8 +8,8 @@ derivatives in its leaves. Leaves are regularised by the noise, and steps are no
 trees) allow. With `pairs` above 0, that part of the trees' budget buys a test of which columns act together, and three
 trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to half their largest length, which
 halves the noise: of two classes the model knows what its chances stand for, of more the frequent ones gain.
-Where rows are few, the last release of a regression is how much nearer to the targets its outputs are than the mean: if
-that is no more than noise, the model is the mean.
+The last release of a regression is how much nearer to the targets its outputs are than the mean: if that is no more
+than noise, the model is the mean.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated

@@ -88,7 +88,7 @@ def recipe_plan(
     signal = schema.rows * strength(trained, budget["delta"])
     if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
         return plan
-    if signal < enough(schema):
+    if signal < enough(schema, "" if recipe.metric == "mae" else choice.learner):
         why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to be sure of more than a constant"
         return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
     return plan

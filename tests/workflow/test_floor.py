@@ -50,6 +50,13 @@ def test_constant_is_taken_below_the_least_signal() -> None:
     assert enough(many) > enough(two)
 
 
+def test_regression_that_checks_itself_needs_less_signal() -> None:
+    bare = replace(NUMBER, rows=800).bare()
+    assert training_plan(bare, epsilon=1.0, delta=1e-5).learner == "boosted"
+    assert training_plan(replace(bare, rows=300), epsilon=1.0, delta=1e-5).learner == "mean"
+    assert enough(bare, "boosted") < enough(bare, "linear") == enough(NUMBER, "boosted")
+
+
 def test_bounds_that_are_paid_for_count_against_the_signal() -> None:
     wide = replace(NUMBER, columns=tuple(Column(name=f"c{at}", low=0, high=1) for at in range(60)))
     bare = replace(wide.bare(), low=0.0, high=100.0)

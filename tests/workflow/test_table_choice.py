@@ -27,6 +27,8 @@ def numbers(rows: int) -> Schema:
     ("schema", "epsilon", "learner", "bins"),
     [
         (classes(500), 1.0, "linear", False),
+        (classes(500).bare(), 1.0, "boosted", False),
+        (numbers(1_000).bare(), 1.0, "boosted", False),
         (classes(5_000), 1.0, "boosted", False),
         (classes(50_000), 1.0, "boosted", False),
         (numbers(1_000), 1.0, "linear", False),
