@@ -123,7 +123,7 @@ class Recipe:
 
     def json(self) -> dict[str, Any]:
         """Plain values, without what is not fixed."""
-        entries = {"learner": self.learner, "settings": plain_settings(self.settings)}
+        entries: dict[str, Any] = {"learner": self.learner, "settings": plain_settings(self.settings)}
         if self.columns is not None:
             entries["columns"] = list(self.columns)
         if self.select is not None:
