@@ -154,9 +154,14 @@ def views(bench: Bench, settings: Settings) -> Result:
         return (preprocess(part.float() / 255) for part in images.split(256))
 
     depths, pools = weights.statistics.depths, weights.statistics.pools
-    chosen = {"depths": depths, "pools": pools, "depth": depths[len(depths) // 2 - 1]}
     measured = ViewStatistics.measure(
-        weights.network, batches, entries=settings["entries"], seed=settings["seed"], **chosen
+        weights.network,
+        batches,
+        depths=depths,
+        pools=pools,
+        depth=depths[len(depths) // 2 - 1],
+        entries=settings["entries"],
+        seed=settings["seed"],
     )
     file = (bench.out or Path()) / "prior_views.safetensors"
     facts = {
