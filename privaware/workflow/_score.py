@@ -30,14 +30,7 @@ from privaware.workflow._metric import NAMES, expect_metric
 from privaware.workflow._plan import Plan, chooses_columns
 from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of, scored_words
 
-__all__ = [
-    "SCORE_SETTINGS",
-    "Score",
-    "ScoredModel",
-    "ScoredTraining",
-    "score_words",
-    "with_score",
-]
+__all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
 
 SCORE_SETTINGS = ("score_epsilon", "metric")
 """What the settings of a plan say of its score."""
