@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from privaware.strategies._progress import SearchProgress
@@ -11,9 +13,9 @@ from privaware.workflow._progress import search_progress, step_progress
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which a test sets."""
+    """The time that this module sees, which a test sets: that of Python stays, for threads of other tests wait by it."""
     now = [100.0]
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
