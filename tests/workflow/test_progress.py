@@ -13,7 +13,7 @@ from privaware.workflow._progress import search_progress, step_progress
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that this module sees, which a test sets: that of Python stays, for threads of other tests wait by it."""
+    """The time that this module sees, which a test sets: that of Python stays, others wait by it."""
     now = [100.0]
     monkeypatch.setattr(_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
