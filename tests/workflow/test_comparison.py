@@ -43,7 +43,7 @@ def test_comparison_of_networks_passes_the_mechanism_checks() -> None:
     # every row in every step: the recorder cannot tell apart the samples of a population's models
     network = DpSgd(architecture=SMALL, steps=2, batch=30)
     sides = (Side(mechanism=network, columns=BOTH, noises=(2.0,)),)
-    check_mechanism(comparison(sides=sides), schema=TABLE, games=4)
+    check_mechanism(comparison(sides=sides), schema=TABLE, games=8)
 
 
 def test_cost_composes_trainings_and_takes_the_larger_part() -> None:
