@@ -93,7 +93,7 @@ def test_killed_fit_goes_on_without_a_second_charge_or_release(tmp_path: Path, m
     call: dict[str, Any] = {"target": "y", "accept_schema": True, "learner": "pate", "out": tmp_path / "m"}
     call |= {"public": tmp_path / "pool.csv", "epsilon": 1.0, "settings": settings}
     with monkeypatch.context() as patched:
-        patched.setattr(Pate, "_trained_student", killed)
+        patched.setattr(Pate, "_trained_students", killed)
         with pytest.raises(Killed):
             fit(tmp_path / "people.csv", **call)
     assert not (tmp_path / "m" / "model.json").exists()
