@@ -52,10 +52,14 @@ GROUPED_WITH_COMMA = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+{AFTER}"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Block:
-    """Whole records as UTF-8, and the line of the file on which they begin."""
+    """Whole records as UTF-8, and the line of the file on which they begin.
+
+    `checked` says that all quotation marks are known to be in their places.
+    """
 
     text: bytes
     line: int
+    checked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +134,12 @@ class CsvFile:
 
     def blocks(self) -> Iterator[Block]:
         """The records of the file, some at a time, and the header line before the first of them."""
-        for text, line in self._blocks():
-            yield Block(text=text, line=line)
+        for text, line, checked in self._blocks():
+            yield Block(text=text, line=line, checked=checked)
 
     def columns(self, block: Block, *only: int) -> Iterator[pa.StringArray]:  # type: ignore[name-defined]  # noqa: F821
         """The columns of a block as text without the header line, or only some of them."""
-        table = self._parsed(block.text, block.line, len(self.names))
+        table = self._parsed(block.text, block.line, len(self.names), block.checked)
         table = table.slice(int(block.line == 1 and self.header is not False))
         for at in only or range(len(table.columns)):
             yield self._with_points(table.column(at).combine_chunks())
@@ -156,7 +160,7 @@ class CsvFile:
     def line(self, row: int) -> int:
         """The line on which a row begins: rows count from 0 after the header line, lines from 1."""
         record = row if self.header is False else row + 1
-        starts = (line + _lines(text[:start]) for text, line in self._blocks() for start, _ in self._records(text))
+        starts = (line + _lines(text[:start]) for text, line, _ in self._blocks() for start, _ in self._records(text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
     def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
@@ -169,19 +173,22 @@ class CsvFile:
             )
         return [name or other for name, other in zip(names, unnamed, strict=True)]
 
-    def _blocks(self) -> Iterator[tuple[bytes, int]]:
-        """Whole records as UTF-8, and the line of the file on which they begin; empty lines may be among them."""
+    def _blocks(self) -> Iterator[tuple[bytes, int, bool]]:
+        """Whole records as UTF-8, and the line of the file on which they begin; empty lines may be among them.
+
+        The last says whether all quotation marks are known to be in their places.
+        """
         rest, line = b"", 1
         for more in self._decoded():
             rest += more
             end = self._end_of_records(rest) if len(rest) >= self.block else 0
             if end:
-                yield rest[:end], line
+                yield rest[:end], line, True
                 line, rest = line + _lines(rest[:end]), rest[end:]
             elif len(rest) > LONGEST * self.block:
                 self._without_outer_spaces(rest, line)  # refuses a mark that is never closed
         if rest.strip(b"\r\n"):
-            yield rest, line
+            yield rest, line, False
 
     def _decoded(self) -> Iterator[bytes]:
         """The file as UTF-8, some bytes at a time; a byte order mark says what it is in."""
@@ -236,14 +243,14 @@ class CsvFile:
         separator = re.escape(self.separator.encode())
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
-    def _parsed(self, text: bytes, line: int, width: int) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
+    def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> pa.Table:  # type: ignore[name-defined]  # noqa: F821
         """The records of a block as text columns."""
         import pyarrow as pa
         from pyarrow import csv
 
         if b"\0" in text:
             self._refuse(text, line, text.index(b"\0"), "expected text, got NUL bytes; save the file as UTF-8 text")
-        text = self._without_outer_spaces(text, line)
+        text = self._without_outer_spaces(text, line, checked)
         width = width or next((fields for _, fields in self._records(text)), 0)
         try:
             return csv.read_csv(
@@ -266,14 +273,14 @@ class CsvFile:
         with_comma = pc.match_substring_regex(values, DECIMAL_COMMA)
         return pc.if_else(with_comma, pc.replace_substring(values, ",", "."), values)
 
-    def _without_outer_spaces(self, text: bytes, line: int) -> bytes:
+    def _without_outer_spaces(self, text: bytes, line: int, checked: bool = False) -> bytes:
         """The text without the spaces around quoted fields; a mark that is out of place is refused."""
         if b'"' not in text:
             return text
         separator = re.escape(self.separator.encode())
-        fields = re.match(rb"(?:%b(?:%b|%b|\Z))*+" % (self._field, separator, LINE_END), text)
+        fields = re.match(rb"(?:%b(?:%b|%b|\Z))*+" % (self._field, separator, LINE_END), b"" if checked else text)
         end = 0 if fields is None else fields.end()
-        if end < len(text):
+        if end < len(text) and not checked:
             closed = re.compile(rb' *"(?:[^"]++|"")*+"').match(text, end)
             problem = (
                 "text follows a closing quotation mark; double a mark that belongs to the value"
@@ -281,6 +288,8 @@ class CsvFile:
                 else "a quotation mark is opened and never closed"
             )
             self._refuse(text, line, end, problem)
+        if b' "' not in text and b'" ' not in text:
+            return text
         spaced = re.search(rb'(?:\A|[%b\r\n]) +"|" +(?:%b|\r|\n|\Z)' % (separator, separator), text)
         return text if spaced is None else self._quoted.sub(rb"\1", text)
 
