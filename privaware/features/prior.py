@@ -33,7 +33,6 @@ from privaware.features._prior_shipped import (
     SHIPPED,
     SHIPPED_SMALL,
     expected_checksum,
-    scattering_whitening,
     stored_weights,
     stored_whitening,
 )
@@ -122,19 +121,9 @@ class Prior:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        import torch
+        from privaware.features._prior_transform import in_microbatches
 
-        if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
-            raise WrongInput(f"prior: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
-        tensor = isinstance(x, torch.Tensor)
-        device = x.device if tensor else ("cuda" if torch.cuda.is_available() else "cpu")
-        transform = self.on(device)
-        size = MICROBATCH.get(torch.device(device).type, 128)
-        out = torch.empty(len(x), self.width(), device=device if tensor else "cpu")
-        for at in range(0, len(x), size):
-            images = torch.as_tensor(x[at : at + size]).to(device, torch.float32)
-            out[at : at + size] = transform(images)
-        return out if tensor else out.numpy()
+        return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
         """The transformation of one microbatch of tensors, with all weights on `device`."""
@@ -142,14 +131,17 @@ class Prior:
         from torch.nn import functional
 
         from privaware.features._prior_maps import preprocess
+        from privaware.features._prior_transform import whitened_scattering
 
-        network, scattering = self.network_features(device), self._scattering_features(str(device))
+        network, scattering = self.network_features(device), None
+        if self.scatter:
+            scattering = whitened_scattering(self.file, self.whiten, bool(self.mirror), str(device))
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
             inputs = preprocess(images)
             rows = functional.normalize(network(inputs), dim=1)
-            if scattering:
+            if scattering is not None:
                 both = [rows, self.scatter * functional.normalize(scattering(inputs), dim=1)]
                 rows = functional.normalize(torch.cat(both, 1), dim=1)
             return self.norm * rows
@@ -169,22 +161,6 @@ class Prior:
         def transform(inputs: Tensor) -> Tensor:
             maps = pooled_maps(network, inputs, self.depths, self.pools, mirror=bool(self.mirror), normed=self.normed)
             return whitening(maps) if whitening else torch.cat([m.flatten(1) for m in maps], 1)
-
-        return transform
-
-    def _scattering_features(self, device: str) -> Callable[[Tensor], Tensor] | None:
-        """From preprocessed images to whitened scattering coefficients; None if `scatter` is 0."""
-        if not self.scatter:
-            return None
-        from privaware.features._prior_scattering import scattering
-
-        scatter = scattering(device)
-        whitening = scattering_whitening(self.file, self.whiten, device)
-
-        def transform(inputs: Tensor) -> Tensor:
-            images = (inputs + 1) / 2
-            coefficients = scatter(images)
-            return whitening((coefficients + scatter(images.flip(3))) / 2 if self.mirror else coefficients)
 
         return transform
 

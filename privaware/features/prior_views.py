@@ -25,14 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect_between, expect_positive
-from privaware.errors import WrongInput
-from privaware.features._prior_shipped import (
-    SHIPPED,
-    SHIPPED_VIEWS,
-    expected_checksum,
-    scattering_whitening,
-    stored_weights,
-)
+from privaware.features._prior_shipped import SHIPPED, SHIPPED_VIEWS, expected_checksum, stored_weights
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -69,20 +62,9 @@ class PriorViews:
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
-        import torch
+        from privaware.features._prior_transform import in_microbatches
 
-        if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
-            raise WrongInput(
-                f"prior_views: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}"
-            )
-        tensor = isinstance(x, torch.Tensor)
-        device = x.device if tensor else ("cuda" if torch.cuda.is_available() else "cpu")
-        transform = self.on(device)
-        size = MICROBATCH.get(torch.device(device).type, 16)
-        out = torch.empty(len(x), self.width(), device=device if tensor else "cpu")
-        for at in range(0, len(x), size):
-            out[at : at + size] = transform(torch.as_tensor(x[at : at + size]).to(device, torch.float32))
-        return out if tensor else out.numpy()
+        return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
         """The transformation of one microbatch of tensors, with all weights on `device`."""
@@ -90,6 +72,7 @@ class PriorViews:
         from torch.nn.functional import normalize
 
         from privaware.features._prior_maps import preprocess
+        from privaware.features._prior_transform import whitened_scattering
         from privaware.features._prior_views import stored_statistics, view_parts
 
         known = stored_statistics(self._statistics, str(device))
@@ -97,7 +80,7 @@ class PriorViews:
         depths, pools = known.maps.depths, known.maps.pools
         whitening = known.maps.whitening(depths, pools, WHITEN).to(device)
         dictionary = known.dictionary if self.dictionary else None
-        scattering = self._scattering(str(device)) if self.scatter else None
+        scattering = whitened_scattering(self._weights, WHITEN, self.mirror, str(device)) if self.scatter else None
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
@@ -109,19 +92,6 @@ class PriorViews:
             if scattering is not None:
                 rows.append(self.scatter * normalize(scattering(inputs), dim=1))
             return self.norm * normalize(torch.cat(rows, 1), dim=1)
-
-        return transform
-
-    def _scattering(self, device: str) -> Callable[[Tensor], Tensor]:
-        """From preprocessed images to whitened scattering coefficients."""
-        from privaware.features._prior_scattering import scattering
-
-        scatter, whitening = scattering(device), scattering_whitening(self._weights, WHITEN, device)
-
-        def transform(inputs: Tensor) -> Tensor:
-            images = (inputs + 1) / 2
-            coefficients = scatter(images)
-            return whitening((coefficients + scatter(images.flip(3))) / 2 if self.mirror else coefficients)
 
         return transform
 
