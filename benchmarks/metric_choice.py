@@ -16,27 +16,23 @@ import numpy as np
 
 from benchmarks._development_tables import load
 from benchmarks._table_peers import DELTA
-from benchmarks.tables import declared
+from benchmarks.tables import as_data
 
 SKEWED = ("gss_wages", "medical_cost", "flights", "diamonds", "car_prices", "SaratogaHouses")
 
 
 def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
     """The mean error of each learner for each metric over the seeds."""
-    from privaware.data import Data
     from privaware.noise import Rng
     from privaware.workflow._recipe import Recipe
     from privaware.workflow._training_plan import recipe_plan
 
     errors: dict[str, list[float]] = {}
     for seed in range(options.seeds):
-        table: Any = load(name, seed)
-        table = type(table)(**{**vars(table), "x": table.x[: options.rows], "y": table.y[: options.rows]})
-        schema = declared(table)
-        data = Data(schema=schema, x=table.x, y=table.y)
-        held_out = Data(schema=schema, x=table.test_x, y=table.test_y)
-        unit = np.abs(held_out.y - np.median(table.y)).mean()
-        errors.setdefault("mean", []).append(np.abs(held_out.y - table.y.mean()).mean() / unit)
+        data, held_out = as_data(load(name, seed), options.rows)
+        schema = data.schema
+        unit = np.abs(held_out.y - np.median(data.y)).mean()
+        errors.setdefault("mean", []).append(np.abs(held_out.y - data.y.mean()).mean() / unit)
         for learner in ("linear", "boosted"):
             for metric in ("r2", "mae"):
                 recipe = Recipe(learner=learner, metric=metric, target_range=learner == "linear")

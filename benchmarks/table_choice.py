@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._development_tables import TABLES, load
 from benchmarks._table_peers import DELTA
-from benchmarks.tables import declared
+from benchmarks.tables import as_data
 
 CHOSEN_ON = (
     *("credit_data", "hpc_data", "TitanicSurvival", "MplsStops"),
@@ -46,7 +46,6 @@ def main() -> None:
 
 def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
     """The mean score of the constant and of each candidate over the seeds."""
-    from privaware.data import Data
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
     from privaware.workflow._table_choice import CANDIDATES, candidate
@@ -54,11 +53,8 @@ def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str
 
     scores: dict[str, list[float]] = {}
     for seed in range(options.seeds):
-        table: Any = load(name, seed)
-        table = type(table)(**{**vars(table), "x": table.x[: options.rows], "y": table.y[: options.rows]})
-        schema = declared(table)
-        data = Data(schema=schema, x=table.x, y=table.y)
-        held_out = Data(schema=schema, x=table.test_x, y=table.test_y)
+        data, held_out = as_data(load(name, seed), options.rows)
+        schema = data.schema
         choices = {each: candidate(each, schema) for each in CANDIDATES}
         if not schema.classes:
             choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}

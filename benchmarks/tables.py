@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,16 +75,23 @@ def _missing(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def fit_auto(table: Any, epsilon: float, seed: int, learner: str = "auto") -> tuple[str, dict[str, Any]]:
     """The learner of the plan, and the scores of its model on held-out rows."""
-    from privaware.data import Data
     from privaware.noise import Rng
     from privaware.workflow._training_plan import training_plan
 
-    schema = declared(table)
-    plan = training_plan(schema, epsilon=epsilon, delta=DELTA, learner=learner)
-    model = plan.mechanism.run(Data(schema=schema, x=table.x, y=table.y), plan.noise, Rng(seed=seed))
-    held_out = Data(schema=schema, x=table.test_x, y=table.test_y)
+    data, held_out = as_data(table)
+    plan = training_plan(data.schema, epsilon=epsilon, delta=DELTA, learner=learner)
+    model = plan.mechanism.run(data, plan.noise, Rng(seed=seed))
     answers = model.probabilities(held_out) if table.classes else model.predictions(held_out)
     return plan.learner, scores(answers, table)
+
+
+def as_data(table: Any, rows: int | None = None) -> tuple[Any, Any]:
+    """Training rows, at most `rows` of them, and held-out rows."""
+    from privaware.data import Data
+
+    schema = replace(declared(table), rows=len(table.y[:rows]))
+    data = Data(schema=schema, x=table.x[:rows], y=table.y[:rows])
+    return data, Data(schema=schema, x=table.test_x, y=table.test_y)
 
 
 def declared(table: Any) -> Any:
