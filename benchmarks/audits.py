@@ -70,7 +70,7 @@ def bounds_of_full_batches(epsilon: float, runs: int, share: float = 1.0) -> dic
 
 @dataclass(frozen=True)
 class Counts:
-    """Many counts with Laplace noise."""
+    """Correct: many counts with Laplace noise."""
 
     def cost(self, schema: Schema, noise: float) -> Event:
         return Laplace(noise=noise)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.audits import Counts
 from privaware import accounting
 from privaware.attacks._evidence import SHARES, _guesses, evidence_of_canaries, evidence_of_runs
 from privaware.attacks._gradient_canaries import CanaryScores, gradient_canaries
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows, label_scores, row_canaries
-from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import Event, Gaussian, Laplace, Pure
+from privaware.events import Gaussian, Pure
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
-from privaware.schema import Schema
 from privaware.testing import example, rows_for
 
 DELTA = 1e-5
@@ -102,17 +99,6 @@ def test_rows_that_trained_a_model_without_noise_are_guessed() -> None:
     regression = example(classes=0)
     model = Linear(steps=2).run(rows_for(regression, 20), 1.0, Rng(seed=0))
     assert (label_scores(model, crafted_rows(regression, 9, Rng(seed=2))) <= 0).all()
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Correct: many counts with Laplace noise."""
-
-    def cost(self, schema: Schema, noise: float) -> Event:
-        return Laplace(noise=noise)
-
-    def run(self, data: Data, noise: float, rng: Rng) -> Any:
-        return rng.laplace(np.bincount(data.y, minlength=500).astype(float), noise=noise, sensitivity=1.0)
 
 
 @pytest.mark.slow
