@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -32,12 +32,19 @@ HELD_OUT_CHUNK = 1_000_000
 
 
 def heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
-    """Private linear heads, the default learner for named features; rows of one feature are computed once."""
+    """Private linear heads, the default learner for named features; rows of one feature are computed once.
+
+    Digits are not averaged with their mirror images.
+    """
+    from privaware.features.prior import Prior
     from privaware.learners.linear import Linear
 
     for (data, scatter), group in itertools.groupby(cells, key=lambda cell: (cell["data"], cell["scatter"])):
         listed = list(group)
-        train, test = (None, None) if bench.dry else prior_rows(data, scatter, listed[0].get("first"))
+        train, test = None, None
+        if not bench.dry:
+            prior = Prior(scatter=scatter, mirror=data != "mnist")
+            train, test = feature_rows(data, prior, listed[0].get("first"))
         for cell in listed:
             learner = Linear(features=[{"name": "bounded"}], steps=cell["steps"], device=bench.device)
             noise = bench.prices.calibrated(
@@ -58,17 +65,15 @@ def _head_cost(steps: int, noise: float) -> Any:
     return steps * Gaussian(noise=noise)
 
 
-def prior_rows(data: str, scatter: float, first: int | None = None) -> tuple[Data, Data]:
-    """Features of the prior in place of the pixels. Digits are not averaged with their mirror images."""
+def feature_rows(data: str, feature: Callable[[Any], Any], first: int | None = None) -> tuple[Data, Data]:
+    """Rows of a feature in place of the pixels of training and test rows."""
     from privaware import datasets
-    from privaware.features.prior import Prior
 
-    loaded, prior = datasets.load(data), Prior(scatter=scatter, mirror=data != "mnist")
-    parts = []
+    loaded, parts = datasets.load(data), []
     for part in (loaded.train, loaded.test):
-        features = prior(part.x[:first])
-        schema = replace(part.schema, shape=(1, 1, features.shape[1]), rows=len(features))
-        parts.append(replace(part, schema=schema, x=features[:, None, None], y=part.y[:first]))
+        rows = feature(part.x[:first])
+        schema = replace(part.schema, shape=(1, 1, rows.shape[1]), rows=len(rows))
+        parts.append(replace(part, schema=schema, x=rows[:, None, None], y=part.y[:first]))
     return parts[0], parts[1]
 
 
@@ -181,6 +186,7 @@ def views(bench: Bench, settings: Settings) -> Result:
 
 def view_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
     """Private linear heads on `prior_views`, whose rows are computed once: test scores, and seconds of a head."""
+    from privaware.features.prior_views import PriorViews
     from privaware.learners.linear import Linear
 
     for data, group in itertools.groupby(cells, key=lambda cell: cell["data"]):
@@ -195,27 +201,14 @@ def view_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
                 continue
             learner = Linear(features=[], steps=steps, norm=cell["norm"], centre=centre, device=bench.device)
             if split is None:
-                split = view_rows(data, cell.get("first"))
+                feature = PriorViews(mirror=data not in ("mnist", "svhn"))
+                split = feature_rows(data, feature, cell.get("first"))
                 rows = learner.rows_for(split[0])
             began = time.perf_counter()
             shared = rows if not centre else rows.copy() if bench.device == "cpu" else rows.clone()
             model = learner.run_on(shared, split[0], noise, Rng(seed=cell["seed"]))
             seconds = time.perf_counter() - began
             yield {"score": float((model.predictions(split[1]) == split[1].y).mean()), "seconds": seconds}
-
-
-def view_rows(data: str, first: int | None = None) -> tuple[Data, Data]:
-    """Rows of `prior_views` in place of the pixels of training and test rows. Digits are not mirrored."""
-    from privaware import datasets
-    from privaware.features.prior_views import PriorViews
-
-    loaded, feature = datasets.load(data), PriorViews(mirror=data not in ("mnist", "svhn"))
-    parts = []
-    for part in (loaded.train, loaded.test):
-        rows = feature(part.x[:first])
-        schema = replace(part.schema, shape=(1, 1, rows.shape[1]), rows=len(rows))
-        parts.append(replace(part, schema=schema, x=rows[:, None, None], y=part.y[:first]))
-    return parts[0], parts[1]
 
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:

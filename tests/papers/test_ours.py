@@ -83,13 +83,13 @@ def test_heads_have_the_noise_and_the_step_size_of_the_page() -> None:
 def test_heads_compute_features_once_for_all_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def rows(data: str, scatter: float, first: Any) -> tuple[Data, Data]:
-        calls.append((data, scatter))
+    def rows(data: str, feature: Any, first: Any) -> tuple[Data, Data]:
+        calls.append((data, feature.scatter))
         schema = Schema(form="image", shape=(1, 1, 10), classes=tuple("0123456789"), rows=60)
         y = np.arange(60) % 10
         return (part := Data(schema=schema, x=np.eye(10, dtype=np.float32)[y][:, None, None], y=y)), part
 
-    monkeypatch.setattr(_ours_prior, "prior_rows", rows)
+    monkeypatch.setattr(_ours_prior, "feature_rows", rows)
     cells = [{"data": "mnist", "scatter": 0.0, "steps": 100, "epsilon": epsilon, "seeds": 2} for epsilon in (0.5, 8.0)]
     low, high = _ours_prior.heads(Bench("ours"), cells)
     assert calls == [("mnist", 0.0)]
