@@ -23,7 +23,7 @@ from benchmarks import record
 from benchmarks._development_tables import TABLES, read
 from benchmarks._table_peers import DELTA
 from benchmarks.table_choice import CHOSEN_ON
-from benchmarks.tables import declared
+from benchmarks.tables import as_data
 
 ITEM = "benchmarks/amortised"
 OUT = Path("docs/results/amortised")
@@ -68,17 +68,15 @@ def measured(table: Any, epsilon: float, seed: int, method: str) -> dict[str, An
     """Scores on held-out rows of a model of the plan that `fit --learner` follows."""
     from sklearn.metrics import roc_auc_score
 
-    from privaware.data import Data
     from privaware.noise import Rng
     from privaware.workflow._training_plan import training_plan
 
-    schema, began = declared(table), time.perf_counter()
-    data = Data(schema=schema, x=table.x, y=table.y)
+    began, (data, held_out) = time.perf_counter(), as_data(table)
     name, _, rounds = method.partition(" ")
     name, settings = ("majority" if name == "constant" else name), {"rounds": int(rounds)} if rounds else {}
-    plan = training_plan(schema, epsilon=epsilon, delta=DELTA, learner=name, settings=settings)
+    plan = training_plan(data.schema, epsilon=epsilon, delta=DELTA, learner=name, settings=settings)
     model = plan.mechanism.run(data, plan.noise, Rng(seed=seed))
-    chances = np.clip(model.probabilities(Data(schema=schema, x=table.test_x, y=table.test_y)), 1e-6, 1)
+    chances = np.clip(model.probabilities(held_out), 1e-6, 1)
     y, classes = table.test_y.astype(int), range(1, 2) if table.classes == 2 else range(table.classes)
     return {
         "accuracy": float((chances.argmax(1) == y).mean()),
