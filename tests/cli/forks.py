@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 IMPORTS = [
     "altair",
@@ -65,29 +65,22 @@ class Forks:
         return ends
 
 
-def _child(number: int, run: dict[str, Any]) -> None:
+def _child(number: int, run: dict[str, Any]) -> NoReturn:
+    """Runs the command and ends the process; an exception ends it as it ends any Python process."""
     from privaware.cli import main
 
-    code = 1
     # Who starts the tests in the background may have them ignore interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        os.chdir(run["cwd"])
-        for stream, name in ((1, "out"), (2, "err")):
-            handle = os.open(f".{number}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-            os.dup2(handle, stream)
-        if "uid" in run:
-            os.setuid(run["uid"])
-        code = main(run["words"])
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except Exception:
-        import traceback
-
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
+    os.chdir(run["cwd"])
+    for stream, name in ((1, "out"), (2, "err")):
+        handle = os.open(f".{number}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.dup2(handle, stream)
+    if "uid" in run:
+        os.setuid(run["uid"])
+    code = main(run["words"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _has_printed(number: int, runs: list[dict[str, Any]]) -> bool:
