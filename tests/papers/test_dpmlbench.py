@@ -253,6 +253,8 @@ def test_plan_is_of_known_cells_and_covers_what_findings_lack() -> None:
         assert needed in lines
     attacked = {(each["learner"], each["data"]) for each in cells if each["attacks"]}
     assert {("sgd", "svhn"), ("dpsgd", "svhn"), ("alibi", "cifar10"), ("pate", "fashion_mnist")} <= attacked
+    leaking = {each["network"] for each in cells if each["attacks"] and each["learner"] == "sgd"}
+    assert leaking == {"simple_cnn", "resnet20", "inception", "vgg"}
     assert {each["learner"] for each in cells if each["seed"]} == {"rgp"}
 
 
