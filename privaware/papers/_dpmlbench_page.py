@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from privaware.papers import Item
+from privaware.papers import Item, find
 from privaware.papers._bench_table import SummaryRow, summary
 from privaware.papers._dpmlbench_cells import DATA, NETWORKS
+from privaware.papers._dpmlbench_figures import FIGURES, area_key
 from privaware.papers._dpmlbench_findings import verdicts
 from privaware.papers._dpmlbench_means import ATTACKS, Key, Means
 from privaware.papers._page import Page, markdown
@@ -69,6 +70,10 @@ class Compared:
         return REASONS.get((self.algorithm, self.epsilon), "not known")
 
 
+PRINTED_AREAS: dict[str, float] = {
+    key: area for name in ("areas5", "areas2") for key, area in find(f"dpmlbench/{name}").published.items()
+}
+"""Where both print one, that of Table 2."""
 TIES = ("both at chance", "within two standard errors")
 
 
@@ -103,7 +108,7 @@ class View:
         return sum(len(self._page.cells(id)) for id in self._page.items())
 
     def planned(self) -> int:
-        return sum(len(item.runs) for item in ITEMS)
+        return sum(len(item.runs) for item in ITEMS if item.run_population is not None)
 
     def met(self) -> str:
         """How many readable cells of the gradient algorithms are met, in words."""
@@ -159,7 +164,7 @@ class View:
                 values = {"network": row.network, "learner": row.learner, "epsilon": _word(row.epsilon)}
                 key = " ".join(values[name] for name in item.columns)
                 shown = f"{100 * row.score:.2f}" + (f" ± {100 * row.spread:.2f}" if row.seeds > 1 else "")
-                areas = [self._area((row.learner, row.network, row.data, row.epsilon), name) for name in ATTACKS]
+                areas = [self._beside((row.learner, row.network, row.data, row.epsilon), name) for name in ATTACKS]
                 rows.append([row.data, *values.values(), shown, item.published.get(key, ""), *areas])
         head = ["data", "network", "learner", "epsilon", "accuracy", "published", "black box", "white box"]
         return markdown(head, rows) if rows else "Not run yet."
@@ -171,6 +176,24 @@ class View:
     def _area(self, key: Key, name: str) -> str:
         area = self._means.get(*key, name)
         return "" if area is None else f"{area:.3f}"
+
+    def _beside(self, key: Key, name: str) -> str:
+        """An area, with that of Table 2 or 5 in brackets."""
+        area, printed = self._area(key, name), PRINTED_AREAS.get(area_key(key, name.removeprefix("auc ")))
+        return area if printed is None or not area else f"{area} ({printed:.2f})"
+
+    def figure(self, name: str) -> str:
+        """A figure of the paper, drawn from our cells: its table and its plot."""
+        from privaware.workflow._curves import Point, lines
+
+        drawn = FIGURES[name].drawing(name, self._means)
+        out = [f"### {FIGURES[name].title}"]
+        for shown in drawn["tables"]:
+            out.append(markdown(shown["head"], shown["rows"]))
+        for stored in drawn["charts"]:
+            points = [Point(**point) for point in stored["points"]]
+            out.append(self._page.plot(name, FIGURES[name].title, lines(points, x=stored["x"], y=stored["y"])))
+        return "\n\n".join(out if len(out) > 1 else [*out, "No cell yet."])
 
     def areas(self, attack: str) -> str:
         """Tables 4 and 10: the mean area of an attack, algorithms down, epsilons across; published black-box ones in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from privaware import papers
 from privaware.papers._dpmlbench_cells import cell
+from privaware.papers._dpmlbench_figures import FIGURES
 from privaware.papers._dpmlbench_findings import FINDINGS, NOT_YET, verdicts
 from privaware.papers._dpmlbench_means import Means
-from privaware.papers._results import Cell, Store
+from privaware.papers._results import Cell, Store, rows
 from privaware.papers._runner import run
 
 
@@ -58,6 +60,14 @@ def by_network(learner: str, epsilon: float, **accuracies: float) -> list[Cell]:
     ]
 
 
+def baselines(*areas: float) -> list[Cell]:
+    """SGD on data sets in the order of how hard they are."""
+    return [
+        stored("sgd", None, auc=area, data=name)
+        for name, area in zip(("fashion_mnist", "svhn", "cifar10"), areas, strict=True)
+    ]
+
+
 BASE = stored("sgd", None, auc=0.70, accuracy=70.0)
 ALL = (1.0, 4.0, 100.0, 1000.0)
 CASES: dict[str, tuple[list[Cell], list[Cell]]] = {
@@ -68,6 +78,17 @@ CASES: dict[str, tuple[list[Cell], list[Cell]]] = {
         [stored("clipping", None, auc=0.52), stored("dpsgd", 8.0, auc=0.51)],
         [stored("clipping", None, auc=0.56), stored("dpsgd", 8.0, auc=0.51)],
     ),
+    "clipping_accuracy": (
+        [BASE, stored("clipping", None, accuracy=60.0)],
+        [BASE, stored("clipping", None, accuracy=50.0)],
+    ),
+    "clipping_larger": (
+        [stored("clipping", None, auc=0.55, network="vgg"), stored("dpsgd", 1000.0, auc=0.52, network="vgg")],
+        [stored("clipping", None, auc=0.51, network="vgg"), stored("dpsgd", 1000.0, auc=0.52, network="vgg")],
+    ),
+    "vgg": (attacked(simple_cnn=0.52, vgg=0.51), attacked(simple_cnn=0.52, vgg=0.53)),
+    "harder_data": (baselines(0.52, 0.6, 0.7), baselines(0.6, 0.52, 0.7)),
+    "mnist": ([stored("sgd", None, auc=0.51, data="mnist")], [stored("sgd", None, auc=0.6, data="mnist")]),
     "features": (
         [stored("rgp", 100.0, auc=0.51), stored("dpsgd", 100.0, auc=0.52)],
         [stored("rgp", 100.0, auc=0.53), stored("dpsgd", 100.0, auc=0.52)],
@@ -134,6 +155,50 @@ def test_each_finding_is_an_item_that_says_what_is_missing(tmp_path: Path) -> No
     assert second.result["holds"] == 1.0
     names = {item.id.split("/")[-1] for item in papers.items() if item.id.startswith("dpmlbench/finding/")}
     assert names == {finding.name for finding in FINDINGS}
+
+
+def test_figures_are_drawn_from_stored_cells(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    cells = [
+        BASE,
+        stored("tanh", 4.0, auc=0.52, accuracy=35.0),
+        stored("dpsgd", 4.0, auc=0.54, accuracy=49.0),
+        stored("alibi", 4.0, auc=0.6),
+        stored("rgp at 0.1", 4.0, auc=0.7),
+        stored("sgd", None, auc=0.51, network="resnet20"),
+        stored("dpsgd", 4.0, auc=0.51, network="resnet20"),
+    ]
+    for number, each in enumerate(cells):
+        store.add(replace(each, settings={**each.settings, "number": number}))
+    drawn = {}
+    for name in FIGURES:
+        [cell] = run(papers.find(f"dpmlbench/{name}"), tmp_path, scale="full")
+        drawn[name] = [row for shown in cell.result["tables"] for row in shown["rows"]]
+        assert {point["curve"] for chart in cell.result["charts"] for point in chart["points"]} == {
+            row[0] for row in drawn[name]
+        }
+    assert drawn["figure5"] == [["model design: TanhAct", "10.0"], ["model training: DP-SGD", "20.0"]]
+    assert drawn["figure6a"] == [["resnet20", "0.0"], ["simple_cnn", "40.0 (30.0 to 50.0)"]]
+    assert drawn["figure6b"] == [["simple_cnn", "15.0 (10.0 to 20.0)"]]  # SGD leaks nothing on the other
+    assert drawn["figure7b"] == [["cifar10", "15.0 (10.0 to 20.0)"]]
+    assert drawn["figure8b"] == [["ALIBI", "50.0"], ["DP-SGD", "20.0"], ["TanhAct", "10.0"]]
+    assert drawn["figure10"] == []
+
+
+def test_areas_of_tables_2_and_5_stand_beside_the_published_ones(tmp_path: Path) -> None:
+    for each in (BASE, stored("clipping", None, auc=0.53), stored("dpsgd", 8.0, auc=0.51)):
+        Store(tmp_path / "cells.jsonl").add(each)
+    shown: dict[str, tuple[float, float]] = {}
+    for name in ("areas2", "areas5"):
+        item = papers.find(f"dpmlbench/{name}")
+        known = rows(item, list(run(item, tmp_path, scale="full")))
+        shown |= {row["cell"]: (row["measured"], row["published"]) for row in known}
+    assert shown == {
+        "sgd, simple_cnn, cifar10, without noise, black_box": (0.7, 0.78),
+        "sgd, simple_cnn, cifar10, without noise, white_box": (0.7, 0.72),
+        "dpsgd, simple_cnn, cifar10, epsilon 8, black_box": (0.51, 0.52),
+        "clipping, simple_cnn, cifar10, without noise, black_box": (0.53, 0.52),
+    }
 
 
 def test_every_finding_is_printed_with_a_verdict() -> None:

@@ -26,7 +26,7 @@ def test_every_page_of_results_has_a_template() -> None:
 
 
 def test_every_plot_of_a_page_is_stored() -> None:
-    for name in ("studies", "features"):
+    for name in ("studies", "features", "dpmlbench"):
         page = PAGES[name]
         render(page)
         assert page.charts
