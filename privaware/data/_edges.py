@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 __all__ = ["Edges"]
@@ -30,9 +32,20 @@ class Edges:
         with np.errstate(over="ignore"):
             width = float(self.edges[-1] - self._low) if len(self.edges) else 0.0
         self._scale = BUCKETS / width if 1e-300 < width < 1e300 else 0.0
-        self._equal = not len(self.edges) or (
-            self._scale > 0 and _most(self._equal_buckets(self.edges)) <= _most(_powers(self.edges))
-        )
+
+    def __reduce__(self) -> tuple[type[Edges], tuple[np.ndarray]]:
+        return Edges, (self.edges,)  # without the tables, which are many times larger
+
+    @cached_property
+    def _equal(self) -> bool:
+        """Whether buckets are equal."""
+        if not len(self.edges):
+            return True
+        return self._scale > 0 and _most(self._equal_buckets(self.edges)) <= _most(_powers(self.edges))
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each bucket the edges below it, or -1 where it has several, and the edge in it, if there is one."""
         inside = self._bucket(self.edges)
         order = np.arange(BUCKETS) if self._equal else _order_of_powers()
         rank = np.empty(BUCKETS, np.int64)
@@ -40,20 +53,21 @@ class Edges:
         counts = np.bincount(rank[inside], minlength=BUCKETS)
         below = (np.cumsum(counts) - counts)[rank]
         crowded = (counts > 1)[rank]
-        self._below = np.where(crowded, -1, below)
-        self._edge = np.full(BUCKETS, np.inf)
-        self._edge[inside] = np.where(crowded[inside], np.inf, self.edges)
+        edge = np.full(BUCKETS, np.inf)
+        edge[inside] = np.where(crowded[inside], np.inf, self.edges)
+        return np.where(crowded, -1, below), edge
 
     def position(self, values: np.ndarray) -> np.ndarray:
         """How many edges are at or below each of these finite numbers."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         positions = np.empty(len(values), np.int64)
+        below, edge_in = self._tables
         edge = np.empty(CHUNK)
         for at in range(0, len(values), CHUNK):
             chunk, position = values[at : at + CHUNK], positions[at : at + CHUNK]
             bucket = self._bucket(chunk)
-            self._below.take(bucket, out=position, mode="clip")
-            position += chunk >= self._edge.take(bucket, out=edge[: len(chunk)], mode="clip")
+            below.take(bucket, out=position, mode="clip")
+            position += chunk >= edge_in.take(bucket, out=edge[: len(chunk)], mode="clip")
             if position.min() < 0:
                 crowded = position < 0
                 position[crowded] = np.searchsorted(self.edges, chunk[crowded], "right")

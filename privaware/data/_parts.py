@@ -96,6 +96,10 @@ class Parts(Protocol[B_out]):
         """
         ...
 
+    def listed(self) -> list[B_out]:
+        """All parts in the memory of this process, in their order."""
+        ...
+
 
 class ChangingParts(Parts[B_out], Protocol[B_out]):
     """Parts that are held, with a state that changes from one total to the next."""
@@ -128,6 +132,9 @@ class LocalParts(Parts[B]):
     def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldParts[C]:
         made = self._each(make)
         return HeldParts(made if join is None else _neighbours(made, join))
+
+    def listed(self) -> list[B]:
+        return list(self._each(lambda part: part))
 
     def _each(self, function: Callable[[B], C]) -> Iterator[C]:
         functions = (*self._functions, function)

@@ -9,9 +9,8 @@ import numpy as np
 
 from privaware.data._cells import Cells
 from privaware.data._data import Data
-from privaware.data._parts import Parts, Sum
+from privaware.data._parts import Parts
 from privaware.data._values import Words, words_of
-from privaware.noise import Rng
 from privaware.schema import Schema
 
 __all__ = ["Streamed"]
@@ -37,20 +36,7 @@ class Streamed:
 
     def gathered(self) -> Data:
         """All rows in memory, in their order where parts come in theirs."""
-        return joined(self.parts.total(_Joined()))
-
-
-class _Joined(Sum[Data, list[Data], Data]):
-    """The parts themselves: for mechanisms that need all rows at once, on this machine, and never released."""
-
-    def partial(self, part: Data) -> list[Data]:
-        return [part]
-
-    def merge(self, left: list[Data], right: list[Data]) -> list[Data]:
-        return left + right
-
-    def release(self, total: list[Data], noise: float, rng: Rng) -> Data:
-        raise NotImplementedError("rows are private")
+        return joined(self.parts.listed())
 
 
 def joined(parts: list[Data]) -> Data:

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from privaware.data import ChangingParts, HeldParts, LocalParts, Parts, Sum
 from privaware.data._parts import Join, merged
 from privaware.errors import PrivawareError
+from privaware.noise import Rng
 
 __all__ = ["Cluster", "ClusterParts", "HeldClusterParts", "Pool", "Question", "Run", "Worker"]
 
@@ -149,10 +150,13 @@ class Pool(Protocol):
 
 
 class Cluster:
-    """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log."""
+    """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log.
 
-    def __init__(self, pool: Pool, pieces: Sequence[Piece]) -> None:
-        self._pool, self._pieces = pool, list(pieces)
+    `near` says that this process can read the pieces, too.
+    """
+
+    def __init__(self, pool: Pool, pieces: Sequence[Piece], *, near: bool = False) -> None:
+        self._pool, self._pieces, self._near = pool, list(pieces), near
         self._log: list[Step] = []
         self._keys = itertools.count()
         workers = pool.alive()
@@ -163,6 +167,12 @@ class Cluster:
     def parts(self) -> ClusterParts[Any]:
         """The parts that the pieces read."""
         return ClusterParts(self, View())
+
+    def listed(self, view: View) -> list[Any]:
+        """All parts in this process; rows that it can read are not sent to it."""
+        if self._near and view.key is None:
+            return view.parts(lambda: itertools.chain.from_iterable(piece() for piece in self._pieces), {}).listed()
+        return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
         """The key of what is held from the next sum on."""
@@ -213,6 +223,19 @@ class Cluster:
                 self._holder[at], self._followed[at] = next(workers), 0
 
 
+class _Listed(Sum[Any, list[Any], None]):
+    """The parts themselves: for mechanisms that need all rows at once, on this machine, and never released."""
+
+    def partial(self, part: Any) -> list[Any]:
+        return [part]
+
+    def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
+        return left + right
+
+    def release(self, total: list[Any], noise: float, rng: Rng) -> None:
+        raise NotImplementedError("rows are private")
+
+
 class ClusterParts(Parts[B]):
     """`Parts` on a cluster: functions are called where a piece is, anew in each total.
 
@@ -230,6 +253,9 @@ class ClusterParts(Parts[B]):
 
     def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldClusterParts[C]:
         return HeldClusterParts(self._cluster, self._cluster.hold(self._view, make, join))
+
+    def listed(self) -> list[B]:
+        return self._cluster.listed(self._view)
 
     def _after(self, function: Callable[[B], Any]) -> View:
         return View(key=self._view.key, functions=(*self._view.functions, function))

@@ -7,7 +7,7 @@ file is not opened before `Source.read_private_rows` is called, which only a cha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from privaware._validate import nearest
 from privaware.data import (
     Data,
     LargeRows,
-    Parts,
     Raw,
     Rows,
     coded_rows,
@@ -35,16 +34,21 @@ from privaware.data import (
     rows_digest,
     typed,
 )
+from privaware.data._parts import threads
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
 from privaware.schema import NOT_USED, Schema
 from privaware.workflow._cluster import Cluster
 from privaware.workflow._options import RunOptions
+from privaware.workflow._process_pool import ProcessPool
 from privaware.workflow._public_rows import is_builtin, read_public
 from privaware.workflow._ray_pool import RayPool
 
 __all__ = ["Source", "draft_schema", "resolve", "scoring"]
+
+IN_PROCESSES = 20_000_000
+"""Cells of a table from which on several processes read it: they take more than a second to start."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -145,16 +149,15 @@ def _digest(raw: Raw, schema: Schema, table: LargeRows | None) -> str:
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
     """The table, if its rows are better read some at a time."""
-    table = large_table(data, _place(options))
-    return table if table is not None or options.ray is not None else large_csv(data, options.reading)
-
-
-def _place(options: RunOptions) -> Callable[[Sequence[Any]], Parts[Raw]] | None:
-    """The workers that read the pieces of a table; they start when the first sum is asked for."""
-    if options.ray is None:
-        return None
     address = options.ray
-    return lambda pieces: Cluster(RayPool(address), pieces).parts
+    if address is not None:
+        return large_table(data, lambda pieces: Cluster(RayPool(address), pieces).parts)
+    table = large_table(data)
+    if table is None:
+        return large_csv(data, options.reading)
+    if threads() == 1 or table.rows * table.width < IN_PROCESSES:
+        return table
+    return replace(table, place=lambda pieces: Cluster(ProcessPool(), pieces, near=True).parts)
 
 
 def _by_row(unit: str | None) -> bool:
