@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
 from typing import Any, Protocol, TypeVar
@@ -96,7 +96,7 @@ class Parts(Protocol[B_out]):
         """
         ...
 
-    def listed(self) -> list[B_out]:
+    def listed(self) -> Sequence[B_out]:
         """All parts in the memory of this process, in their order."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ class Streamed:
         return joined(self.parts.listed())
 
 
-def joined(parts: list[Data]) -> Data:
+def joined(parts: Sequence[Data]) -> Data:
     """All parts as one."""
     first = parts[0]
     y = np.concatenate([part.y for part in parts])
