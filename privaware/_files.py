@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,25 +40,86 @@ def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: bool = True) -> Iterator[BinaryIO]:
     """A file to write into that takes the name `path` when the block ends well, flushed to disk before.
 
-    Until then it is called `path` with `.partial` behind it. `mode` 0o600 keeps it from other users.
+    Until then it is called `path` with `.partial` behind it; another process that writes to the same path waits for it.
+    `mode` 0o600 keeps it from other users. Without `overwrite`, `FileExistsError` where `path` was there first.
     """
     target = Path(path)
     partial = target.with_name(f"{target.name}.partial")
-    partial.unlink(missing_ok=True)
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    handle = _own_file(partial, mode)
+    lock = os.dup(handle) if LOCKS_FOLDERS else None  # held until the file has its name
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, target)
+        if overwrite:
+            os.replace(partial, target)
+        else:
+            _rename_new(partial, target)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _own_file(path: Path, mode: int) -> int:
+    """A new file that is locked, once whoever writes to the one there has ended; what a crash left is removed."""
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        except FileExistsError:
+            _remove_when_free(path)
+            continue
+        if _lock(handle, path):
+            return handle
+        os.close(handle)  # taken for what a crash left before it was locked
+
+
+def _remove_when_free(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # a link, or of another user: nobody of ours writes to it
+        path.unlink(missing_ok=True)
+        return
+    try:
+        if _lock(handle, path):
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """Waits for the lock of an open file; whether the file still has this name then. Elsewhere nothing is locked."""
+    if not LOCKS_FOLDERS:
+        return True
+    from filelock import lock_descriptor
+
+    with suppress(OSError):  # a file system without locks
+        lock_descriptor(handle, blocking=True)
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _rename_new(partial: Path, target: Path) -> None:
+    """Renames a file unless there is one of that name."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        os.replace(partial, target)
+        return
+    partial.unlink()
 
 
 @contextmanager

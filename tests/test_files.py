@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,33 @@ def test_content_is_on_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("replace"), replace(*paths)))
     atomic_write(tmp_path / "a", b"content")
     assert calls == ["fsync", "replace"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_second_writer_of_a_file_waits_for_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.csv"
+    with ThreadPoolExecutor(1) as other:
+        with atomic_file(path) as file:
+            file.write(b"half of the f")
+            second = other.submit(atomic_write, path, b"second")
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.1)
+            assert not path.exists()
+            file.write(b"irst")
+        assert second.result(timeout=10) is None
+    assert path.read_bytes() == b"second"
+    assert [item.name for item in tmp_path.iterdir()] == ["predictions.csv"]
+
+
+def test_file_that_was_there_first_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.csv"
+    with pytest.raises(FileExistsError), atomic_file(path, overwrite=False):
+        path.write_bytes(b"first")
+    assert path.read_bytes() == b"first"
+    assert [item.name for item in tmp_path.iterdir()] == ["predictions.csv"]
+    with atomic_file(tmp_path / "new", overwrite=False) as file:
+        file.write(b"new")
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["new", "predictions.csv"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")

@@ -92,7 +92,7 @@ def predict(
     if path.suffix.lower() not in SUFFIXES:
         raise WrongInput(f"expected --out as a .csv or .parquet file, got {path.name!r}")
     if path.exists():
-        raise WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")
+        raise _not_overwritten(path)
     released = load(model)
     outside = Outside()
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
@@ -126,10 +126,16 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
 
 def _write(frame: Any, path: Path) -> None:
     try:
-        with atomic_file(path) as file:
+        with atomic_file(path, overwrite=False) as file:
             if path.suffix.lower() == ".csv":
                 frame.to_csv(file, index=False)
             else:
                 frame.to_parquet(file)
+    except FileExistsError:  # another process was first
+        raise _not_overwritten(path) from None
     except OSError as problem:
         raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
+
+
+def _not_overwritten(path: Path) -> WrongInput:
+    return WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")

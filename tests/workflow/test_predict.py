@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from privaware import load, predict
+from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.workflow.predict import ReleasedModel
 
@@ -37,6 +39,20 @@ def test_predictions_hold_label_and_probability_of_each_class(tmp_path: Path, fr
     assert list(written.columns) == ["prediction", "probability_no", "probability_yes"]
     assert list(written["prediction"]) == list(load(FORMAT_1).predict(frame))
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_file_that_another_process_wrote_meanwhile_is_not_overwritten(
+    tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(self: ReleasedModel, data: object, **how: object) -> Data:
+        (tmp_path / "p.csv").write_text("precious")
+        return rows(self, data, **how)
+
+    rows: Any = ReleasedModel.rows
+    monkeypatch.setattr(ReleasedModel, "rows", written)
+    with pytest.raises(WrongInput, match="not overwritten"):
+        predict(FORMAT_1, frame, out=tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == "precious"
 
 
 def test_existing_file_and_other_suffixes_are_refused(tmp_path: Path, frame: pd.DataFrame) -> None:
