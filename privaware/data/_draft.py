@@ -11,7 +11,7 @@ from privaware.data._data import target_of
 from privaware.data._draft_column import FEW, draft_column, outward
 from privaware.data._names import UNNAMED, is_identifier_name
 from privaware.data._raw import Raw
-from privaware.data._values import got, numbers_of, quoted, words_of
+from privaware.data._values import got, no_single_values, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
 
@@ -56,6 +56,7 @@ def typed(
     the target of all rows where `raw` has only the first of them.
     """
     with raw.named():
+        raw.expect_even()
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap, labels=labels)
         if raw.frame is None:
             return _draft_images(raw, facts)
@@ -109,10 +110,9 @@ def _typed_column(name: str, values: pd.Series, raw: Raw) -> Column:
         return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if "date" in str(values.dtype)[:6] else ())
     if values.dtype.kind in "biufm":
         return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
-    try:
-        words_of(values)
-    except WrongInput:  # lists, records and bytes are no single values
+    if no_single_values(values):
         return Column(name=name, kind="ignore")
+    words_of(values)  # one row that is no single value is refused: it must not take the column from all others
     return undecided
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
 from privaware.data._raw import Raw
-from privaware.data._values import numbers_of, quoted
+from privaware.data._values import is_missing, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 
 __all__ = ["labelled", "left_out"]
 
 
-def labelled(raw: Raw, target: str) -> Raw:
-    """The rows of a table whose target is not missing. Whether a row stays depends on that row alone."""
+def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
+    """The rows of a table whose target is not missing. Whether a row stays depends on that row alone.
+
+    One of the declared `classes` is never missing, though it be called "none".
+    """
     if raw.frame is None or target not in raw.frame.columns:
         return raw
     _, missing = numbers_of(raw.frame[target])
+    if missing.any() and any(map(is_missing, classes)):
+        missing &= ~words_of(raw.frame[target]).map(frozenset(classes).__contains__, bool)
     if not missing.any():
         return raw
     if missing.all():

@@ -98,8 +98,14 @@ def _csv(file: CsvFile) -> Raw:
 
 def _json_lines(path: Path, encoding: str | None) -> Raw:
     with parsing(path, "JSON lines"):
-        frame, lines = read_json_lines(path, encoding)
-    return Raw(frame=check_names(frame, path.name), name=path.name, line=lambda row: lines[row], typed=False)
+        content = read_json_lines(path, encoding)
+    return Raw(
+        frame=check_names(content.frame, path.name),
+        name=path.name,
+        line=lambda row: content.lines[row],
+        uneven=content.uneven,
+        typed=False,
+    )
 
 
 def _excel(path: Path) -> Raw:

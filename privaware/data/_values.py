@@ -91,13 +91,27 @@ def words_of(values: pd.Series | np.ndarray | Words) -> Words:
                 f"column {quoted(values.name)}, row {row + 1}: expected a number or text, "
                 f'got {type(values.iloc[row]).__name__}; remove the column or declare kind = "ignore"'
             )
-        values = pd.Series(words, dtype=object)
+        values = pd.Series(words, dtype=object, name=values.name)
     known = isinstance(values.dtype, pd.CategoricalDtype)
     codes, distinct = _used_categories(values) if known else pd.factorize(values)
     spellings = [_spelling(value) or "" for value in distinct.tolist()]
+    if (odd := next((at for at, word in enumerate(spellings) if not _is_unicode(word)), None)) is not None:
+        row = int(np.argmax(codes == odd))
+        raise WrongInput(f"column {quoted(values.name)}, row {row + 1}: expected text, got half of a character")
     return Words(
         spellings=(*spellings, ""), codes=codes.astype(np.int32)
     )  # a missing value has code -1: the last spelling
+
+
+def _is_unicode(word: str) -> bool:
+    """Whether a word can be written down: half of a surrogate pair cannot."""
+    if word.isascii():
+        return True
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _used_categories(values: pd.Series) -> tuple[np.ndarray, Any]:
@@ -141,6 +155,17 @@ def _spelling(value: Any) -> str | None:
         return str(value).strip()
     except ValueError:  # whole numbers of thousands of digits have no decimal spelling
         return "inf"
+
+
+def no_single_values(values: pd.Series) -> bool:
+    """Whether every value that is not missing is a list, a record or raw bytes, and there is one.
+
+    >>> import pandas as pd
+    >>> no_single_values(pd.Series([[1], None])), no_single_values(pd.Series([[1], "a"]))
+    (True, False)
+    """
+    spellings = {_spelling(value) for value in values.tolist()} if values.dtype == object else set()
+    return None in spellings and spellings <= {None, ""}
 
 
 def spelling_of_number(number: float) -> str:

@@ -95,7 +95,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
             "no --accept-schema; leave --ray out to read anything else here"
         )
     _expect_agreement(schema, options)
-    kept = cache(lambda: raw() if table is not None else labelled(raw(), schema.target))
+    kept = cache(lambda: raw() if table is not None else labelled(raw(), schema.target, schema.classes))
     digest = cache(lambda: _digest(raw(), schema, table))
     about_rows = cache(lambda: left_out(raw(), kept(), schema.target) + notices(kept(), schema))
     public = partial(read_public, options.public, schema, options.reading, private="")
@@ -107,7 +107,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
             digest()  # reads every row: what does not fit is refused before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
         train = coded_rows(kept(), schema) if table is None else table.streamed(schema)
-        return train, None if test is None else coded(labelled(test, schema.target), scoring(schema))
+        return train, None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
 
     return Source(
         name=path.name if path else "a DataFrame",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.data import Data, draft, read
+from privaware.data import Data, draft, read, typed
 from privaware.data._draft_column import outward
 from privaware.errors import WrongInput
 from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
@@ -251,3 +251,14 @@ def test_draft_of_mixed_kinds_codes_its_own_rows_and_says_what_it_assumes(tmp_pa
     data = Data.of(read(path), schema)
     assert data.x.shape == (100, len(schema.used)) == (100, 1 + 1 + 3 + 64)
     assert np.isnan(data.x[-1, 0])
+
+
+def test_one_row_that_is_no_single_value_does_not_take_the_column_from_all_others() -> None:
+    towns = pd.Series(["Ulm", "Bonn", "Ulm", "Köln"] * 10, dtype=object)
+    frame = pd.DataFrame({"town": towns, "age": range(40), "y": ["a", "b"] * 20})
+    assert [column.kind for column in typed(read(frame), target="y").columns] == ["undecided", "number"]
+    frame.at[7, "town"] = ["Ulm", "Bonn"]
+    with pytest.raises(WrongInput, match="column 'town', row 8: expected a number or text, got list"):
+        typed(read(frame), target="y")
+    frame["town"] = pd.Series([["Ulm"]] * 39 + [None], dtype=object)
+    assert [column.kind for column in typed(read(frame), target="y").columns] == ["ignore", "number"]

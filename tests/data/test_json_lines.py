@@ -6,9 +6,11 @@ import gzip
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from privaware.data import Data, draft, read
+from privaware.data import Data, draft, labelled, read, typed
+from privaware.data._data import target_of
 from privaware.errors import WrongInput
 
 
@@ -33,6 +35,41 @@ def test_a_line_that_is_no_object_is_refused_by_its_number(tmp_path: Path, line:
     with pytest.raises(WrongInput, match="line 2: expected one JSON object, got ") as refusal:
         read(tmp_path / "r.jsonl")
     assert "1" not in str(refusal.value).partition("line 2")[2]
+
+
+def write(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("odd", [{"a": 3, "y": "no", "Ada Lovelace": 1}, {"y": "no", "a": 3}, {"y": "no"}, {}])
+def test_names_that_one_row_alone_brings_are_no_names_of_columns(tmp_path: Path, odd: dict[str, object]) -> None:
+    """Removed with its row, such a name would be gone from the model: the row would be known from the names."""
+    even = [{"a": at, "y": "yes" if at % 2 else "no"} for at in range(30)]
+    schema = typed(read(write(tmp_path / "even.jsonl", *even)), target="y").bare()
+    assert [column.name for column in schema.columns] == ["a"]
+    for number, rows in ((31, [*even, odd]), (2, [odd, *even])):
+        raw = read(write(tmp_path / "odd.jsonl", *rows))
+        with pytest.raises(WrongInput, match=f"'odd.jsonl': line {number}: expected the names of the first row") as no:
+            typed(raw, target="y")
+        with pytest.raises(WrongInput, match=f"31 in all|3 in all|2 in all.*line {number} has others") as target:
+            target_of(raw, "Ada L")
+        assert "Ada Lovelace" not in f"{no.value}{target.value}"
+        assert len(raw) == 31
+        assert len(labelled(raw, "y")) == 31 - ("y" not in odd)
+
+
+def test_half_of_a_character_is_refused_by_its_line_and_shows_no_other_value(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"town": "Ulm", "y": at % 2} for at in range(30)]
+    for odd in ({"town": "\ud800", "y": 1}, {"town": "Ulm", "y": "\ud800"}, {"\ud800": "Ulm", "y": 1}):
+        with pytest.raises(WrongInput, match="line 31: expected text, got half of a character") as refusal:
+            read(write(tmp_path / "r.jsonl", *rows, odd))
+        assert "Ulm" not in str(refusal.value)
+    towns = pd.Series(["Ulm", "Bonn", "\ud800"] * 10, dtype=object)
+    frame = pd.DataFrame({"town": towns, "y": [0, 1, 1] * 10})
+    with pytest.raises(WrongInput, match="column 'town', row 3: expected text, got half of a character") as refusal:
+        typed(read(frame), target="y")
+    assert "Ulm" not in str(refusal.value)
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

@@ -33,3 +33,11 @@ def test_full_tables_stay_as_they_are() -> None:
 def test_a_column_without_any_value_is_no_target() -> None:
     with pytest.raises(WrongInput, match="empty in all 2 rows; name another with --target"):
         labelled(read(pd.DataFrame({"age": [1, 2], "out": [None, None]})), "out")
+
+
+def test_a_declared_class_is_no_missing_target() -> None:
+    raw = read(pd.DataFrame({"age": range(4), "out": ["none", "mild", "NA", None]}))
+    assert len(labelled(raw, "out")) == 1
+    kept = labelled(raw, "out", ("mild", "none"))
+    assert kept.frame is not None
+    assert kept.frame["out"].tolist() == ["none", "mild"]
