@@ -31,7 +31,7 @@ COLOURS = ("cifar10", "svhn")
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of features by name; the prior stands beside scattering."""
     prior = {"name": "prior", "scatter": 1.0}
-    small, groups = prior | {"size": "small"}, 81 if name in COLOURS else 27
+    small, groups = prior | {"network": "small"}, 81 if name in COLOURS else 27
     return {
         "large prior, mirrored": [prior],
         "large prior": [prior | {"mirror": False}],

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from privaware.errors import WrongInput
 
-__all__ = ["SyntheticImages", "generator_for"]
+__all__ = ["SyntheticImages", "generator_for", "normal", "uniform"]
 
 STYLES = 32
 """Style coordinates of a texture: what distinguishes it from others of the same generator."""
@@ -85,27 +85,29 @@ class SyntheticImages:
             index += 1
 
 
-def _uniform(g: torch.Generator, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+def uniform(g: torch.Generator, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Independent numbers between `low` and `high`."""
     return low + (high - low) * torch.rand(*shape, device=g.device, generator=g)
 
 
-def _normal(g: torch.Generator, *shape: int) -> Tensor:
+def normal(g: torch.Generator, *shape: int) -> Tensor:
+    """Independent standard normal numbers."""
     return torch.randn(*shape, device=g.device, generator=g)
 
 
 def textures(generators: int, each: int, size: int, g: torch.Generator) -> Tensor:
     """`each` images of every random generator, (generators * each, 3, size, size) in [0, 1]."""
     width, side = generators * CHANNELS, size // 2 ** (RESOLUTIONS - 1)
-    x = _normal(g, 1, width, side, side) + 0.4 * _normal(g, each, width, side, side)
-    style = _normal(g, each, generators, STYLES)
+    x = normal(g, 1, width, side, side) + 0.4 * normal(g, each, width, side, side)
+    style = normal(g, each, generators, STYLES)
     images = torch.zeros(each, 3 * generators, side, side, device=g.device)
     for resolution in range(RESOLUTIONS):
         if resolution:
             x, images = _upsample(x), _upsample(images)
         for _ in range(2):
             x = _layer(x, style, g)
-        to_rgb = _normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
-        weight = torch.exp(0.7 * _normal(g, 1, generators, 1, 1, 1))  # how coarse or fine a generator is
+        to_rgb = normal(g, 3 * generators, CHANNELS, 1, 1) / math.sqrt(CHANNELS)
+        weight = torch.exp(0.7 * normal(g, 1, generators, 1, 1, 1))  # how coarse or fine a generator is
         colours = functional.conv2d(x, to_rgb, groups=generators).unflatten(1, (generators, 3))
         images = images + (weight * colours).flatten(1, 2)
     images = images.unflatten(1, (generators, 3)).transpose(0, 1).flatten(0, 1)
@@ -120,13 +122,13 @@ def _layer(x: Tensor, style: Tensor, g: torch.Generator) -> Tensor:
     """One layer of all generators: style, oriented filters, noise, leaky ReLU, and every map to unit deviation."""
     each, generators = style.shape[:2]
     width, side = x.shape[1], x.shape[-1]
-    projection = _normal(g, generators, STYLES, CHANNELS) / math.sqrt(STYLES)
+    projection = normal(g, generators, STYLES, CHANNELS) / math.sqrt(STYLES)
     scale = torch.exp(0.8 * torch.einsum("egs,gsc->egc", style, projection)).flatten(1)
     x = functional.pad(x * scale[:, :, None, None], (2, 2, 2, 2), mode="reflect")
     x = functional.conv2d(x, _oriented_filters(width, CHANNELS, g), groups=generators)
-    amplitude = 0.8 * _uniform(g, 1, generators, CHANNELS, 1, 1).square()
-    noise = amplitude * _normal(g, each, generators, 1, side, side)
-    x = x + noise.flatten(1, 2) + 0.3 * _normal(g, 1, width, 1, 1)
+    amplitude = 0.8 * uniform(g, 1, generators, CHANNELS, 1, 1).square()
+    noise = amplitude * normal(g, each, generators, 1, side, side)
+    x = x + noise.flatten(1, 2) + 0.3 * normal(g, 1, width, 1, 1)
     x = functional.leaky_relu(x, 0.2)
     return x / (x.std(dim=(2, 3), keepdim=True) + 0.05)
 
@@ -135,13 +137,13 @@ def _oriented_filters(filters: int, channels: int, g: torch.Generator, side: int
     """Filters over a random third of their inputs, each a Gabor stripe of random direction and width."""
     shape = (filters, channels, 1, 1)
     at = torch.arange(side, device=g.device) - (side - 1) / 2
-    angle = _uniform(g, *shape, high=2 * math.pi)
+    angle = uniform(g, *shape, high=2 * math.pi)
     across = torch.cos(angle) * at + torch.sin(angle) * at[:, None]
     along = torch.cos(angle) * at[:, None] - torch.sin(angle) * at
-    sigma = _uniform(g, *shape, low=0.45, high=1.55)
-    stripe = torch.cos(_uniform(g, *shape, low=0.2, high=1.7) * across + _uniform(g, *shape, high=2 * math.pi))
+    sigma = uniform(g, *shape, low=0.45, high=1.55)
+    stripe = torch.cos(uniform(g, *shape, low=0.2, high=1.7) * across + uniform(g, *shape, high=2 * math.pi))
     window = torch.exp(-(across.square() + along.square() / 2) / (2 * sigma.square()))
-    weights = _normal(g, *shape) * (_uniform(g, *shape) < 1 / 3)
+    weights = normal(g, *shape) * (uniform(g, *shape) < 1 / 3)
     kernels = stripe * window * weights
     return kernels / (kernels.square().sum((1, 2, 3), keepdim=True).sqrt() + 1e-6)
 
@@ -152,10 +154,10 @@ def _tone(images: Tensor, g: torch.Generator) -> Tensor:
     grey, colour = _grey_and_colour(images - images.mean((2, 3), keepdim=True))
     grey = grey / (grey.std((2, 3), keepdim=True) + 1e-3)
     colour = colour / (colour.std((1, 2, 3), keepdim=True) + 1e-3)
-    tint = _grey_and_colour(_normal(g, len(images), 3, 1, 1))[1]
-    colour = 0.6 * _uniform(g, *shape).square() * colour + 0.6 * _uniform(g, *shape).square() * tint
-    contrast = _uniform(g, *shape, low=0.8, high=2.2)
-    return torch.sigmoid(contrast * (grey + colour) + 0.6 * _normal(g, *shape))
+    tint = _grey_and_colour(normal(g, len(images), 3, 1, 1))[1]
+    colour = 0.6 * uniform(g, *shape).square() * colour + 0.6 * uniform(g, *shape).square() * tint
+    contrast = uniform(g, *shape, low=0.8, high=2.2)
+    return torch.sigmoid(contrast * (grey + colour) + 0.6 * normal(g, *shape))
 
 
 def _grey_and_colour(images: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,13 +183,13 @@ def leaves(rows: int, number: int, bank: Tensor, g: torch.Generator) -> Tensor:
     """
     size = bank.shape[-1]
     top, u, v = _topmost(rows, number, SUPERSAMPLING * size, g)
-    saturation = 0.8 * _uniform(g, rows, 1, 1)
-    colour = _uniform(g, rows, number + 1, 3)
+    saturation = 0.8 * uniform(g, rows, 1, 1)
+    colour = uniform(g, rows, number + 1, 3)
     grey = colour.mean(2, keepdim=True)
     colour = grey + saturation * (colour - grey)
-    share = _uniform(g, rows, number + 1).square()
+    share = uniform(g, rows, number + 1).square()
     share[:, 0] = 1.0  # the background is all texture
-    slope = 0.2 * _normal(g, rows, number + 1, 2)
+    slope = 0.2 * normal(g, rows, number + 1, 2)
     texture = torch.randint(len(bank), (rows, number + 1), device=g.device, generator=g)
     row = torch.arange(rows, device=g.device)[:, None, None]
     at = torch.arange(SUPERSAMPLING * size, device=g.device) // SUPERSAMPLING
@@ -201,13 +203,13 @@ def leaves(rows: int, number: int, bank: Tensor, g: torch.Generator) -> Tensor:
 def _topmost(rows: int, number: int, side: int, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """The topmost leaf at each pixel (0 is the background), and the pixel's coordinates in that leaf."""
     line = torch.linspace(-1, 1, side, device=g.device)
-    centre = _uniform(g, 2, number, rows, 1, 1, low=-1.2, high=1.2)
-    radius = 0.08 * 12 ** (1 - _uniform(g, number, rows, 1, 1).pow(0.8))
+    centre = uniform(g, 2, number, rows, 1, 1, low=-1.2, high=1.2)
+    radius = 0.08 * 12 ** (1 - uniform(g, number, rows, 1, 1).pow(0.8))
     order = torch.linspace(1.0, 0.4, number, device=g.device)[:, None, None, None]
     radius = radius * order  # later leaves are smaller, or they would cover the rest
-    angle = _uniform(g, number, rows, 1, 1, high=math.pi)
-    flat = _uniform(g, number, rows, 1, 1, low=0.35, high=1.0)
-    power = torch.exp(_uniform(g, number, rows, 1, 1, low=0.0, high=math.log(10)))
+    angle = uniform(g, number, rows, 1, 1, high=math.pi)
+    flat = uniform(g, number, rows, 1, 1, low=0.35, high=1.0)
+    power = torch.exp(uniform(g, number, rows, 1, 1, low=0.0, high=math.log(10)))
     cos, sin = torch.cos(angle) / radius, torch.sin(angle) / radius
     top = torch.zeros(rows, side, side, dtype=torch.int64, device=g.device)
     top_u = torch.zeros(rows, side, side, device=g.device)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHIPPED",
+    "SHIPPED_GLYPHS",
     "SHIPPED_SMALL",
     "SHIPPED_VIEWS",
     "expected_checksum",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 SHIPPED = Path(__file__).with_name("prior.safetensors")
+SHIPPED_GLYPHS = Path(__file__).with_name("prior_glyphs.safetensors")
 SHIPPED_SMALL = Path(__file__).with_name("prior_small.safetensors")
 SHIPPED_VIEWS = Path(__file__).with_name("prior_views.safetensors")
 

@@ -25,7 +25,7 @@ from privaware.papers._runner import Bench
 if TYPE_CHECKING:
     from privaware.data import Data
 
-__all__ = ["distil", "finetune", "heads", "pretrain", "view_heads", "views"]
+__all__ = ["distil", "feature_heads", "finetune", "glyphs", "heads", "pretrain", "views"]
 
 HELD_OUT_CHUNK = 1_000_000
 """Number of the first chunk of images behind the statistics: pretraining never reaches it."""
@@ -115,6 +115,26 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
 
 
+def glyphs(bench: Bench, settings: Settings) -> Result:
+    """The prior's network for glyphs: `steps` steps of contrastive learning from drawings of random strokes.
+
+    Writes prior_glyphs.safetensors and prior_glyphs.json beside the store, and resumes as pretraining does.
+    """
+    from privaware.features._prior_simclr import GlyphPretraining, GlyphRecipe
+    from privaware.features.prior import NETWORKS, Prior
+
+    chosen = {name: value for name, value in settings.items() if name not in ("steps", "statistics")}
+    training = GlyphPretraining(
+        GlyphRecipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else ""
+    )
+    file = (bench.out or Path()) / "prior_glyphs.safetensors"
+    loss = train_resumed(training, settings["steps"], file, bench)
+    small = NETWORKS["small"]
+    student = Prior(network="small", depths=small.depths, pools=small.pools, mirror=False)
+    digest = _write_prior("glyphs", training, student, settings, bench, file)
+    return {"steps": training.step_number, "loss": loss, "sha256": digest}
+
+
 def distil(bench: Bench, settings: Settings) -> Result:
     """The small prior: a narrow network learns to predict the large one's features, in `steps` steps.
 
@@ -130,7 +150,7 @@ def distil(bench: Bench, settings: Settings) -> Result:
     )
     file = (bench.out or Path()) / "prior_small.safetensors"
     loss = train_resumed(training, settings["steps"], file, bench)
-    student = Prior(size="small", depths=training.recipe.depths, pools=training.recipe.pools)
+    student = Prior(network="small", depths=training.recipe.depths, pools=training.recipe.pools)
     digest = _write_prior("small", training, student, settings, bench, file)
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
 
@@ -184,12 +204,15 @@ def views(bench: Bench, settings: Settings) -> Result:
     return {"entries": len(measured.dictionary.entries), "sha256": digest}
 
 
-def view_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
-    """Private linear heads on `prior_views`, whose rows are computed once: test scores, and seconds of a head."""
-    from privaware.features.prior_views import PriorViews
+def feature_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
+    """Private linear heads on `feature` (`prior_views` if none is named): test scores, and seconds of a head.
+
+    Rows are computed once for the cells of one data set and feature.
+    """
+    from privaware import features
     from privaware.learners.linear import Linear
 
-    for data, group in itertools.groupby(cells, key=lambda cell: cell["data"]):
+    for (data, described), group in itertools.groupby(cells, key=lambda cell: (cell["data"], cell.get("feature"))):
         split: tuple[Data, Data] | None = None
         rows: Any = None
         for cell in group:
@@ -201,7 +224,7 @@ def view_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
                 continue
             learner = Linear(features=[], steps=steps, norm=cell["norm"], centre=centre, device=bench.device)
             if split is None:
-                feature = PriorViews(mirror=data not in ("mnist", "svhn"))
+                feature = features.build(described or {"name": "prior_views", "mirror": data not in ("mnist", "svhn")})
                 split = feature_rows(data, feature, cell.get("first"))
                 rows = learner.rows_for(split[0])
             began = time.perf_counter()

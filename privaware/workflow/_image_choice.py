@@ -169,7 +169,7 @@ def _prior(size: str, *, mirror: bool) -> Representation:
     feature = {"name": "prior", "scatter": 1.0} | ({} if mirror else {"mirror": False})
     columns, seconds = (20_672, 0.019) if size == "large" else (19_648, 0.0035)
     if size == "small":
-        words, feature = f"{words} (the small one)", feature | {"size": "small"}
+        words, feature = f"{words} (the small one)", feature | {"network": "small"}
     seconds = seconds if mirror else 0.55 * seconds
     return Representation(name=name, words=words, features=(feature,), columns=columns, seconds=seconds)
 

@@ -94,7 +94,8 @@ def test_unavailable_depths_or_weights_are_refused(prior: Prior, wrong: dict[str
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"depths": (3, 1)}, {"size": "tiny"}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}]
+    "wrong",
+    [{"depths": (3, 1)}, {"network": "tiny"}, {"pools": (4,)}, {"whiten": 0.7}, {"norm": 0.0}, {"scatter": -1.0}],
 )
 def test_invalid_fields_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(WrongInput, match="prior: expected"):
@@ -108,14 +109,14 @@ def test_damaged_weights_file_is_refused(prior: Prior, tmp_path: Path) -> None:
         replace(prior, weights=str(broken))(np.zeros((1, 3, 32, 32), np.float32))
 
 
-@pytest.mark.parametrize("size", NETWORKS)
-def test_shipped_weights_match_their_checksum_and_are_packaged(size: str) -> None:
-    file = NETWORKS[size].file
+@pytest.mark.parametrize("network", NETWORKS)
+def test_shipped_weights_match_their_checksum_and_are_packaged(network: str) -> None:
+    file = NETWORKS[network].file
     note = json.loads(file.with_suffix(".json").read_text())
     assert hashlib.sha256(file.read_bytes()).hexdigest() == note["sha256"]
     assert all(note[fact] for fact in ("command", "seed", "commit"))
-    assert file.stat().st_size < {"large": 10_000_000, "small": 4_000_000}[size]
-    assert load_weights(file).shape[:2] == NETWORKS[size].shape
+    assert file.stat().st_size < {"large": 10_000_000, "small": 4_000_000, "glyphs": 4_000_000}[network]
+    assert load_weights(file).shape[:2] == NETWORKS[network].shape
     shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = shipped["package-data"]["privaware"]
     for path in (file, file.with_suffix(".json")):
@@ -123,23 +124,25 @@ def test_shipped_weights_match_their_checksum_and_are_packaged(size: str) -> Non
 
 
 def test_description_names_the_weights_and_others_are_refused() -> None:
-    description = json.loads(json.dumps(features.describe(Prior(size="small"))))
-    assert features.build(description) == Prior(size="small")
+    description = json.loads(json.dumps(features.describe(Prior(network="small"))))
+    assert features.build(description) == Prior(network="small")
+    older = {("size" if name == "network" else name): value for name, value in description.items()}
+    assert features.build(older) == Prior(network="small")
     with pytest.raises(WrongInput, match=r"weights 'feed'.*fit it again"):
         features.build({**description, "checksum": "feed"})
     with pytest.raises(WrongInput, match="does not ship any more"):
-        features.build({name: value for name, value in description.items() if name not in ("size", "checksum")})
+        features.build({name: value for name, value in description.items() if name not in ("network", "checksum")})
 
 
-@pytest.mark.parametrize("size", NETWORKS)
-def test_network_with_an_output_layer_reads_the_same_features(size: str) -> None:
-    prior = Prior(size=size, mirror=False)
-    network = build(prior.architecture(3), device="meta")
+@pytest.mark.parametrize("network", NETWORKS)
+def test_network_with_an_output_layer_reads_the_same_features(network: str) -> None:
+    prior = Prior(network=network, mirror=False)
+    trainable = build(prior.architecture(3), device="meta")
     output = {"output.weight": torch.eye(3, prior.width()), "output.bias": torch.zeros(3)}
-    network.load_state_dict(prior.network_tensors() | output, assign=True)
+    trainable.load_state_dict(prior.network_tensors() | output, assign=True)
     images = np.random.default_rng(5).random((2, 3, 20, 24), dtype=np.float32)
     inputs = torch.from_numpy(features.build({"name": "prior_inputs"})(images))
-    assert network(inputs).detach().numpy() == pytest.approx(prior(images)[:, :3], abs=1e-5)
+    assert trainable(inputs).detach().numpy() == pytest.approx(prior(images)[:, :3], abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 19, 50)])
@@ -153,11 +156,11 @@ def test_shipped_features_take_images_of_any_size(shape: tuple[int, int, int]) -
     assert network == pytest.approx(alone, abs=1e-4)  # scattering is concatenated with equal weight
 
 
-@pytest.mark.parametrize(("size", "last"), [("large", 5), ("small", 2)])
-def test_pretrained_features_match_crops_of_held_out_images(size: str, last: int) -> None:
+@pytest.mark.parametrize(("network", "last"), [("large", 5), ("small", 2)])
+def test_pretrained_features_match_crops_of_held_out_images(network: str, last: int) -> None:
     """Two crops of one held-out image are nearer in the last map than crops of other images."""
     images = SyntheticImages(seed=99, generators=2, each=8).generate(32).float().numpy() / 255
-    deep = Prior(size=size, depths=(last,), pools=(1,))
+    deep = Prior(network=network, depths=(last,), pools=(1,))
     first, second = deep(images[..., 2:42, 2:42]), deep(images[..., 6:46, 6:46])
     similarity = first @ second.T
     assert (similarity.argmax(1) == np.arange(32)).mean() > 0.9

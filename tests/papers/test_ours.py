@@ -107,10 +107,15 @@ def test_fine_tuning_has_calibrated_noise() -> None:
 
 def test_pretraining_and_distillation_write_weights_that_the_prior_reads(tmp_path: Path) -> None:
     images = np.zeros((2, 3, 32, 32), np.float32)
-    for item, steps, file, size in (("weights", 3, "prior", "large"), ("small", 2, "prior_small", "small")):
+    items = (
+        ("weights", 3, "prior", "large"),
+        ("small", 2, "prior_small", "small"),
+        ("glyphs", 2, "prior_glyphs", "glyphs"),
+    )
+    for item, steps, file, network in items:
         [cell] = run(papers.find(f"ours/prior/{item}"), tmp_path, scale="quick")
         assert cell.result["steps"] == steps
-        assert np.isfinite(Prior(size=size, weights=str(tmp_path / f"{file}.safetensors"))(images)).all()
+        assert np.isfinite(Prior(network=network, weights=str(tmp_path / f"{file}.safetensors"))(images)).all()
         assert len((tmp_path / f"{file}.json").read_text()) > 100
     assert not list(tmp_path.glob("*state*"))
 

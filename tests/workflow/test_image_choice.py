@@ -38,7 +38,7 @@ def test_grey_images_get_scattering_then_the_prior_and_scattering_again_where_th
 
 def test_colours_get_the_mirrored_prior_and_the_small_one_where_they_are_many() -> None:
     assert features(images(1000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0}]
-    assert features(images(50_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "size": "small"}]
+    assert features(images(50_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "network": "small"}]
     assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
 
 
