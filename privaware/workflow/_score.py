@@ -3,7 +3,8 @@
 Privacy: each row is put aside by an independent draw, so it either trains or scores, and of the two prices the larger
 counts (parallel composition); where one person may have rows in both parts the two compose. What is released of the
 held-out rows are the cells of `_score_cells.py`, whose L1 sensitivity is the number of their groups (twice that where
-labels are protected), with Laplace noise of that scale over epsilon: epsilon-DP. Score and interval follow from them.
+labels are protected), with Laplace noise of that scale times the rows of a unit over epsilon: epsilon-DP for the unit.
+Score and interval follow from them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
-from privaware.workflow._plan import Plan, chooses_columns
+from privaware.workflow._plan import Plan, chooses_columns, rows_moved
 from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of, scored_words
 
 __all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
@@ -78,20 +79,29 @@ class ScoredModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTraining:
-    """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof."""
+    """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof.
+
+    `epsilon` is for a unit, in whose neighbours up to `rows` rows are added or removed.
+    """
 
     training: Mechanism[Model | SearchResult]
     metric: str
     epsilon: float
     held_out: float
+    rows: int = 1
 
     @property
     def unit(self) -> str:
         return protected(self.training)
 
+    @property
+    def noise(self) -> float:
+        """The noise multiplier of the cells."""
+        return self.rows / self.epsilon
+
     def cost(self, schema: Schema, noise: float) -> Event:
         training = self.training.cost(self.train_schema(schema), noise)
-        score = Laplace(noise=1 / self.epsilon)
+        score = Laplace(noise=self.noise)
         if schema.unit in ("row", "label"):
             return Disjoint(events=(training, score))
         return training + score
@@ -103,8 +113,8 @@ class ScoredTraining:
         model, point = (trained.model, trained.point) if isinstance(trained, SearchResult) else (trained, None)
         model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
         sensitivity = GROUPS[self.metric] * (2.0 if self.unit == "label" else 1.0)
-        noisy = rng.laplace(exact_cells(self.metric, model, held_out), noise=1 / self.epsilon, sensitivity=sensitivity)
-        score = self.score(noisy, model.schema, sensitivity / self.epsilon, rng)
+        noisy = rng.laplace(exact_cells(self.metric, model, held_out), noise=self.noise, sensitivity=sensitivity)
+        score = self.score(noisy, model.schema, sensitivity * self.noise, rng)
         return ScoredModel(model=model, score=score, point=point)
 
     def train_schema(self, schema: Schema) -> Schema:
@@ -139,11 +149,12 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     chosen = expect_metric(metric, schema.task, len(schema.classes))
     assert total is not None
     share = min(max(SMALLEST, min(LARGEST, ENOUGH / schema.rows)), MOST / schema.rows)
+    rows = rows_moved(plan.mechanism, schema)
 
     def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:
         if isinstance(mechanism, Then) and not chooses_columns(mechanism.first):
             return replace(mechanism, second=scored(mechanism.second))
-        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share)
+        return ScoredTraining(training=mechanism, metric=chosen, epsilon=float(epsilon), held_out=share, rows=rows)
 
     mechanism = scored(plan.mechanism)
     most = 0.9 * total if isinstance(mechanism, Then) else total
@@ -158,8 +169,8 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     what = scored_words(", ".join(doing for doing, _ in plan.parts[outside:]), chosen)
     new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
-    rows = f"about {schema.rows * share:.0f} of {schema.rows} rows"
-    reason = f"{rows} train nothing: they score the model for epsilon {epsilon:g}"
+    aside = f"about {schema.rows * share:.0f} of {schema.rows} rows"
+    reason = f"{aside} train nothing: they score the model for epsilon {epsilon:g}"
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 

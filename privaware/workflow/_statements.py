@@ -139,7 +139,7 @@ def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
-    """Where a score was not paid for by its own event, or lies outside its own interval.
+    """Where a score was not paid for by its own event, for a unit, or lies outside its own interval.
 
     Its event is the last one of the release that names it, beside that of the training: another release with Laplace
     noise of the same size, such as a count, pays for no score.
@@ -152,15 +152,18 @@ def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list
     epsilon, low, value, high = (float(number) for number in numbers)
     problems = [] if low <= value <= high else ["the score is outside its own interval"]
     paid = [_last_event(part.event) for part in parts if part.what.endswith(scored_words("", str(score.get("metric"))))]
-    if not any(isinstance(last, Laplace) and math.isclose(last.noise * epsilon, 1.0, rel_tol=SLACK) for last in paid):
+    if not any(
+        isinstance(last, Laplace) and math.isclose(last.noise * epsilon, rows, rel_tol=SLACK) for last, rows in paid
+    ):
         problems.append(f"no event pays for a score of epsilon {epsilon:.6g}")
     return problems
 
 
-def _last_event(event: Event) -> Event | None:
-    """The last of the two or more events that a release has, one of which is its score's."""
-    alone = event.event if isinstance(event, Group) else event
-    return alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
+def _last_event(event: Event) -> tuple[Event | None, int]:
+    """The last of the two or more events that a release has, one of which is its score's, and the rows of a unit."""
+    alone, rows = (event.event, event.size) if isinstance(event, Group) else (event, 1)
+    last = alone.events[-1] if isinstance(alone, (Disjoint, Composed)) and len(alone.events) > 1 else None
+    return last, rows
 
 
 def _wrong_unit(card: ModelCard) -> list[str]:

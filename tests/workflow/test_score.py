@@ -25,10 +25,11 @@ from privaware.selectors.top import Top
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
 from privaware.workflow._paid_columns import keep_columns
+from privaware.workflow._plan import grouped
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import ScoredModel, ScoredTraining, with_score
 from privaware.workflow._score_cells import STATISTICS, bootstrap_interval, exact_cells
-from privaware.workflow._statements import _wrong_score
+from privaware.workflow._statements import _last_event, _wrong_score
 from privaware.workflow._training_plan import recipe_plan, training_plan
 from tests.cli.people import write_people
 
@@ -235,16 +236,24 @@ def test_release_with_noise_of_the_same_size_pays_for_no_score(tmp_path: Path) -
     assert any("no event pays" in problem for problem in verify(tmp_path / "m").problems)
 
 
-@pytest.mark.parametrize("unit", ["row", "person"])
-def test_event_of_a_score_is_known_for_every_unit(unit: str) -> None:
-    schema = replace(TABLE, rows=400, unit=unit, cap=2 if unit == "person" else 1)
-    plan = with_score(
-        training_plan(schema, epsilon=2.0, delta=1e-5, learner="majority"), epsilon=0.5, metric="accuracy"
-    )
+@pytest.mark.parametrize(
+    ("unit", "relation", "rows"),
+    [("row", "add_remove", 1), ("person", "add_remove", 3), ("person", "replace_one", 6), ("label", "add_remove", 2)],
+)
+def test_epsilon_of_a_score_is_that_of_the_unit(unit: str, relation: str, rows: int) -> None:
+    schema = replace(TABLE, rows=400, unit=unit, relation=relation, cap=3 if unit == "person" else 1)
+    learner = "linear" if unit == "label" else "majority"
+    plan = with_score(training_plan(schema, epsilon=2.0, delta=1e-5, learner=learner), epsilon=0.5, metric="accuracy")
     parts = [PricedEvent(what=what, event=event, epsilon=None) for what, event in plan.parts]
+    score, size = _last_event(parts[-1].event)
+    assert size == rows
+    assert score is not None
+    assert accounting.epsilon(grouped(score, rows), 1e-5) == pytest.approx(0.5, rel=1e-3)
     paid = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 1.0, "epsilon": 0.5}
     assert _wrong_score(paid, parts) == []
     assert _wrong_score({**paid, "metric": "auc"}, parts) == ["no event pays for a score of epsilon 0.5"]
+    for_one_row = {**paid, "epsilon": 0.5 / rows}
+    assert bool(_wrong_score(for_one_row, parts)) == (rows > 1)
 
 
 def test_without_a_score_every_row_trains_and_nothing_is_said_of_one(tmp_path: Path) -> None:
