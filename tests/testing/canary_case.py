@@ -50,10 +50,17 @@ class Case:
     def pilot(self) -> Scores:
         return self.ideal(np.random.default_rng(1), PILOT)
 
-    def ideal_proof(self, games: int, repeats: int = 10) -> float:
+    def ideal_proof(self, games: int) -> float:
         """What the ideal attacker proves on average with as many games."""
+        return float(np.mean(self._ideal_proofs(games, 10)))
+
+    def unlucky_proof(self, games: int) -> float:
+        """What the least lucky of 200 ideal attackers proves: with few games, much less than the average."""
+        return min(self._ideal_proofs(games, 200))
+
+    def _ideal_proofs(self, games: int, repeats: int) -> list[float]:
         rng = np.random.default_rng(0)
-        return float(np.mean([self.proven(self.ideal(rng, games)) for _ in range(repeats)]))
+        return [self.proven(self.ideal(rng, games)) for _ in range(repeats)]
 
     @property
     def claimed(self) -> float:

@@ -136,11 +136,14 @@ def alibi() -> Case:
 
 
 def label_mst() -> Case:
-    """One row in the second stage, and the same with the other label; both classes are candidates."""
+    """One row in the second stage, and the same with the other label.
+
+    The temperature makes both classes candidates whatever the random network of the first stage says.
+    """
     schema, noise = replace(ONE, unit="label"), 0.5
     row = replace(ALONE[1], schema=schema)
     rows = row, replace(row, y=1 - row.y)
-    learner = LabelMst(stages=(1e-9, 1.0), steps=1, architecture={"name": "linear"})
+    learner = LabelMst(stages=(1e-9, 1.0), temperature=1e9, steps=1, architecture={"name": "linear"})
     play, kept = redrawn(learner, rows), 1 / (1 + np.exp(-1 / noise))
     chances = np.array([kept, 1 - kept]), np.array([1 - kept, kept])
     return Case(

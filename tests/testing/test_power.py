@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
+from tests.testing import ideal_attackers
+from tests.testing.canary_case import Case, Scores
 from tests.testing.canary_cases import CASES
 
 
@@ -14,13 +18,29 @@ def _slow(*names: str) -> list[object]:
 BY_RUNS = ("gep", "dpgen", "additive", "boosted")
 """Each game is a real step or run: minutes."""
 
+FEWER_GAMES = {"private_knn": 400} | dict.fromkeys(("private_set", "amortised", "label_mst", "bounds, numbers"), 500)
+"""Where a game takes a tenth of a second or more; others have 2,000."""
+
+
+def _proves_enough(case: Case, proved: float, games: int) -> bool:
+    """Four fifths of an ideal attacker's proof or, with few games, as much as an ideal attacker without luck."""
+    return proved >= 0.8 * case.ideal_proof(games) or proved >= case.unlucky_proof(games)
+
+
+def _alike(scores: Scores, others: Scores) -> bool:
+    """Whether both sides of a game have one distribution of scores; wrong for one of 5,000 games that are alike."""
+    return all(ks_2samp(one, two, method="asymp").pvalue > 1e-4 for one, two in zip(scores, others, strict=True))
+
 
 @pytest.mark.parametrize("name", _slow(*BY_RUNS))
 def test_game_proves_four_fifths_of_what_an_ideal_attacker_does(name: str) -> None:
     case = CASES[name]()
-    proved = case.proven(case.play(case.noise, case.games))
-    assert 0.8 * case.ideal_proof(case.games) <= proved <= case.claimed
-    assert proved > 0.15 * case.claimed
+    scores = case.play(case.noise, case.games)
+    proved = case.proven(scores)
+    assert 0.15 * case.claimed < proved <= case.claimed
+    assert _proves_enough(case, proved, case.games)
+    if name in BY_RUNS:
+        assert _alike(scores, case.pilot)
 
 
 @pytest.mark.parametrize("name", _slow("search", "bounds, numbers", *BY_RUNS))
@@ -34,9 +54,24 @@ def test_game_proves_more_than_the_claim_for_a_planted_bug(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name not in ("pafs", "search", *BY_RUNS)]
 )  # these always run
-def test_real_runs_prove_as_much_as_redrawn_values(name: str) -> None:
+def test_real_runs_score_as_redrawn_values_do(name: str) -> None:
+    """What a few hundred games prove is mostly luck; the distribution of their scores is not."""
     case = CASES[name]()
-    games = 400 if name == "private_knn" else min(case.games, 2000)  # four students a game
+    games = FEWER_GAMES.get(name, min(case.games, 2000))
     assert case.runs is not None
-    proved = case.proven(case.runs(case.noise, games))
-    assert 0.8 * case.ideal_proof(games) <= proved <= case.claimed
+    scores = case.runs(case.noise, games)
+    proved = case.proven(scores)
+    assert proved <= case.claimed
+    assert _proves_enough(case, proved, games)
+    assert _alike(scores, case.play(case.noise, case.games))
+
+
+def test_scores_of_a_row_that_moves_less_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+
+    def scores(noise: float, games: int) -> Scores:
+        return ideal_attackers.sampled_gaussian(rng, games, noise=noise, rate=0.5, count=4)
+
+    assert _alike(scores(1.0, 500), scores(1.0, 20_000))
+    assert not _alike(scores(1.5, 500), scores(1.0, 20_000))
+    assert not _alike((np.zeros(500), np.zeros(500)), scores(1.0, 20_000))
