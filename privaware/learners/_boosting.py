@@ -34,7 +34,7 @@ from privaware.learners._leaf_sums import (
     as_outputs,
 )
 from privaware.learners._monotone import Monotone
-from privaware.learners._splits import PairSums, found_pairs, random_splits
+from privaware.learners._splits import PairSums, column_chances, found_pairs, random_splits
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -108,7 +108,7 @@ class Boosting(Learner):
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
-        counts = zip((_starts(schema), self.steps, 1, self.trees, 1), self._noises(schema, noise), strict=True)
+        counts = zip((self._starts(schema), self.steps, 1, self.trees, 1), self._noises(schema, noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
@@ -119,25 +119,29 @@ class Boosting(Learner):
         most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
         start, unit = _start(layout, rows, of_start, self.reach, rng)
+        spread, deviations = unit, np.zeros(0)
         weights[0] = start
-        deviations = np.zeros(0)
         if math.isfinite(of_steps):
             weights, deviations = self._descend((layout, rows), (weights, unit), of_steps, most_noise, rng)
             weights = monotone.scores(weights, layout.starts, layout.levels)
         rows.update(GradientSums(layout=layout, weights=weights, unit=unit).add_outputs)
+        if self._narrows(schema):
+            rest = release(SpreadCounts(centre=0.0), rows, of_start, rng)
+            unit = min(unit, self.reach * _spread(rest, schema.rows))
         shape = (self.trees if math.isfinite(of_trees) else 0, self.depth)
         pairs = None
         if math.isfinite(of_pairs):
             sums = PairSums(layout=layout, unit=unit)
             pairs = found_pairs(sums, release(sums, rows, of_pairs, rng), of_pairs)
-        splits = random_splits(schema, layout.levels, shape, rng.initial, pairs)
+        chances = column_chances(layout, weights, deviations) if len(deviations) else None
+        splits = random_splits(schema, layout.levels, shape, rng.initial, pairs, chances)
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         if not schema.classes:
-            rest = release(RestSums(reach=self.rest * unit), rows, of_start, rng)
-            shift = self.rest * unit * np.clip(rest / schema.rows, -1, 1)
+            rest = release(RestSums(reach=self.rest * spread), rows, of_start, rng)
+            shift = self.rest * spread * np.clip(rest / schema.rows, -1, 1)
             weights[0] += shift
             if math.isfinite(of_check):
-                gains = GainSums(mean=float(start[0]), shift=float(shift[0]), unit=unit)
+                gains = GainSums(mean=float(start[0]), shift=float(shift[0]), unit=spread)
                 if release(gains, rows, of_check, rng)[0] < of_check:  # no more than noise
                     weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
                     weights[0] = start
@@ -156,6 +160,14 @@ class Boosting(Learner):
         }
         return Model(schema=schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
 
+    def _starts(self, schema: Schema) -> int:
+        """Releases of the bias: counts of the classes; or the target's mean, its spreads, and the rest in the end."""
+        return 1 if schema.classes else 3 + self._narrows(schema)
+
+    def _narrows(self, schema: Schema) -> bool:
+        """Whether residuals of a regression are measured again after the start, for the trees."""
+        return not schema.classes and self.steps > 0 and self.trees > 0 and 0 < self.share < 1
+
     @property
     def _name(self) -> str:
         return type(self).__module__.rsplit(".", 1)[-1]
@@ -165,7 +177,7 @@ class Boosting(Learner):
         share = self.share if self.trees and self.steps else float(self.steps > 0)
         pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
         after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
-        counts = (_starts(schema), self.steps, 1, self.trees, 1)
+        counts = (self._starts(schema), self.steps, 1, self.trees, 1)
         start, check = START, 0.0
         if not schema.classes:
             signal = schema.rows / noise
@@ -247,11 +259,6 @@ class Boosting(Learner):
         return np.asarray(step * noisy[:, :-1] / (seconds + damping))
 
 
-def _starts(schema: Schema) -> int:
-    """Releases of the bias: the counts of the classes; or the target's mean, its spread, and the rest in the end."""
-    return 1 if schema.classes else 3
-
-
 def _start(
     layout: Layout, rows: ChangingParts[CodedRows], noise: float, reach: float, rng: Rng
 ) -> tuple[np.ndarray, float]:
@@ -264,8 +271,13 @@ def _start(
     declared = layout.schema.rows
     mean = float(np.clip(noisy[0] / declared, -1, 1))
     noisy = release(SpreadCounts(centre=mean), rows, noise, rng)
-    enough = np.cumsum(noisy) >= INSIDE * declared
-    return np.array([mean]), reach * float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
+    return np.array([mean]), reach * _spread(noisy, declared)
+
+
+def _spread(noisy: np.ndarray, rows: int) -> float:
+    """The least of `SPREADS` that most rows are within, by their noisy counts."""
+    enough = np.cumsum(noisy) >= INSIDE * rows
+    return float(SPREADS[np.argmax(enough)] if enough.any() else SPREADS[-1])
 
 
 def _clipped(logits: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from privaware.learners._leaf_sums import ArraySum
 
 __all__ = ["GainSums"]
 
-MOST = 4.0
+MOST = 1.0
 """Where the gain of a row is clipped, in squared units."""
 
 

@@ -36,8 +36,8 @@ __all__ = [
 SECOND_WEIGHT = 0.125
 """The weight of a second derivative beside a gradient: a power of two."""
 
-SPREADS = 2.0 ** np.arange(-8, 1)
-"""Distances from the mean, over half the target's range, of which one is the spread."""
+SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
+"""Distances, over half the target's range, of which one is the spread."""
 
 INSIDE = 0.85
 """The share of rows within the spread."""
@@ -73,13 +73,14 @@ class TargetSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadCounts(ArraySum):
-    """The number of targets whose distance from the centre is up to each of `SPREADS`, and no smaller one."""
+    """The number of targets whose distance from centre plus output is up to each of `SPREADS`, and no smaller one."""
 
     centre: float
     sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        cells = np.searchsorted(SPREADS, np.abs(part.target.astype(float) - self.centre))
+        rest = part.target.astype(float) - part.values[0].astype(float)
+        cells = np.searchsorted(SPREADS, np.abs(rest - self.centre))
         return np.bincount(cells, minlength=len(SPREADS) + 1)[: len(SPREADS)].astype(float)
 
 

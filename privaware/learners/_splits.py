@@ -1,5 +1,8 @@
 """What trees split on: random columns at random levels, or pairs of columns that a private test found to act together.
 
+Columns that the additive start found strong come more often: where such a one acts, interactions are likelier, and
+what the start learnt was released, so it costs nothing.
+
 The test sums the gradients that are left after the additive start on a coarse grid of each pair. What is neither due to
 the one column alone nor to the other is squared, and pairs stand out where that is more than noise gives.
 """
@@ -14,12 +17,12 @@ from functools import cached_property
 import numpy as np
 
 from privaware.learners._code_tables import by_code, chunks
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
 from privaware.learners._derivatives import derivatives
 from privaware.learners._leaf_sums import ArraySum
 from privaware.schema import Schema
 
-__all__ = ["PairSums", "Pairs", "found_pairs", "random_splits"]
+__all__ = ["PairSums", "Pairs", "column_chances", "found_pairs", "random_splits"]
 
 Pairs = list[tuple[int, int]]
 
@@ -30,6 +33,9 @@ STANDS_OUT = 2.5
 """Deviations of what noise gives by which a pair has to be above it."""
 
 MOST_PAIRS = 12
+
+ANY = 0.2
+"""The least part of the splits on any column, whatever the additive start found: columns may act together only."""
 
 FAVOURED = 0.75
 """The part of the trees that split on one of the pairs, where there are any."""
@@ -84,27 +90,47 @@ def found_pairs(sums: PairSums, noisy: np.ndarray, noise: float) -> Pairs:
     return [sums.pairs[at] for at in order[:MOST_PAIRS]]
 
 
+def column_chances(layout: Layout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """The chance of each column to be split on: larger where the additive start found more than noise gives.
+
+    `weights` are those of the start and `deviations` what noise alone gave them: both were released.
+    """
+    slopes = weights[1 + sum(layout.levels) :]
+    squares, noises = np.zeros(len(layout.levels)), layout.outputs * deviations[: len(layout.levels)] ** 2
+    for at, (start, level_of) in enumerate(zip(layout.starts, layout.level_of, strict=True)):
+        curve = weights[start + level_of]
+        if at in layout.numbered:
+            number = layout.numbered.index(at)
+            line = (layout.number_of[number] / NUMBER_STEPS)[:, None]
+            curve = curve + line * slopes[number]
+            noises[at] += layout.outputs * deviations[len(layout.levels) + number] ** 2 * float(line.var())
+        squares[at] = float(curve.var(axis=0).sum())
+    strengths = np.sqrt(np.maximum(squares - noises, 0.0))
+    strengths += max(ANY / (1 - ANY) * float(strengths.mean()), math.sqrt(float(noises.mean())))
+    return np.asarray(strengths / strengths.sum())
+
+
 def random_splits(
     schema: Schema,
     levels: tuple[int, ...],
     shape: tuple[int, int],
     generator: np.random.Generator,
     pairs: Pairs | None = None,
+    chances: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns (trees, depth), and of each level whether it goes right: above a random edge, or in a random subset.
 
-    A tree splits on different columns while there are any, on one of the `pairs` first if some were found. Which column
-    and which edge depends on no row beside that.
+    Columns come by their `chances` (equal ones by default), perhaps more than once in a tree, and one of the `pairs`
+    first if some were found. Which column and which edge depends on no row beside that.
     """
     trees, depth = shape
     columns = np.zeros(shape, np.int64)
     right = np.zeros((trees, depth, max(levels)), bool)
     for tree in range(trees):
-        order = np.concatenate([generator.permutation(len(levels)) for _ in range(math.ceil(depth / len(levels)))])
+        order = generator.choice(len(levels), depth, p=chances)
         if pairs and depth > 1 and generator.random() < FAVOURED:
-            pair = pairs[generator.integers(len(pairs))]
-            order = np.concatenate([pair, order[~np.isin(order, pair)], order])
-        for split, column in enumerate(order[:depth]):
+            order[:2] = pairs[generator.integers(len(pairs))]
+        for split, column in enumerate(order):
             size = levels[column]
             if schema.used[column].kind == "category":
                 goes_right = generator.random(size) < 0.5

@@ -2,19 +2,20 @@
 
 Every column is coded by public levels (`features.codes`). A first release gives the bias and, in a regression, the
 spread of the target, which is the unit of residuals. The `steps` are gradient descent with momentum on one score a
-level, one slope a number and smooth waves over its levels (`_curve_basis.py`), an additive model. Then each of the
-`trees` splits at random columns and levels, which costs nothing, and releases noisy sums of gradients and of second
-derivatives in its leaves. Leaves are regularised by the noise, and steps are no larger than public facts (rows, noise,
-trees) allow. With `pairs` above 0, that part of the trees' budget buys a test of which columns act together, and three
-trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to half their largest length, which
-halves the noise: of two classes the model knows what its chances stand for, of more the frequent ones gain.
-The last release of a regression is how much nearer to the targets its outputs are than the mean: if that is no more
-than noise, the model is the mean.
+level, one slope a number and smooth waves over its levels (`_curve_basis.py`), an additive model. A regression then
+releases the spread of what is left, which is the unit of the trees. Each of the `trees` splits at random columns and
+levels, more often at those columns that the start found strong, which costs nothing, and releases noisy sums of
+gradients and of second derivatives in its leaves. Leaves are regularised by the noise, and steps are no larger than
+public facts (rows, noise, trees) allow. With `pairs` above 0, that part of the trees' budget buys a test of which
+columns act together, and three trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to
+half their largest length, which halves the noise: of two classes the model knows what its chances stand for, of more
+the frequent ones gain. The last release of a regression is how much nearer to the targets its outputs are than the
+mean: if that is no more than noise, the model is the mean.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
-Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (three in a regression, and
+Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (four in a regression, and
 the check), each step and each tree, together one Gaussian of the given noise. A row moves those and the check by 1. Its
 gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the bias, to
 one level of each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at

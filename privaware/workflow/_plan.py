@@ -54,10 +54,10 @@ __all__ = [
 
 BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
-BOUNDS_FRACTION = 0.3
+BOUNDS_FRACTION = 0.15
 """The fraction of the budget for bounds that come from counts of all columns at once."""
-BINS, BINNED = 8, ("linear",)
-"""Bins of about equal numbers of rows that each number gets with its bounds, and the learners that they help."""
+BINS = {"linear": 8, "boosted": 16}
+"""Bins of about equal numbers of rows that each number gets with its bounds, for the learners that they help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +238,7 @@ def _bounds_before(name: str, cost: Event, delta: float, single: bool) -> Stage:
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
     chosen: Bounds | Quantiles = replace(bounds_within(delta), single=single)
     if parts and all(isinstance(part, Gaussian) for part in parts):
-        chosen = Quantiles(delta=chosen.delta, bins=BINS if name in BINNED else 0, single=single)
+        chosen = Quantiles(delta=chosen.delta, bins=BINS.get(name, 0), single=single)
     share = share_for(cost, BOUNDS_FRACTION) if isinstance(chosen, Quantiles) else BOUNDS_SHARE
     return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 

@@ -177,7 +177,7 @@ def test_settings_that_learn_nothing_are_refused() -> None:
 @pytest.mark.parametrize("direction", [1, -1])
 def test_monotone_model_never_turns_back(schema: Schema, direction: int) -> None:
     data = rows_for(schema, 200, seed=5)
-    learner = Boosted(trees=40, steps=10, depth=4, rest=1.0, monotone={"age": direction, "score": -direction})
+    learner = Boosted(trees=80, steps=10, depth=4, rest=1.0, monotone={"age": direction, "score": -direction})
     model = learner.run(data, noise=0.5, rng=Rng(seed=3))  # with a larger rest, random targets would give the mean
     free = replace(learner, monotone={}).run(data, noise=0.5, rng=Rng(seed=3))
     turned = []
@@ -286,6 +286,26 @@ def test_regression_that_learns_nothing_is_the_mean() -> None:
     assert np.median(spreads) == 0
     data = replace(data, y=2 * x[:, 0] + 0.5 * noise)
     assert min(float(Additive().run(data, 10.0, Rng(seed=seed)).predictions(data).std()) for seed in range(5)) > 0.5
+
+
+def test_regression_that_explains_a_tenth_is_kept() -> None:
+    """Gains are clipped to the square of the target's spread: clipped to four times that, they would drown in noise."""
+    rng = np.random.default_rng(4)
+    schema = Schema(columns=COLUMNS[1:2], low=-12, high=12, rows=3000)
+    x = rng.uniform(-1, 1, (3000, 1))
+    data = Data(schema=schema, x=x, y=0.6 * x[:, 0] + rng.normal(size=3000))
+    models = [Additive().run(data, 12.0, Rng(seed=seed)) for seed in range(4)]
+    assert min(float(model.predictions(data).std()) for model in models) > 0.1
+
+
+def test_trees_see_little_noise_where_the_start_explains_most() -> None:
+    """Residuals are measured again after the start: without, trees add the noise of the target's own spread."""
+    rng = np.random.default_rng(4)
+    schema = Schema(columns=(*COLUMNS[1:2], Column(name="b", low=-1, high=1)), low=-2, high=2, rows=3000)
+    x = rng.uniform(-1, 1, (3000, 2))
+    data = Data(schema=schema, x=x, y=x[:, 0] + 0.8 * x[:, 1])
+    model = Boosted(trees=100, steps=50).run(data, 3.0, Rng(seed=1))
+    assert np.mean((model.predictions(data) - data.y) ** 2) < 0.013 * data.y.var()
 
 
 def test_no_row_gains_more_than_its_bound() -> None:
