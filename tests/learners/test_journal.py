@@ -82,6 +82,10 @@ def test_killed_run_goes_on_without_a_second_release(
     assert learner.run(ROWS, 1.0, Rng(seed=2)).architecture["name"] == "linear"
     with pytest.raises(WrongInput, match="expected the settings that the run in run was begun with"):
         learner.run(ROWS, 2.0, Rng(seed=2))
+    if hasattr(learner, "public"):
+        others = replace(learner, public=rows_for(SCHEMA, 20, seed=6))
+        with pytest.raises(WrongInput, match="expected the settings that the run in run was begun with"):
+            others.run(ROWS, 1.0, Rng(seed=2))  # the labels that were kept are those of other public rows
 
 
 def test_killed_fit_goes_on_without_a_second_charge_or_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
