@@ -9,7 +9,7 @@ rows again.
 
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
-from privaware.data._data import Data, Rows
+from privaware.data._data import Data, Rows, target_of
 from privaware.data._digest import array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
@@ -22,7 +22,7 @@ from privaware.data._notices import notices
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw
-from privaware.data._read import read
+from privaware.data._read import read, read_names
 from privaware.data._streamed import Streamed
 from privaware.data._values import Words, numbers_of, show_values, words_of
 
@@ -59,10 +59,12 @@ __all__ = [
     "notices",
     "numbers_of",
     "read",
+    "read_names",
     "release",
     "row_hashes",
     "rows_digest",
     "show_values",
+    "target_of",
     "typed",
     "uncoded_column",
     "words_of",

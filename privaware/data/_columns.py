@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.data._decimals import decimal_styles
 from privaware.data._values import spelling_of_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TextColumn"]
+__all__ = ["TextBlock", "TextColumn"]
 
 SPELLINGS: dict[str, Callable[[float], str]] = {"plain": spelling_of_number, "pointed": repr}
 """How a column spells its numbers: whole ones without a point, or all with one, as other programs write floats."""
@@ -21,19 +22,40 @@ CHECKED_ONE_BY_ONE = 0.05
 """Up to this share of the values of a block is compared with its spelling in Python, the others by Arrow."""
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TextBlock:
+    """Some values: numbers and the first of the styles in which they spell exactly what was read, or encoded text."""
+
+    values: Any
+    styles: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, texts: Any) -> TextBlock:
+        """The values of an Arrow array of strings."""
+        parsed = _parsed(texts)
+        if parsed is None:
+            return cls(values=_encoded(texts))
+        numbers = parsed.to_numpy(zero_copy_only=False)
+        looks = decimal_styles(texts, numbers)
+        doubtful = ~np.logical_or.reduce(list(looks.values()))
+        styles = [style for style, fits in looks.items() if (fits | doubtful).all()]
+        if styles and doubtful.any():
+            rows = np.flatnonzero(doubtful)
+            styles = [style for style in _styles(texts.take(rows), parsed.take(rows), len(texts)) if style in styles]
+        return cls(values=(numbers, styles[0]) if styles else _encoded(texts), styles=frozenset(styles))
+
+
 @dataclass
 class TextColumn:
-    """Blocks of text, or of numbers with the styles in which they spell exactly the text that was read."""
+    """Blocks of values, and the styles that spell all of them."""
 
     blocks: list[Any] = field(default_factory=list)
     styles: set[str] = field(default_factory=lambda: set(SPELLINGS))
 
-    def append(self, texts: Any) -> None:
-        """Adds an Arrow array of strings."""
-        numbers = _parsed(texts)
-        styles = [] if numbers is None else _styles(texts, numbers)
-        self.styles &= set(styles)
-        self.blocks.append((numbers.to_numpy(zero_copy_only=False), styles[0]) if styles else texts.dictionary_encode())
+    def append(self, block: TextBlock) -> None:
+        """Adds the next values."""
+        self.styles &= block.styles
+        self.blocks.append(block.values)
 
     def series(self) -> pd.Series:
         """The column as numbers (NaN where empty) if one style spells all of it, else as text, each spelling once.
@@ -56,6 +78,14 @@ class TextColumn:
         return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(spellings, dtype=object)), copy=False)
 
 
+def _encoded(texts: Any) -> Any:
+    """Texts, each spelling once; -0 is 0, as it is where all values are numbers."""
+    import pyarrow.compute as pc
+
+    nought = pc.equal(texts, "-0")
+    return (pc.if_else(nought, "0", texts) if pc.any(nought).as_py() else texts).dictionary_encode()
+
+
 def _spelt(numbers: np.ndarray, style: str) -> Any:
     import pyarrow as pa
 
@@ -68,7 +98,8 @@ def _parsed(texts: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    empty = pc.equal(texts, "")
+    filled = pc.if_else(empty, pa.scalar(None, pa.string()), texts) if pc.any(empty).as_py() else texts
     try:
         parsed = filled.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -76,10 +107,10 @@ def _parsed(texts: Any) -> Any:
     return parsed if pc.all(pc.is_finite(parsed), min_count=0).as_py() else None
 
 
-def _styles(texts: Any, numbers: Any) -> list[str]:
+def _styles(texts: Any, numbers: Any, rows: int) -> list[str]:
     """In which styles every text is exactly how its number is spelt.
 
-    Few that Arrow spells otherwise are compared in Python.
+    Those that Arrow spells otherwise are compared in Python, where they are few of the `rows` of their block.
     """
     import pyarrow.compute as pc
 
@@ -91,7 +122,7 @@ def _styles(texts: Any, numbers: Any) -> list[str]:
     for style, expected, nought in (("plain", spelt, "0"), ("pointed", with_point, "0.0")):
         alike = pc.or_(pc.and_(usual, pc.equal(expected, texts)).fill_null(True), pc.equal(texts, nought))
         doubtful = np.flatnonzero(~alike.to_numpy(zero_copy_only=False))
-        few = len(doubtful) <= CHECKED_ONE_BY_ONE * len(texts) + 100
+        few = len(doubtful) <= CHECKED_ONE_BY_ONE * rows + 100
         if few and all(SPELLINGS[style](numbers[int(at)].as_py()) == texts[int(at)].as_py() for at in doubtful):
             styles.append(style)
     return styles

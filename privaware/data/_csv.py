@@ -7,8 +7,8 @@ without a name.
 
 A field may stand in quotation marks, with spaces around them; within them a doubled mark is one mark, and separators
 and line ends belong to the value. Elsewhere a mark is a character like any other. All values are text, to be coded by
-the kind that a schema declares; with a decimal comma, numbers get a decimal point. What breaks these rules is refused
-by its line.
+the kind that a schema declares; with a decimal comma, numbers get a decimal point, and -0 is 0. What breaks these
+rules is refused by its line.
 
 A file is read a block of whole records at a time, so that its text is never in memory at once.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privaware.data._columns import TextColumn
+from privaware.data._columns import TextBlock, TextColumn
 from privaware.data._numbers import CURRENCY, number_of
 from privaware.data._open import open_bytes
+from privaware.data._parts import in_order
+from privaware.data._quotation import end_of_marked_records
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
@@ -100,24 +102,21 @@ class CsvFile:
 
     def frame(self) -> pd.DataFrame:
         """The table with the names of the header line if there is one; numbers that spell themselves are numbers."""
-        columns = [TextColumn() for _ in self.names]
-        for block in self.blocks():
-            for column, values in zip(columns, self.columns(block), strict=True):
-                column.append(values)
-        return self._frame(columns)
+        return self._frame(in_order(self._values, self.blocks()))
+
+    def empty(self) -> pd.DataFrame:
+        """No row, under the names of the columns."""
+        return self._frame([])
 
     def block_frame(self, block: Block) -> pd.DataFrame:
         """The rows of one block, in which a column may be numbers that is text in another: it means the same."""
-        columns = [TextColumn() for _ in self.names]
-        for column, values in zip(columns, self.columns(block), strict=True):
-            column.append(values)
-        return self._frame(columns)
+        return self._frame([self._values(block)])
 
     def column(self, name: str) -> pd.Series:
         """One column of all rows."""
         column, at = TextColumn(), self.names.index(name)
-        for block in self.blocks():
-            column.append(next(self.columns(block, at)))
+        for values in in_order(lambda block: TextBlock.of(next(self.columns(block, at))), self.blocks()):
+            column.append(values)
         return column.series().rename(name)
 
     @cached_property
@@ -126,7 +125,8 @@ class CsvFile:
         block = next(self.blocks(), None)
         if block is None:
             raise WrongInput(f"expected {quoted(self.path.name)} as CSV with a header line, got an empty file")
-        table = self._parsed(block.text, block.line, 0)
+        start, end, _ = next(self._records(block.text), (0, len(block.text), 0))
+        table = self._parsed(block.text[start:end], block.line, 0)
         unnamed = [f"column_{at + 1}" for at in range(len(table.columns))]
         if self.header is False:
             return unnamed
@@ -147,12 +147,19 @@ class CsvFile:
     def block_line(self, block: Block, row: int) -> int:
         """The line on which a row of a block begins, counted from its first."""
         record = row + (block.line == 1 and self.header is not False)
-        starts = (block.line + _lines(block.text[:start]) for start, _ in self._records(block.text))
+        starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _frame(self, columns: list[TextColumn]) -> pd.DataFrame:
+    def _values(self, block: Block) -> list[TextBlock]:
+        return [TextBlock.of(texts) for texts in self.columns(block)]
+
+    def _frame(self, blocks: Iterable[list[TextBlock]]) -> pd.DataFrame:
         import pandas as pd
 
+        columns = [TextColumn() for _ in self.names]
+        for block in blocks:
+            for column, values in zip(columns, block, strict=True):
+                column.append(values)
         series = [column.series() for column in columns]
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
         return frame.set_axis(self.names, axis=1)
@@ -160,7 +167,7 @@ class CsvFile:
     def line(self, row: int) -> int:
         """The line on which a row begins: rows count from 0 after the header line, lines from 1."""
         record = row if self.header is False else row + 1
-        starts = (line + _lines(text[:start]) for text, line, _ in self._blocks() for start, _ in self._records(text))
+        starts = (line + _lines(text[:start]) for text, line, _ in self._blocks() for start, *_ in self._records(text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
     def _names(self, names: list[str], unnamed: list[str]) -> list[str]:
@@ -224,8 +231,11 @@ class CsvFile:
     def _end_of_records(self, text: bytes) -> int:
         """Where the last whole record of a block ends."""
         last = text.rfind(b"\n", 0, -1) + 1  # a return at the very end may belong to a line end that is cut
-        if b'"' not in text:
+        if b'"' not in text or not last:
             return last
+        end = end_of_marked_records(text, last, self.separator)
+        if end is not None:
+            return end
         separator = re.escape(self.separator.encode())
         record = rb"(?:%b%b)*+%b%b" % (self._field, separator, self._field, LINE_END)
         match = re.match(rb"(?:%b)*+" % record, text[:last])
@@ -251,7 +261,7 @@ class CsvFile:
         if b"\0" in text:
             self._refuse(text, line, text.index(b"\0"), "expected text, got NUL bytes; save the file as UTF-8 text")
         text = self._without_outer_spaces(text, line, checked)
-        width = width or next((fields for _, fields in self._records(text)), 0)
+        width = width or next((fields for *_, fields in self._records(text)), 0)
         try:
             return csv.read_csv(
                 pa.py_buffer(text),
@@ -293,14 +303,14 @@ class CsvFile:
         spaced = re.search(rb'(?:\A|[%b\r\n]) +"|" +(?:%b|\r|\n|\Z)' % (separator, separator), text)
         return text if spaced is None else self._quoted.sub(rb"\1", text)
 
-    def _records(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where each record that is not an empty line begins, and how many fields it has."""
+    def _records(self, text: bytes) -> Iterator[tuple[int, int, int]]:
+        """Where each record that is not an empty line begins and ends, and how many fields it has."""
         separator = re.escape(self.separator.encode())
         record = re.compile(rb"(?:%b%b)*+%b(?:%b|\Z)" % (self._field, separator, self._field, LINE_END))
         at = 0
         while at < len(text) and (match := record.match(text, at)):
             if content := match.group().strip(b"\r\n"):
-                yield at, self._quoted.sub(b"", content).count(self.separator.encode()) + 1
+                yield at, match.end(), self._quoted.sub(b"", content).count(self.separator.encode()) + 1
             at = match.end()
 
     def _refuse_line(self, text: bytes, line: int, width: int) -> NoReturn:
@@ -310,7 +320,7 @@ class CsvFile:
         except UnicodeDecodeError as problem:
             sentence = "expected UTF-8, got other bytes; name the --encoding, such as latin-1, or save it as UTF-8 text"
             self._refuse(text, line, problem.start, sentence)
-        for start, fields in self._records(text):
+        for start, _, fields in self._records(text):
             if fields != width:
                 self._refuse(text, line, start, f"expected {width} fields, got {fields}")
         raise WrongInput(f"expected {quoted(self.path.name)} as CSV in UTF-8 with a header line")
@@ -320,4 +330,4 @@ class CsvFile:
 
 
 def _lines(text: bytes) -> int:
-    return len(re.findall(LINE_END, text))
+    return len(re.findall(LINE_END, text)) if b"\r" in text else text.count(b"\n")

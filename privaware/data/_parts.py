@@ -25,6 +25,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
@@ -198,7 +199,7 @@ def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
         running: deque[Future[C]] = deque()
         try:
             for part in parts:
-                running.append(pool.submit(function, part))
+                running.append(pool.submit(copy_context().run, function, part))
                 if len(running) > workers:
                     yield running.popleft().result()
             while running:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PARQUET", "TEXT", "check_names", "frame_of_arrow", "parquet_files", "read"]
+__all__ = ["PARQUET", "TEXT", "check_names", "frame_of_arrow", "parquet_files", "read", "read_names"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 PARQUET = (".parquet", ".pq")
@@ -86,6 +88,10 @@ def _file(path: Path, reading: dict[str, Any]) -> Raw:
 def _csv(file: CsvFile) -> Raw:
     with parsing(file.path, f"CSV in {file.encoding or 'UTF-8'}"):
         frame = file.frame()
+    return _raw(file, frame)
+
+
+def _raw(file: CsvFile, frame: pd.DataFrame) -> Raw:
     return Raw(
         frame=check_names(frame, file.path.name),
         name=file.path.name,
@@ -96,6 +102,19 @@ def _csv(file: CsvFile) -> Raw:
     )
 
 
+def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
+    """The names of the columns of a text file and none of its rows, if `source` is one that can be read again."""
+    if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
+        return None
+    path = Path(source)
+    with suppress(OSError, zipfile.BadZipFile):  # said when it is read
+        if inner_name(path).suffix.lower() in TEXT:
+            file = CsvFile(path=path, **reading)
+            with parsing(path, f"CSV in {file.encoding or 'UTF-8'}"):
+                return _raw(file, file.empty())
+    return None
+
+
 def _json_lines(path: Path, encoding: str | None) -> Raw:
     with parsing(path, "JSON lines"):
         content = read_json_lines(path, encoding)
@@ -103,8 +122,17 @@ def _json_lines(path: Path, encoding: str | None) -> Raw:
         frame=check_names(content.frame, path.name),
         name=path.name,
         line=lambda row: content.lines[row],
-        uneven=content.uneven,
+        uneven=_uneven_names(content.uneven),
         typed=False,
+    )
+
+
+def _uneven_names(line: int | None) -> str:
+    return (
+        ""
+        if line is None
+        else f"line {line}: expected the names of the first row, in their order, because names of columns are taken as "
+        "public; write null where a value is missing"
     )
 
 

@@ -30,8 +30,10 @@ from privaware.data import (
     left_out,
     notices,
     read,
+    read_names,
     row_hashes,
     rows_digest,
+    target_of,
     typed,
 )
 from privaware.data._parts import threads
@@ -83,6 +85,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     if is_builtin(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
+    _expect_target(data, options)
     large = None if options.accept_schema or not _by_row(options.unit) else _large(data, options)
     table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
     schema = _schema_of(raw, options, table)
@@ -187,6 +190,14 @@ def _expect_there(data: Any) -> Path:
     )
 
 
+def _expect_target(data: Any, options: RunOptions) -> None:
+    """Refuses a target that is no column of a text file before its rows are read."""
+    names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
+    if names is not None and options.target is not None:
+        with names.named():
+            target_of(names, options.target)
+
+
 def _expect_agreement(schema: Schema, options: RunOptions) -> None:
     task, target = options.task, options.target
     if task is not None and task != schema.task:
@@ -252,6 +263,8 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
     rows = rows if table is not None else labelled(rows, target)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
     labels = None if table is None or target not in (rows.columns or ()) else table.column(target)
+    if options.accept_schema and rows.uneven:
+        return draft(rows, **facts)
     bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)
     # Where there is nothing to pay for (images, texts), a draft holds no bound or category of the rows.
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare

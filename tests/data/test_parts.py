@@ -7,8 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from privaware.data import Data, HeldParts, LocalParts, Streamed, Sum, _parts
+from privaware.data import Data, HeldParts, LocalParts, Streamed, Sum, _parts, show_values
 from privaware.data._parts import in_order
+from privaware.data._values import got
 from privaware.exact_sums import Lattice, Total, add_column_sums
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
@@ -116,3 +117,9 @@ def test_totals_merge_to_the_same_bits_in_any_order() -> None:
             first.merge(other)
         results.append(first.value)
     assert all(np.array_equal(results[0], other) for other in results)
+
+
+def test_refusals_in_threads_show_values_where_their_owner_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with show_values():
+        assert list(in_order(got, ["abc"])) == [", got 'abc'"]

@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 
 from privaware import load, predict, select
+from privaware.data import read, typed
+from privaware.data._csv import CsvFile
+from privaware.errors import WrongInput
 from privaware.events import leaves
 from privaware.ledger import Ledger
 from privaware.workflow._options import RunOptions
@@ -126,3 +129,15 @@ def test_unnamed_index_and_persons_are_identifiers_by_name_alone(tmp_path: Path)
         "age": "undecided",
         "email": "identifier",
     }
+
+
+def test_a_target_that_is_no_column_is_refused_before_rows_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages(last="44").to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(WrongInput) as after_reading:
+        typed(read(tmp_path / "people.csv", header=True), target="yy")
+    monkeypatch.setattr(CsvFile, "frame", lambda file: pytest.fail("all rows are read"))
+    with pytest.raises(WrongInput, match=r"'people.csv': expected a target among .* 'yy'; did you mean y") as early:
+        fit(tmp_path / "people.csv", target="yy", epsilon=1.0, header=True)
+    assert str(early.value) == str(after_reading.value)

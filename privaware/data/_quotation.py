@@ -1,0 +1,36 @@
+"""Where whole records of CSV end, by a look at quotation marks alone: many times faster than a pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["end_of_marked_records"]
+
+MARK, LINE_END = ord('"'), ord("\n")
+
+
+def end_of_marked_records(text: bytes, last: int, separator: str) -> int | None:
+    """Where the last whole record before `last` ends, or None where marks need a closer look.
+
+    A look is enough where each mark either opens a field right at its start or closes it right at its end: outside of
+    fields there is none then, and within them none is doubled. `last` is just after a line end.
+
+    >>> end_of_marked_records(b'a,"b;\\n"\\nc,"d\\n', 13, ",")
+    8
+    >>> end_of_marked_records(b'a,"b""c"\\n', 9, ",") is None
+    True
+    """
+    buffer = np.frombuffer(text, np.uint8, count=last)
+    marks = np.flatnonzero(buffer == MARK)
+    beside = np.zeros(256, bool)
+    beside[[ord(separator), ord("\n"), ord("\r")]] = True
+    opening, closing = marks[::2], marks[1::2]
+    begins = beside[buffer[opening - 1]] | (opening == 0)  # before the first byte stands the last, a line end
+    ends = beside[buffer[closing + 1]]  # a mark is never the last byte, which is a line end
+    if not (begins.all() and ends.all()):
+        return None
+    if len(opening) == len(closing):
+        return last
+    lines = np.flatnonzero(buffer[: opening[-1]] == LINE_END)
+    outside = np.flatnonzero(np.searchsorted(marks, lines) % 2 == 0)
+    return int(lines[outside[-1]]) + 1 if len(outside) else 0
