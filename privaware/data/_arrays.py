@@ -75,11 +75,22 @@ def read_folder(path: Path) -> Raw:
                 f"expected images of one size, but {quoted(file.name)} differs from the first"
                 f"{got(f'{image.shape[1]} x {image.shape[0]} beside {size[1]} x {size[0]}')}; resize them"
             )
-    if len({image.ndim for image in images}) > 1:  # grey and colour images
+    mixed = [file.name for (file, _), image in zip(files, images, strict=True) if image.ndim != images[0].ndim]
+    if mixed:  # grey and colour images
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
-    return Raw(images=stacked, labels=np.array([label for _, label in files], dtype=np.str_), name=path.name)
+    labels = np.array([label for _, label in files], dtype=np.str_)
+    return Raw(images=stacked, labels=labels, name=path.name, uneven=_uneven_colours(mixed))
+
+
+def _uneven_colours(others: list[str]) -> str:
+    return (
+        f"{quoted(others[0])}: expected all images in grey or all in colour, as the first, because their channels are "
+        "taken as public; convert them"
+        if others
+        else ""
+    )
 
 
 def _texts(files: list[tuple[Path, str]], where: str) -> Raw:

@@ -195,7 +195,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         names = [str(name) for name in raw.frame.columns]
         alike = [name for name in names if folded(name) == folded(target)]
-        known = raw.declared and raw.uneven is None  # otherwise others may be values of a row
+        known = raw.declared and not raw.uneven  # otherwise others may be values of a row
         near = nearest(target, names) if known else next(iter(alike), None)
         advice = f"did you mean {near}?" if near else "name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")

@@ -26,7 +26,7 @@ class Raw:
 
     `name` is that of the file; `line` tells on which line of a text file a row begins, and `separator` stands between
     its values. Names of columns are `declared` unless they stand in the first line of a text file, which may be a row.
-    Where rows bring names of their own, `uneven` is the first line whose names differ from those of the first row.
+    Where rows differ in what a schema would take as public (names of columns, channels of images), `uneven` says so.
     Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
     read before has `cells` in the place of a frame. `first` is how many rows of the file come before these.
     """
@@ -40,7 +40,7 @@ class Raw:
     name: str = ""
     line: Callable[[int], int] | None = None
     separator: str = ""
-    uneven: int | None = None
+    uneven: str = ""
     declared: bool = True
     typed: bool = True
     first: int = 0
@@ -70,20 +70,16 @@ class Raw:
     def columns_shown(self, *without: str) -> str:
         """The names of the columns in a message; where they may be a row, only their number."""
         names = [name for name in self.columns or () if name not in without]
-        if self.uneven is not None and not values_shown():
-            return f"of its rows ({len(names)} in all; line {self.uneven} has others than the first row)"
+        if self.uneven and not values_shown():
+            return f"of its rows ({len(names)} in all; not every row has the same)"
         if self.declared or values_shown():
             return listed(names)
         return f"of the first line ({len(names)}; --header shows them, --no-header if it is a row)"
 
     def expect_even(self) -> None:
-        """Refuses rows that bring names of their own: what one row alone is called is not public."""
-        if self.uneven is not None:
-            raise WrongInput(
-                f"line {self.uneven}: expected the names of the first row, in their order, because names of columns "
-                "are taken as public; write null where a value is missing, or declare the columns in a schema "
-                "(`privaware schema` drafts one)"
-            )
+        """Refuses rows that differ in what would be public: one row must not change it for all."""
+        if self.uneven:
+            raise WrongInput(f"{self.uneven}, or declare them in a schema (`privaware schema` drafts one)")
 
     @contextmanager
     def named(self) -> Iterator[None]:

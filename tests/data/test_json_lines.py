@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from privaware import fit
 from privaware.data import Data, draft, labelled, read, typed
 from privaware.data._data import target_of
 from privaware.errors import WrongInput
@@ -52,11 +54,22 @@ def test_names_that_one_row_alone_brings_are_no_names_of_columns(tmp_path: Path,
         raw = read(write(tmp_path / "odd.jsonl", *rows))
         with pytest.raises(WrongInput, match=f"'odd.jsonl': line {number}: expected the names of the first row") as no:
             typed(raw, target="y")
-        with pytest.raises(WrongInput, match=f"31 in all|3 in all|2 in all.*line {number} has others") as target:
+        with pytest.raises(WrongInput, match=r"[23] in all; not every row has the same") as target:
             target_of(raw, "Ada L")
         assert "Ada Lovelace" not in f"{no.value}{target.value}"
         assert len(raw) == 31
         assert len(labelled(raw, "y")) == 31 - ("y" not in odd)
+
+
+def test_names_that_differ_are_taken_with_a_draft_which_is_not_certified(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"a": at, "b": at % 7, "y": "yes" if at % 2 else "no"} for at in range(60)]
+    del rows[3]["b"]
+    path = write(tmp_path / "r.jsonl", *rows)
+    call: dict[str, Any] = {"target": "y", "learner": "majority", "epsilon": 1.0, "ledger": tmp_path / "r.ledger"}
+    with pytest.raises(WrongInput, match="line 4: expected the names of the first row"):
+        fit(path, **call)
+    assert not (tmp_path / "r.ledger").exists()
+    assert not fit(path, accept_schema=True, **call).certified
 
 
 def test_half_of_a_character_is_refused_by_its_line_and_shows_no_other_value(tmp_path: Path) -> None:

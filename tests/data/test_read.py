@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privaware.data import Data, draft, read, words_of
+from privaware.data import Data, draft, read, typed, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -196,6 +196,20 @@ def test_folder_of_images_gives_one_class_a_subfolder(tmp_path: Path) -> None:
     data = Data.of(raw, schema)
     assert np.allclose(data.x[1, 0], (grey + 9.0) / 255)
     assert data.y.tolist() == [0, 1]
+
+
+def test_one_colour_image_among_grey_ones_is_no_public_fact(tmp_path: Path) -> None:
+    """It would give every image, and the released network, three channels."""
+    grey = np.full((4, 4), 100, dtype=np.uint8)
+    for name in ("a/1.png", "a/2.png", "b/1.png"):
+        save(tmp_path / name, grey)
+    assert typed(read(tmp_path), target="class").shape == (1, 4, 4)
+    save(tmp_path / "b" / "2.png", np.dstack([grey] * 3))
+    with pytest.raises(WrongInput, match=r"'2.png': expected all images in grey or all in colour"):
+        typed(read(tmp_path), target="class")
+    declared = Schema(form="image", shape=(1, 4, 4), classes=("a", "b"), target="class", rows=4)
+    assert Data.of(read(tmp_path), declared).x.shape == (4, 1, 4, 4)
+    assert draft(read(tmp_path), target="class").shape == (3, 4, 4)
 
 
 def test_one_colour_image_makes_all_images_colour(tmp_path: Path) -> None:
