@@ -56,7 +56,7 @@ class ProcessPool:
                 assert isinstance(link, Connection)
                 worker = waiting[link]
                 try:
-                    asked, answer = pickle.loads(link.recv_bytes())
+                    asked, answer = link.recv()
                 except (EOFError, OSError):
                     del self._links[worker], waiting[link]
                     yield worker, None
@@ -86,7 +86,7 @@ def serve(descriptor: int) -> None:
     with Connection(descriptor) as link:
         while True:
             try:
-                number, shown, question = pickle.loads(link.recv_bytes())
+                number, shown, question = link.recv()
                 link.send_bytes(_pickled(number, _answer(worker, shown, question)))
             except (EOFError, OSError):
                 return
