@@ -15,7 +15,7 @@ from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._kinds import COUNTED, decided, kind_counts
-from privaware.data._labelled import labelled, left_out
+from privaware.data._labelled import labelled, labelled_part, left_out
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._notices import notices
@@ -53,6 +53,7 @@ __all__ = [
     "hashed_grams",
     "kind_counts",
     "labelled",
+    "labelled_part",
     "large_csv",
     "large_table",
     "left_out",

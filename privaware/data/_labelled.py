@@ -11,7 +11,7 @@ from privaware.data._raw import Raw
 from privaware.data._values import is_missing, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 
-__all__ = ["labelled", "left_out"]
+__all__ = ["labelled", "labelled_part", "left_out"]
 
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
@@ -19,6 +19,16 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
     One of the declared `classes` is never missing, though it be called "none".
     """
+    kept = labelled_part(raw, target, classes)
+    if len(raw) and not len(kept):
+        raise WrongInput(
+            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with --target"
+        )
+    return kept
+
+
+def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
+    """The same of some rows of a table, of which none may have a target."""
     if raw.frame is None or target not in raw.frame.columns:
         return raw
     _, missing = numbers_of(raw.frame[target])
@@ -26,22 +36,17 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
         missing &= ~words_of(raw.frame[target]).map(frozenset(classes).__contains__, bool)
     if not missing.any():
         return raw
-    if missing.all():
-        raise WrongInput(
-            f"expected a target, but {quoted(target)} is empty in all {len(missing)} rows; name another with --target"
-        )
-    kept, line = np.flatnonzero(~missing), raw.line
-    lines = None if line is None else lambda row: line(int(kept[row]))
-    return replace(raw, frame=raw.frame.iloc[kept].reset_index(drop=True), line=lines)
+    kept = np.flatnonzero(~missing)
+    places = raw.first + kept if raw.places is None else raw.places[raw.first + kept]
+    return replace(raw, frame=raw.frame.iloc[kept].reset_index(drop=True), first=0, places=places)
 
 
-def left_out(raw: Raw, kept: Raw, target: str) -> list[str]:
-    """What the owner should know of rows that are left out."""
-    lost = len(raw) - len(kept)
-    if not lost:
+def left_out(rows: int, target: str) -> list[str]:
+    """What the owner should know of so many rows that are left out."""
+    if not rows:
         return []
-    verb, be = ("row has", "is") if lost == 1 else ("rows have", "are")
+    verb, be = ("row has", "is") if rows == 1 else ("rows have", "are")
     return [
-        f"{lost} {verb} no {quoted(target)} and {be} left out: fill such rows in to use them "
+        f"{rows} {verb} no {quoted(target)} and {be} left out: fill such rows in to use them "
         "(the guarantee covers them all the same)"
     ]

@@ -19,6 +19,7 @@ import numpy as np
 
 from privaware.data._data import PART, Data, Rows
 from privaware.data._digest import row_hashes
+from privaware.data._labelled import labelled_part
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._raw import Raw, parsing
 from privaware.data._read import check_names, frame_of_arrow, parquet_files
@@ -99,12 +100,17 @@ class LargeRows(ABC):
         """One column, whole."""
 
     def streamed(self, schema: Schema) -> Streamed:
-        """The rows against a schema, coded anew in each pass."""
-        return _streamed(self.parts, schema)
+        """The rows that have a target against a schema, coded anew in each pass."""
+        target, classes = schema.target, schema.classes
+        return _streamed(self.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
-    def hashes(self, schema: Schema, key: bytes) -> np.ndarray:
-        """The keyed hash of each row, in one pass that also refuses what does not fit the schema."""
-        return np.concatenate(self.parts.total(_Checked(schema=schema, key=key)))
+    def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, int]:
+        """The keyed hash of each row, and how many have no target.
+
+        It is one pass, which also refuses what does not fit the schema.
+        """
+        hashes, unlabelled = self.parts.total(_Checked(schema=schema, key=key))
+        return np.concatenate(hashes), unlabelled
 
 
 @dataclass(frozen=True)
@@ -218,20 +224,23 @@ class _Fitting(Sum[Data, None, None]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Checked(Sum[Raw, list[np.ndarray], np.ndarray]):
-    """The hashes of rows that fit the schema; what does not fit is refused with a sentence."""
+class _Checked(Sum[Raw, tuple[list[np.ndarray], int], None]):
+    """The hashes of all rows, and how many have no target; what does not fit the schema is refused with a sentence."""
 
     schema: Schema
     key: bytes
 
-    def partial(self, part: Raw) -> list[np.ndarray]:
-        (Data.of if self.schema.bounded else Data.uncoded)(part, self.schema)
-        return [row_hashes(part, self.key)]
+    def partial(self, part: Raw) -> tuple[list[np.ndarray], int]:
+        kept = labelled_part(part, self.schema.target, self.schema.classes)
+        (Data.of if self.schema.bounded else Data.uncoded)(kept, self.schema)
+        return [row_hashes(part, self.key)], len(part) - len(kept)
 
-    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        return left + right
+    def merge(
+        self, left: tuple[list[np.ndarray], int], right: tuple[list[np.ndarray], int]
+    ) -> tuple[list[np.ndarray], int]:
+        return left[0] + right[0], left[1] + right[1]
 
-    def release(self, total: list[np.ndarray], noise: float, rng: Rng) -> np.ndarray:
+    def release(self, total: tuple[list[np.ndarray], int], noise: float, rng: Rng) -> None:
         raise NotImplementedError("hashes of rows stay in memory")
 
 

@@ -28,7 +28,8 @@ class Raw:
     its values. Names of columns are `declared` unless they stand in the first line of a text file, which may be a row.
     Where rows differ in what a schema would take as public (names of columns, channels of images), `uneven` says so.
     Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
-    read before has `cells` in the place of a frame. `first` is how many rows of the file come before these.
+    read before has `cells` in the place of a frame. `first` is how many rows of the file come before these;
+    where others were left out, `places` say where in the file those that are left stand.
     """
 
     frame: pd.DataFrame | None = None
@@ -44,6 +45,7 @@ class Raw:
     declared: bool = True
     typed: bool = True
     first: int = 0
+    places: np.ndarray | None = None
 
     def __len__(self) -> int:
         rows = self.frame if self.frame is not None else self.images
@@ -65,7 +67,9 @@ class Raw:
 
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0: its line in a text file, else its number."""
-        return f"row {self.first + row + 1}" if self.line is None else f"line {self.line(self.first + row)}"
+        at = self.first + row
+        at = at if self.places is None else int(self.places[at])
+        return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
 
     def columns_shown(self, *without: str) -> str:
         """The names of the columns in a message; where they may be a row, only their number."""

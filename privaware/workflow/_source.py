@@ -25,6 +25,7 @@ from privaware.data import (
     coded_rows,
     draft,
     labelled,
+    labelled_part,
     large_csv,
     large_table,
     left_out,
@@ -98,16 +99,22 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
             "no --accept-schema; leave --ray out to read anything else here"
         )
     _expect_agreement(schema, options)
-    kept = cache(lambda: raw() if table is not None else labelled(raw(), schema.target, schema.classes))
-    digest = cache(lambda: _digest(raw(), schema, table))
-    about_rows = cache(lambda: left_out(raw(), kept(), schema.target) + notices(kept(), schema))
+    of_table = labelled if table is None else labelled_part
+    kept = cache(lambda: of_table(raw(), schema.target, schema.classes))
+    checked = cache(lambda: _checked(raw(), schema, table))
+    about_rows = cache(lambda: left_out(unlabelled(), schema.target) + notices(kept(), schema))
     public = partial(read_public, options.public, schema, options.reading, private="")
     needed = learner != "auto" and find_learner(learner).needs_public
+
+    def unlabelled() -> int:
+        if table is None:
+            return len(raw()) - len(kept())
+        return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[1]
 
     def rows() -> tuple[Rows, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
         if table is not None:
-            digest()  # reads every row: what does not fit is refused before the charge
+            checked()  # reads every row: what does not fit is refused before the charge
         test = raw().test if options.test is None else read(options.test, **options.reading)
         train = coded_rows(kept(), schema) if table is None else table.streamed(schema)
         return train, None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
@@ -116,7 +123,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
-        digest=digest,
+        digest=lambda: checked()[0],
         notices=about_rows,
         dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
@@ -145,9 +152,11 @@ def scoring(schema: Schema) -> Schema:
     return replace(schema, unit="row", cap=1, low=None, high=None)
 
 
-def _digest(raw: Raw, schema: Schema, table: LargeRows | None) -> str:
+def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, int]:
+    """The digest of all rows, and how many of a large table have no target: its rows are read here."""
     key = digest_key()
-    return rows_digest(row_hashes(raw, key) if table is None else table.hashes(schema, key), key)
+    hashes, unlabelled = (row_hashes(raw, key), 0) if table is None else table.checked(schema, key)
+    return rows_digest(hashes, key), unlabelled
 
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
@@ -262,7 +271,10 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
     target = options.target or _default_target(rows)
     rows = rows if table is not None else labelled(rows, target)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
-    labels = None if table is None or target not in (rows.columns or ()) else table.column(target)
+    labels = None
+    if table is not None and target in (rows.columns or ()):
+        all_labels = Raw(frame=table.column(target).to_frame(), name=rows.name)
+        labels = target_of(labelled(all_labels, target), target)
     if options.accept_schema and rows.uneven:
         return draft(rows, **facts)
     bare = replace(typed(rows, **facts, labels=labels).bare(), reviewed=True)

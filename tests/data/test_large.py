@@ -46,7 +46,7 @@ def test_rows_and_their_digest_are_those_of_the_file_at_once(table: Path) -> Non
     assert isinstance(rows.x, Cells)
     assert np.array_equal(np.asarray(rows.x).astype(str), np.asarray(expected.x).astype(str))
     assert np.array_equal(rows.y, expected.y)
-    assert np.array_equal(large.hashes(schema, KEY), row_hashes(raw, KEY))
+    assert np.array_equal(large.checked(schema, KEY)[0], row_hashes(raw, KEY))
 
 
 def test_what_was_read_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_a_refusal_names_the_row_of_the_file(table: Path) -> None:
     with pytest.raises(WrongInput, match=r"'word', row 151: expected a declared category") as at_once:
         Data.of(read(table), schema)
     with pytest.raises(WrongInput) as in_pieces:
-        LargeTable(table).hashes(schema, KEY)
+        LargeTable(table).checked(schema, KEY)
     assert str(in_pieces.value) == str(at_once.value)
 
 

@@ -38,7 +38,7 @@ def test_facts_rows_and_digest_are_those_of_the_file_at_once(table: Path) -> Non
     expected, rows = Data.uncoded(raw, schema), large.streamed(schema).gathered()
     assert np.array_equal(np.asarray(rows.x).astype(str), np.asarray(expected.x).astype(str))
     assert np.array_equal(rows.y, expected.y)
-    assert np.array_equal(large.hashes(schema, KEY), row_hashes(raw, KEY))
+    assert np.array_equal(large.checked(schema, KEY)[0], row_hashes(raw, KEY))
 
 
 def test_a_refusal_names_the_line_of_the_file(table: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_refusal_names_the_line_of_the_file(table: Path) -> None:
     with pytest.raises(WrongInput, match="line 201: expected one of the declared classes") as at_once:
         Data.uncoded(read(table), declared)
     with pytest.raises(WrongInput) as in_blocks:
-        LargeCsv(table, READING).hashes(declared, KEY)
+        LargeCsv(table, READING).checked(declared, KEY)
     assert str(in_blocks.value) == str(at_once.value)
 
 

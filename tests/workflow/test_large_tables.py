@@ -57,6 +57,32 @@ def test_pieces_give_the_same_model_for_the_same_charge(
     assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_rows_without_a_target_are_left_out_of_large_tables_too(
+    suffix: str, regression: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.read_parquet(write(tmp_path / "t.parquet", regression=regression))
+    frame.loc[[3, *range(202, 320), 899], "y"] = None  # among them all rows of a part
+    path = tmp_path / f"t.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, row_group_size=250)
+    monkeypatch.setattr(_large_csv.LargeCsv, "block", 1500)
+    said: list[str] = []
+    settings = {"learner": "boosted", "settings": {"steps": 4, "trees": 4}, "say": said.append}
+    monkeypatch.setattr(_large_csv, "LARGE", 10**9)
+    at_once = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 101)
+    monkeypatch.setattr(_large_csv, "LARGE", 1)
+    in_pieces = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
+    assert sum(sentence.startswith("120 rows have no 'y' and are left out") for sentence in said) == 2
+    assert at_once.model is not None
+    assert in_pieces.model is not None
+    assert in_pieces.model.schema == at_once.model.schema
+    assert in_pieces.model.schema.rows == 780
+    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+
+
 def test_auto_never_gathers_the_rows_of_a_large_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gathered(self: Streamed) -> Data:
         raise AssertionError("all rows in memory")
@@ -130,8 +156,8 @@ def test_a_row_of_a_large_csv_file_is_named_by_its_line(tmp_path: Path, monkeypa
 
 def test_hashes_are_read_once_for_ledger_and_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    hashes = LargeTable.hashes
+    checked = LargeTable.checked
     monkeypatch.setattr(_large, "LARGE", 1)
-    monkeypatch.setattr(LargeTable, "hashes", lambda *arguments: calls.append(1) or hashes(*arguments))
+    monkeypatch.setattr(LargeTable, "checked", lambda *arguments: calls.append(1) or checked(*arguments))
     fit(write(tmp_path / "t.parquet"), target="y", epsilon=2.0, learner="majority")
     assert calls == [1]
