@@ -1,13 +1,15 @@
-"""Time and memory of `privaware fit` on tables of 1e5 to 1e8 rows x 30 columns in Parquet.
+"""Time and memory of `privaware fit` on tables of 1e5 to 1e8 rows x 30 columns in Parquet, and on wide CSV files.
 
     python -m benchmarks.scale write FOLDER [--rows 100000 1000000]
     python -m benchmarks.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8] [--rows 100000 1000000]
+    python -m benchmarks.scale run FOLDER --csv --rows 1000000 --out docs/results/scale
     python -m privaware.papers._page scale
 
 Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
 categories, and interactions of them. The command line fits each file in a process of its own, whose wall time, CPU time
-and peak memory are recorded; its score is of rows that are in no file. With `--parts` a table is a folder of files.
-Runs are seeded: for comparing only.
+and peak memory are recorded, those of the processes that it starts included; its score is of rows that are in no file.
+With `--parts` a table is a folder of files. With `--csv` it is one quoted file of 100 columns. Runs are seeded: for
+comparing only.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +50,11 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--learner", default="auto")
     parser.add_argument("--ray", help="the address of a Ray cluster")
+    parser.add_argument("--csv", action="store_true", help="one quoted CSV file of 100 columns")
+    parser.add_argument("--load", default="other work on the same cores", help="what else the cores did")
     options = parser.parse_args()
     for rows in options.rows:
-        table = write(options.folder, rows, options.parts)
+        table = _write_csv(options.folder, rows) if options.csv else write(options.folder, rows, options.parts)
         if options.verb == "run":
             run(table, rows, options)
 
@@ -57,12 +63,15 @@ def run(table: Path, rows: int, options: argparse.Namespace) -> None:
     """One cell, unless it is stored."""
     from privaware.papers._results import Store, cell_key
 
-    place = "one process" if options.ray is None else "ray"
+    place = "this machine" if options.ray is None else "ray"
     settings = {"rows": rows, "parts": options.parts, "epsilon": options.epsilon, "learner": options.learner}
-    settings["place"] = place
+    settings |= {"place": place} | ({"format": "csv"} if options.csv else {})
     if cell_key(ITEM, settings) in Store(options.out / "cells.jsonl").read():
         return
-    held_out = _write_pieces(options.folder / "held_out.parquet", HELD_OUT, 100_000)
+    if options.csv:
+        held_out = _write_csv(options.folder, 100_000, HELD_OUT)
+    else:
+        held_out = _write_pieces(options.folder / "held_out.parquet", HELD_OUT, 100_000)
     result = fit(table, held_out, options)
     print(json.dumps({**settings, **result}), flush=True)
     record(options.out, ITEM, settings, result)
@@ -87,8 +96,10 @@ def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, A
         with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "wb") as err:
             began = time.perf_counter()
             process = subprocess.Popen(command, stdout=out, stderr=err)
-            _, status, used = os.wait4(process.pid, 0)
-            seconds = time.perf_counter() - began
+            with ThreadPoolExecutor(1) as watch:
+                peak = watch.submit(peak_memory, process.pid)
+                _, status, used = os.wait4(process.pid, 0)
+                seconds = time.perf_counter() - began
         if status:
             raise SystemExit(f"the fit failed: {Path(folder, 'err').read_text()[-2000:]}")
         said = json.loads(Path(folder, "out").read_text())
@@ -98,9 +109,30 @@ def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, A
         "epsilon": said["epsilon"],
         "seconds": round(seconds, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_mb": round(used.ru_maxrss / 1024),
+        "peak_mb": round(max(peak.result(), used.ru_maxrss) / 1024),
         "cores": os.cpu_count(),
+        "load": options.load,
     }
+
+
+def peak_memory(root: int) -> int:
+    """The most kilobytes that a process and those that it started had at once, shared ones divided, until it ends."""
+    peak = 0
+    while Path(f"/proc/{root}").exists():
+        total = 0
+        for each in (root, *_started_by(root)):
+            with suppress(OSError):
+                lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+                total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        peak = max(peak, total)
+        time.sleep(0.5)
+    return peak
+
+
+def _started_by(root: int) -> list[int]:
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{root}/task/{root}/children").read_text().split()]
+    return []
 
 
 def write(folder: Path, rows: int, parts: int = 1) -> Path:
@@ -129,6 +161,33 @@ def _write_pieces(path: Path, first: int, rows: int) -> Path:
         table = pa.table(piece(first + number, count))
         writer = writer or pq.ParquetWriter(unfinished, table.schema, compression="zstd")
         writer.write_table(table, row_group_size=PIECE)
+    assert writer is not None
+    writer.close()
+    unfinished.rename(path)
+    return path
+
+
+def _write_csv(folder: Path, rows: int, first: int = 0) -> Path:
+    """A quoted CSV file of 60 numbers, 30 whole ones, nine categories and the target; one that is there is kept."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"columns_100_{rows}_{first}.csv"
+    if path.exists():
+        return path
+    unfinished, writer = path.with_suffix(".unfinished"), None
+    for number, count in enumerate(_counts(rows)):
+        draw = np.random.default_rng([100, first + number])
+        numbers = np.round(draw.standard_normal((60, count)), 4)
+        whole, towns = draw.integers(0, 1000, (30, count)), draw.integers(0, 3, (9, count))
+        score = numbers[0] - 0.5 * numbers[1] + (whole[0] > 500) * numbers[2] + (towns[0] == 1)
+        columns: dict[str, Any] = {f"n{at}": values for at, values in enumerate(numbers)}
+        columns |= {f"i{at}": values for at, values in enumerate(whole)}
+        columns |= {f"c{at}": TOWNS[values] for at, values in enumerate(towns)}
+        table = pa.table(columns | {"buys": np.where(draw.logistic(size=count) < score, "yes", "no")})
+        writer = writer or csv.CSVWriter(unfinished, table.schema)
+        writer.write_table(table)
     assert writer is not None
     writer.close()
     unfinished.rename(path)
