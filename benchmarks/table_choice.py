@@ -46,6 +46,7 @@ def main() -> None:
 
 def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
     """The mean score of the constant and of each candidate over the seeds."""
+    from privaware.learners import find_learner
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
     from privaware.workflow._table_choice import CANDIDATES, candidate
@@ -55,7 +56,8 @@ def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str
     for seed in range(options.seeds):
         data, held_out = as_data(load(name, seed), options.rows)
         schema = data.schema
-        choices = {each: candidate(each, schema) for each in CANDIDATES}
+        able = [each for each, (learner, *_) in CANDIDATES.items() if schema.task in find_learner(learner).tasks]
+        choices = {each: candidate(each, schema) for each in able}
         if not schema.classes:
             choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}
         for each, choice in {"constant": constant_choice(schema, "compared"), **choices}.items():
