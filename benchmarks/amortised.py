@@ -90,7 +90,7 @@ def measured(table: Any, epsilon: float, seed: int, method: str, weights: Path |
 
     began, (data, held_out) = time.perf_counter(), as_data(table)
     name, _, rounds = method.partition(" ")
-    name, settings = ("majority" if name == "constant" else name), {"rounds": int(rounds)} if rounds else {}
+    name, settings = ("majority" if name == "constant" else name), dict[str, Any](rounds=int(rounds)) if rounds else {}
     settings |= {"weights": str(weights)} if weights else {}
     plan = training_plan(data.schema, epsilon=epsilon, delta=DELTA, learner=name, settings=settings)
     model = plan.mechanism.run(data, plan.noise, Rng(seed=seed))
