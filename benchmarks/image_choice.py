@@ -3,9 +3,8 @@
     python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S]
 
 Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
-measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. The
-cells shipped on 2026-11-16 came from the same descent in plain float32 on the leading 600 directions of the features,
-two seeds of noise each, on 700 and about 1,500 rows of such sets.
+measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. Wide
+rows are written in coordinates of their own span first, which changes no length and no product.
 """
 
 from __future__ import annotations
@@ -30,15 +29,23 @@ COLOURS = ("cifar10", "svhn")
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of features by name; the prior stands beside scattering."""
-    prior = {"name": "prior", "scatter": 1.0}
-    small, groups = prior | {"network": "small"}, 81 if name in COLOURS else 27
+    prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
+    small = prior | {"network": "small"}
+    if name not in COLOURS:
+        return {
+            "pixels": [{"name": "pixels"}],
+            "scattering": [scatter, {"name": "group_norm", "groups": 27}],
+            "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
+            "small prior": [small | {"mirror": False}],
+        }
     return {
-        "large prior, mirrored": [prior],
-        "large prior": [prior | {"mirror": False}],
-        "small prior, mirrored": [small],
-        "small prior": [small | {"mirror": False}],
-        "scattering": [{"name": "scatter"}, {"name": "group_norm", "groups": groups}],
         "pixels": [{"name": "pixels"}],
+        "scattering": [scatter, {"name": "group_norm", "groups": 81}],
+        "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
+        "small prior, mirrored": [small],
+        "small prior and glyphs": [small | {"glyphs": 0.5}],
+        "large prior, mirrored": [prior],
+        "large prior and glyphs": [prior | {"glyphs": 0.5}],
     }
 
 
@@ -65,8 +72,18 @@ def cells(job: tuple[Path, str, str, float]) -> list[dict[str, Any]]:
             rows = feature(rows, None)
         parts.append(np.asarray(rows).reshape(len(rows), -1))
     milliseconds = 1000 * (time.process_time() - began) / len(x)
+    rows = narrowed(np.concatenate(parts))
     facts = {"data": name, "representation": representation, "milliseconds": round(milliseconds, 2)}
-    return [facts | cell for cell in scores(np.concatenate(parts), y, deadline)]
+    return [facts | cell for cell in scores(rows, y, deadline)]
+
+
+def narrowed(rows: np.ndarray) -> np.ndarray:
+    """The same rows in coordinates of their own span: lengths, products and isotropic noise are as before."""
+    if rows.shape[1] <= len(rows):
+        return rows
+    rows = rows.astype(np.float64)
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    return (vectors * np.sqrt(np.maximum(values, 0))).astype(np.float32)
 
 
 def scores(rows: np.ndarray, y: np.ndarray, deadline: float) -> Iterator[dict[str, Any]]:
@@ -129,7 +146,7 @@ def main() -> None:
     known = [json.loads(line) for line in store.read_text().splitlines()] if store.exists() else []
     measured = {(cell["data"], cell["representation"]) for cell in known}
     names = sorted(file.stem for file in options.folder.glob("*.npz"))
-    jobs = [(options.folder, name, each, deadline) for each in representations("") for name in names]
+    jobs = [(options.folder, name, each, deadline) for name in names for each in representations(name)]
     jobs = [job for job in jobs if (job[1], job[2]) not in measured]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool, store.open("a") as file:
         for found in pool.imap_unordered(cells, jobs, chunksize=1):

@@ -43,9 +43,9 @@ def _shipped_checksum(file: Path) -> str:
     return note["sha256"][:16]
 
 
-def expected_checksum(file: Path, checksum: str | None) -> str:
-    """The checksum of the shipped weights; another one is refused, because a model's head belongs to its features."""
-    shipped = _shipped_checksum(file)
+def expected_checksum(checksum: str | None, *files: Path) -> str:
+    """The checksums of shipped weights; others are refused, because a model's head belongs to its features."""
+    shipped = "+".join(_shipped_checksum(file) for file in files)
     if checksum not in (None, shipped):
         raise WrongInput(
             f"prior: expected the weights {checksum!r}, which this model was fitted with, but this version ships "

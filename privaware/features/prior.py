@@ -66,7 +66,7 @@ class _Network:
 NETWORKS = {
     "large": _Network(SHIPPED, (16, 4), (1, 3, 4, 5), (4, 4, 2, 2), True),
     "small": _Network(SHIPPED_SMALL, (10, 4), (0, 1, 2), (4, 4, 2), True),
-    "glyphs": _Network(SHIPPED_GLYPHS, (10, 4), (1, 2), (4, 2), False),
+    "glyphs": _Network(SHIPPED_GLYPHS, (10, 4), (2,), (2,), False),
 }
 
 
@@ -76,9 +76,9 @@ class Prior:
 
     `network` is "large", "small" or "glyphs"; `whiten` the power of the whitening, 0 for none; `mirror` averages the
     features of an image and its mirror image; `normed` takes maps behind the next group norm; `scatter` is the weight
-    of whitened scattering coefficients; `weights` is a file written by `privaware reproduce ours/prior/weights`,
-    instead of the one in the package. Fields left out follow from the network; `checksum` is that of the shipped
-    weights, so that a model refuses others.
+    of whitened scattering coefficients, `glyphs` that of the network for glyphs beside another one; `weights` is a
+    file written by `privaware reproduce ours/prior/weights`, instead of the one in the package. Fields left out follow
+    from the network; `checksum` is that of the shipped weights, so that a model refuses others.
     """
 
     network: str = "large"
@@ -88,6 +88,7 @@ class Prior:
     mirror: bool | None = None
     normed: bool = False
     scatter: float = 0.0
+    glyphs: float = 0.0
     norm: float = 1.0
     weights: str | None = None
     checksum: str | None = None
@@ -99,8 +100,9 @@ class Prior:
             object.__setattr__(self, name, tuple(getattr(self, name) or getattr(network, name)))
         if self.mirror is None:
             object.__setattr__(self, "mirror", network.mirror)
-        if self.weights is None:
-            object.__setattr__(self, "checksum", expected_checksum(network.file, self.checksum))
+        shipped = [network.file] * (self.weights is None) + [SHIPPED_GLYPHS] * bool(self.glyphs)
+        if shipped:
+            object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
         integers = all(type(v) is int and v >= 0 for v in (*self.depths, *self.pools))
         rising = bool(self.depths) and sorted(set(self.depths)) == list(self.depths)
         expect(integers and rising, "prior", "depths as rising whole numbers", self.depths)
@@ -108,7 +110,7 @@ class Prior:
         expected = f"pools as one whole number from 1 to 8 for each of {len(self.depths)} depths"
         expect(fitting, "prior", expected, self.pools)
         expect_between("prior", 0, 0.5, whiten=self.whiten)
-        expect_between("prior", 0, 100, scatter=self.scatter)
+        expect_between("prior", 0, 100, scatter=self.scatter, glyphs=self.glyphs)
         expect_positive("prior", norm=self.norm)
 
     @classmethod
@@ -138,18 +140,17 @@ class Prior:
         from privaware.features._prior_maps import preprocess
         from privaware.features._prior_transform import whitened_scattering
 
-        network, scattering = self.network_features(device), None
+        parts = [(1.0, self.network_features(device))]
         if self.scatter:
-            scattering = whitened_scattering(self.file, self.whiten, bool(self.mirror), str(device))
+            parts.append((self.scatter, whitened_scattering(self.file, self.whiten, bool(self.mirror), str(device))))
+        if self.glyphs:
+            parts.append((self.glyphs, Prior(network="glyphs").network_features(device)))
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
             inputs = preprocess(images)
-            rows = functional.normalize(network(inputs), dim=1)
-            if scattering is not None:
-                both = [rows, self.scatter * functional.normalize(scattering(inputs), dim=1)]
-                rows = functional.normalize(torch.cat(both, 1), dim=1)
-            return self.norm * rows
+            rows = [weight * functional.normalize(part(inputs), dim=1) for weight, part in parts]
+            return self.norm * functional.normalize(torch.cat(rows, 1), dim=1)
 
         return transform
 
@@ -181,13 +182,13 @@ class Prior:
         if self.depths[-1] >= len(channels):
             raise WrongInput(f"prior: expected depths from 0 to {len(channels) - 1}, got {self.depths!r}")
         entries = sum(channels[at] * p**2 for at, p in zip(self.depths, self.pools, strict=True))
-        return entries + (COLUMNS if self.scatter else 0)
+        return entries + (COLUMNS if self.scatter else 0) + (Prior(network="glyphs").width() if self.glyphs else 0)
 
     def architecture(self, outputs: int) -> dict[str, Any]:
         """The description of the network with an output layer on these features, as `network_tensors` fit it."""
-        if self.scatter or self.normed or not self.whiten:
+        if self.scatter or self.glyphs or self.normed or not self.whiten:
             raise WrongInput(
-                "prior: expected whitened maps alone to train on: scatter 0, normed false and whiten above 0"
+                "prior: expected whitened maps alone to train on: scatter and glyphs 0, normed false, whiten above 0"
             )
         depth, width, stride = stored_weights(self.file, "cpu").shape
         described = {"name": "multi_depth", "inputs": [3, 32, 32], "outputs": outputs, "depth": depth, "width": width}

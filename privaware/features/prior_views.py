@@ -58,7 +58,7 @@ class PriorViews:
         expect_between("prior_views", 0, 100, dictionary=self.dictionary, scatter=self.scatter)
         expect_positive("prior_views", norm=self.norm)
         if self.statistics is None:
-            object.__setattr__(self, "checksum", expected_checksum(SHIPPED_VIEWS, self.checksum))
+            object.__setattr__(self, "checksum", expected_checksum(self.checksum, SHIPPED_VIEWS))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""

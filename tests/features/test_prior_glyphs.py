@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from privaware.errors import WrongInput
 from privaware.features._prior_glyphs import ALIKE, STROKES, SyntheticGlyphs, alphabet
 from privaware.features._prior_images import generator_for
 from privaware.features.prior import Prior
@@ -44,3 +46,23 @@ def test_pairs_are_two_drawings_of_the_same_glyphs() -> None:
     assert pairs.max() <= 1
     assert torch.equal(pairs, TINY.pairs(8, 3))
     assert not torch.equal(pairs[:8], pairs[8:])
+
+
+def test_glyphs_stand_beside_another_network_with_their_weight() -> None:
+    images = np.random.default_rng(3).random((2, 1, 28, 28), dtype=np.float32)
+    joined, alone = Prior(network="small", glyphs=0.5), Prior(network="glyphs")
+    rows = joined(images)
+    assert rows.shape == (2, joined.width()) == (2, Prior(network="small").width() + alone.width())
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-4)
+    share = 0.5 / np.sqrt(1 + 0.5**2)
+    assert rows[:, -alone.width() :] == pytest.approx(share * alone(images), abs=1e-4)
+
+
+def test_a_model_on_both_networks_names_both_checksums() -> None:
+    both = Prior(network="small", glyphs=1.0)
+    names = f"{Prior(network='small').checksum}+{Prior(network='glyphs').checksum}"
+    assert both.checksum == names
+    with pytest.raises(WrongInput, match="fit it again"):
+        Prior(network="small", glyphs=1.0, checksum=Prior(network="small").checksum)
+    with pytest.raises(WrongInput, match="scatter and glyphs 0"):
+        both.architecture(3)
