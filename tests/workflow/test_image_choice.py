@@ -29,21 +29,26 @@ def features(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[dict[st
     return list(image_choice(schema, epsilon, **facts).settings["features"])
 
 
-def test_grey_images_get_scattering_then_the_prior_and_scattering_again_where_they_are_many() -> None:
-    assert names(images(2000)) == ["scatter", "group_norm"]
-    assert features(images(8000)) == [{"name": "prior", "scatter": 1.0, "mirror": False}]
-    assert features(images(8000), epsilon=3.0) == [{"name": "prior", "scatter": 1.0, "mirror": False}]
+GLYPHS = [{"name": "prior", "network": "glyphs", "scatter": 0.5}]
+
+
+def test_grey_images_get_glyphs_and_scattering_where_they_are_too_many_for_processors() -> None:
+    assert features(images(700), epsilon=0.3) == GLYPHS
+    assert features(images(8000), epsilon=3.0) == GLYPHS
     assert names(images(60_000)) == ["scatter", "group_norm"]
+    assert features(images(60_000), time_limit=600.0) == GLYPHS
+    assert features(images(60_000), device="cuda") == GLYPHS
 
 
 def test_colours_get_the_mirrored_prior_and_the_small_one_where_they_are_many() -> None:
-    assert features(images(1000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0}]
-    assert features(images(50_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "network": "small"}]
+    large = {"name": "prior", "scatter": 1.0, "glyphs": 0.5}
+    assert features(images(1000, (3, 32, 32))) == [large]
+    assert features(images(30_000, (3, 32, 32))) == [large | {"network": "small"}]
     assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
 
 
 def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> None:
-    assert features(images(8000), time_limit=60.0)[0]["size"] == "small"
+    assert features(images(4000, (3, 32, 32)), time_limit=60.0)[0]["network"] == "small"
     assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
     choice = image_choice(images(8000), 1.0, time_limit=10.0)
     assert any("would be better" in reason for reason in choice.reasons)
@@ -52,8 +57,8 @@ def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> N
 
 
 def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
-    assert "centre" not in image_choice(images(2000), 1.0).settings
-    assert "centre" not in image_choice(images(50_000, (3, 32, 32)), 1.0).settings
+    assert "centre" not in image_choice(images(2000), 1.0, time_limit=2.0).settings
+    assert "centre" not in image_choice(images(30_000, (3, 32, 32)), 1.0).settings
     choice = image_choice(images(8000), 1.0)
     assert choice.settings["centre"] == 0.05
     assert "5% of the budget buys the mean of the rows to start from" in choice.reasons
@@ -63,8 +68,8 @@ def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
 def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> None:
     schema = images(1500, (channels, 32, 32))
     records = [each for each in json.loads(EVIDENCE.read_text()) if each["colours"] == channels]
-    chosen = [each for each in records if each["epsilon"] == 3.0 and each["rows"] > 1000]
-    name, base = ("scattering", "pixels") if channels == 1 else ("large prior, mirrored", "scattering")
+    chosen = [each for each in records if each["epsilon"] == 3.0]
+    name, base = ("glyphs" if channels == 1 else "large prior and glyphs"), "scattering"
     gains = [100 * (each["scores"][name] - each["scores"][base]) for each in chosen]
     sentence = gain_evidence(name, schema, 3.0)
     assert len(chosen) == {1: 6, 3: 2}[channels]
