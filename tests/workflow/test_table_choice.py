@@ -9,8 +9,9 @@ from privaware.learners import find_learner
 from privaware.schema import Column, Schema
 from privaware.selectors.bins import Bins
 from privaware.selectors.target_range import TargetRange
-from privaware.workflow._auto import choose
-from privaware.workflow._table_choice import CANDIDATES, CLOSE, evidence, table_choice
+from privaware.workflow._auto import choose, with_target_range
+from privaware.workflow._choice import Choice
+from privaware.workflow._table_choice import CANDIDATES, CLOSE, candidate, evidence, table_choice
 from privaware.workflow._training_plan import training_plan
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
@@ -32,7 +33,7 @@ def numbers(rows: int) -> Schema:
         (numbers(1_000).bare(), 1.0, "boosted", False),
         (classes(5_000), 1.0, "boosted", False),
         (classes(50_000), 1.0, "boosted", False),
-        (numbers(1_000), 1.0, "linear", False),
+        (numbers(1_000), 1.0, "boosted", False),
         (numbers(10_000), 0.1, "boosted", False),
         (numbers(10_000), 1.0, "boosted", False),
     ],
@@ -43,12 +44,14 @@ def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner
     assert any(isinstance(stage.mechanism, Bins) for stage in choice.before) is bins
 
 
-def test_range_of_a_target_is_bought_where_rows_are_few() -> None:
-    def centred(rows: int) -> bool:
-        return any(isinstance(stage.mechanism, TargetRange) for stage in choose(numbers(rows), 1.0).before)
+def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
+    def centred(choice: Choice) -> bool:
+        return any(isinstance(stage.mechanism, TargetRange) for stage in choice.before)
 
-    assert centred(1_000)
-    assert not centred(10_000)
+    assert not centred(choose(numbers(1_000), 1.0))
+    assert centred(with_target_range(candidate("linear", numbers(1_000)), numbers(1_000)))
+    images = Schema(form="image", shape=(1, 4, 4), low=0, high=1, rows=1_000)
+    assert centred(choose(images, 1.0))
 
 
 def test_no_bins_are_bought_where_they_are_declared_or_come_with_bounds() -> None:
