@@ -1,7 +1,7 @@
 """What `auto` takes for images: a representation without privacy cost, and a linear head on it.
 
-`image_evidence.json` holds the scores of representations on eight small sets (samples of 700 and about 1,500 rows of
-built-in sets, and scripts drawn from fonts), chosen by held-out rows of training parts; `python -m
+`image_evidence.json` holds the scores of representations on eight small sets (960 to 1,600 rows of training parts of
+built-in sets, and scripts drawn from fonts), on held-out rows of them; `python -m
 benchmarks.image_choice` measures them again.
 
 >>> from privaware.schema import Schema
