@@ -147,8 +147,8 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
             f"{len(missing)}, the first of them {raw.place(int(np.argmax(missing)))}; remove or fill such rows"
         )
     numeric = bool(np.isfinite(numbers).all())
-    few = numeric and len(np.unique(numbers)) <= FEW and bool((numbers == np.round(numbers)).all())
-    if task == "regression" or (task is None and numeric and not few):
+    counted = numeric and _are_class_codes(np.unique(numbers), of_images=raw.images is not None)
+    if task == "regression" or (task is None and numeric and not counted):
         if not numeric:
             at = int(np.argmin(np.isfinite(numbers)))
             raise WrongInput(
@@ -164,6 +164,13 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
             "name another target, or declare the classes in a schema"
         )
     return {"classes": classes}
+
+
+def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
+    """Whether a target is a set of classes: a few whole numbers, or for images any number of them from 0 on."""
+    if len(distinct) <= FEW:
+        return bool((distinct == np.round(distinct)).all())
+    return of_images and np.array_equal(distinct, np.arange(len(distinct)))
 
 
 def _draft_images(raw: Raw, facts: dict[str, Any]) -> Schema:

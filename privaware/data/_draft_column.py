@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "draft_column", "outward"]
 
 FEW = 20
-"""Up to this many distinct whole numbers, a target is a set of classes unless `task` says otherwise."""
+"""Up to this many distinct whole numbers, the target of a table is a set of classes unless `task` says otherwise."""
 
 CLEAR = 0.9
 """A column has the kind that this share of its values has; the others are typos, and count as missing."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from privaware.data import Data, draft, read, typed
 from privaware.data._draft_column import outward
+from privaware.data._raw import Raw
 from privaware.errors import WrongInput
 from privaware.schema import DATE_PARTS, NOT_USED, Column, Schema
 
@@ -108,6 +109,16 @@ def test_unit_column_is_not_a_feature() -> None:
     for unit in ("nobody", "y"):
         with pytest.raises(WrongInput, match="expected --unit among the columns"):
             draft(read(frame), target="y", unit=unit)
+
+
+def test_many_whole_numbers_from_nought_on_are_classes_of_images_and_numbers_of_a_table() -> None:
+    codes = np.arange(78) % 26
+    images = Raw(images=np.zeros((78, 1, 4, 4), np.uint8), labels=codes, name="letters")
+    assert draft(images, target="class").classes == tuple(map(str, range(26)))
+    assert draft(images, target="class", task="regression").classes == ()
+    ages = Raw(images=np.zeros((78, 1, 4, 4), np.uint8), labels=codes + 20, name="faces")
+    assert draft(ages, target="class").classes == ()
+    assert draft(Raw(frame=pd.DataFrame({"a": codes, "y": codes}), name="table"), target="y").classes == ()
 
 
 @pytest.mark.parametrize(
