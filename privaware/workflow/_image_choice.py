@@ -135,9 +135,10 @@ def representations(schema: Schema, epsilon: float) -> list[Representation]:
     grey = channels == 1
     head: tuple[tuple[str, float], ...] = (("centre", CENTRE),) if grey and signal >= CENTRED_GREY else ()
     wavelets = replace(scattering(schema), head=head)
-    longer = [replace(wavelets, head=(*head, ("steps", 2 * STEPS), ("norm", CLOSER)))] if grey and signal >= MANY else []
+    if grey and signal >= MANY:
+        return [GLYPHS, replace(wavelets, head=(*head, ("steps", 2 * STEPS), ("norm", CLOSER))), wavelets]
     if grey:
-        return [GLYPHS, *longer, wavelets]
+        return [GLYPHS, wavelets]
     return [_prior("large"), _prior("small"), wavelets] if channels == 3 else [wavelets]
 
 
