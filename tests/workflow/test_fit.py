@@ -89,7 +89,10 @@ def test_plan_keeps_the_bins_it_buys(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert followed.event == chosen.event
 
 
-def test_regression_plan_keeps_its_target_range(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_regression_plan_keeps_its_target_range(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privaware.workflow._auto.table_choice", lambda schema, epsilon: candidate("linear", schema))
     columns = tuple(Column(name=name, low=-1.0, high=1.0) for name in "bcd")
     schema = Schema(columns=columns, target="a", low=-1.0, high=1.0, rows=ROWS)
     options: dict[str, Any] = {
