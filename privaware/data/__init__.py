@@ -24,7 +24,7 @@ from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, S
 from privaware.data._raw import Raw
 from privaware.data._read import read, read_names
 from privaware.data._streamed import Streamed
-from privaware.data._values import Words, numbers_of, show_values, words_of
+from privaware.data._values import Spelt, Words, numbers_of, show_values, words_of
 
 __all__ = [
     "COUNTED",
@@ -43,6 +43,7 @@ __all__ = [
     "Rows",
     "Streamed",
     "Sum",
+    "Spelt",
     "Words",
     "array_hashes",
     "coded",

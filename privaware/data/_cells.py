@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from privaware.data._values import Words
+from privaware.data._values import Spelt, Words
 
 __all__ = ["Cells", "uncoded_column"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Cells:
-    """Columns of numbers (NaN where missing) or words (empty where missing), indexed like an array (rows, columns)."""
+    """Columns of numbers (NaN where missing) or words (empty where missing), indexed like an array (rows, columns).
 
-    columns: tuple[np.ndarray | Words, ...]
+    A column of a text file whose kind is undecided may be numbers with their spellings.
+    """
+
+    columns: tuple[np.ndarray | Words | Spelt, ...]
     rows: int
 
     def __len__(self) -> int:
@@ -39,6 +42,7 @@ class Cells:
             rows, at = index
             if isinstance(at, int):
                 column = self[rows].columns[at]
+                column = column.words() if isinstance(column, Spelt) else column
                 return column.map(str, object) if isinstance(column, Words) else column.astype(object)
             return Cells(tuple(self.columns[each] for each in at), self.rows)[rows]
         if isinstance(index, slice):  # without a copy
@@ -55,8 +59,8 @@ class Cells:
         return table if dtype is None else table.astype(dtype)
 
 
-def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words:
-    """One column of rows without bounds: numbers, or words."""
+def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words | Spelt:
+    """One column of rows without bounds: numbers, words, or both."""
     if isinstance(x, Cells):
         return x.columns[at]
     values = x[:, at]

@@ -15,14 +15,14 @@ from privaware.data._dates import clock_hours, date_parts, days_of_times, days_o
 from privaware.data._hashing import hashed_words
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
-from privaware.data._values import FALSE, TRUE, Words, got, is_missing, listed, numbers_of, quoted, words_of
+from privaware.data._values import FALSE, TRUE, Spelt, Words, got, is_missing, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema, folded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    Values: TypeAlias = pd.Series | np.ndarray | Words
+    Values: TypeAlias = pd.Series | np.ndarray | Words | Spelt
 
 __all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 
@@ -214,12 +214,15 @@ def _parsed_numbers(values: Values, column: Column) -> tuple[np.ndarray, np.ndar
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970; numbers are such days already."""
-    if not isinstance(values, (Words, np.ndarray)) and has_date_type(values):
-        days = days_of_times(values)
-        return days, np.isnan(days)
-    if isinstance(values, np.ndarray) or (not isinstance(values, Words) and values.dtype.kind in "iuf"):
+    """Days since 1970; numbers whose type is declared are such days already."""
+    if isinstance(values, np.ndarray):
         return numbers_of(values)
+    if not isinstance(values, (Words, Spelt)):
+        if has_date_type(values):
+            days = days_of_times(values)
+            return days, np.isnan(days)
+        if values.dtype.kind in "iuf":
+            return numbers_of(values)
     words = words_of(values)
     return words.map(lambda word: days_of_word(word, column.day_first), float), words.missing()
 
@@ -246,12 +249,12 @@ def _read_numbers(batch: Raw, values: Values, column: Column) -> np.ndarray:
     return _finite_or_nan(batch, values, column, Outside(), column.kind)
 
 
-def _read_undecided(batch: Raw, values: Values, column: Column) -> np.ndarray | Words:
-    if isinstance(values, np.ndarray):
-        return values
-    if not isinstance(values, Words) and values.dtype.kind in "iuf":
-        return numbers_of(values)[0]
-    return _read_words(batch, values, column)
+def _read_undecided(batch: Raw, values: Values, column: Column) -> Words | Spelt:
+    if not isinstance(values, Spelt):
+        return _read_words(batch, values, column)
+    if swallowed(batch, Words(spellings=(*values.spellings, ""), codes=values.codes)).any():
+        _read_words(batch, values, column)  # refuses it
+    return values.respelt(lambda word: _usual_spelling(word, column))
 
 
 def _read_words(batch: Raw, values: Values, column: Column) -> Words:
@@ -271,6 +274,12 @@ def _whole_texts(batch: Raw, words: Words, column: Column) -> Words:
     return Words(spellings=tuple("" if is_missing(word) else word for word in words.spellings), codes=words.codes)
 
 
+def _usual_spelling(word: str, column: Column) -> str:
+    if is_missing(word):
+        return ""
+    return folded(word) if column.fold else word
+
+
 _PARSERS: dict[str, Callable[[Any, Column], tuple[np.ndarray, np.ndarray]]] = {
     "number": _parsed_numbers,
     "date": _parsed_dates,
@@ -284,7 +293,7 @@ _CODERS: dict[str, Callable[[Raw, Any, Column, Outside], np.ndarray]] = {
     "time": _times,
     "text": _texts,
 }
-_READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words]] = {
+_READERS: dict[str, Callable[[Raw, Any, Column], np.ndarray | Words | Spelt]] = {
     "number": _read_numbers,
     "date": _read_numbers,
     "time": _read_numbers,

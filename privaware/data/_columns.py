@@ -2,80 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware.data._decimals import decimal_styles
-from privaware.data._values import spelling_of_number
+from privaware.data._decimals import looks_of
+from privaware.data._numbers import number_of
+from privaware.data._words import PLAIN, POINTED, Spelt, spelling_of_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TextBlock", "TextColumn"]
+__all__ = ["series_of", "spelt_or_text"]
 
-SPELLINGS: dict[str, Callable[[float], str]] = {"plain": spelling_of_number, "pointed": repr}
-"""How a column spells its numbers: whole ones without a point, or all with one, as other programs write floats."""
+NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
+"""What may be a number in one of the usual styles."""
 CHECKED_ONE_BY_ONE = 0.05
 """Up to this share of the values of a block is compared with its spelling in Python, the others by Arrow."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class TextBlock:
-    """Some values: numbers and the first of the styles in which they spell exactly what was read, or encoded text."""
+def spelt_or_text(texts: Any) -> Any:
+    """The values of an Arrow array of strings: `Spelt` where most are numbers of a usual style, else encoded text.
 
-    values: Any
-    styles: frozenset[str] = frozenset()
+    Either is read back as it was, so that what a row means does not depend on the others of its block.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    @classmethod
-    def of(cls, texts: Any) -> TextBlock:
-        """The values of an Arrow array of strings."""
-        parsed = _parsed(texts)
-        if parsed is None:
-            return cls(values=_encoded(texts))
-        numbers = parsed.to_numpy(zero_copy_only=False)
-        looks = decimal_styles(texts, numbers)
-        doubtful = ~np.logical_or.reduce(list(looks.values()))
-        styles = [style for style, fits in looks.items() if (fits | doubtful).all()]
-        if styles and doubtful.any():
-            rows = np.flatnonzero(doubtful)
-            styles = [style for style in _styles(texts.take(rows), parsed.take(rows), len(texts)) if style in styles]
-        return cls(values=(numbers, styles[0]) if styles else _encoded(texts), styles=frozenset(styles))
+    filled = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+    numbers = _parsed(texts, filled)
+    if numbers is None:
+        return _encoded(texts)
+    styles, known = _styles(texts, numbers)
+    odd = filled & ~known
+    if not odd.any():
+        return Spelt(numbers=numbers, decimals=styles, codes=Spelt.of(numbers).codes)
+    if 2 * np.count_nonzero(odd) > np.count_nonzero(filled):
+        return _encoded(texts)
+    words = texts.filter(pa.array(odd)).dictionary_encode()
+    spellings = tuple(word.strip() for word in words.dictionary.to_pylist())
+    codes = np.full(len(odd), -1, np.int32)
+    codes[odd] = words.indices.to_numpy(zero_copy_only=False)
+    numbers = numbers.copy()
+    numbers[odd] = np.array([number_of(word) for word in spellings])[codes[odd]]
+    return Spelt(numbers=numbers, decimals=styles, codes=codes, spellings=spellings)
 
 
-@dataclass
-class TextColumn:
-    """Blocks of values, and the styles that spell all of them."""
+def series_of(blocks: Sequence[Any]) -> pd.Series:
+    """The column as numbers (NaN where empty) if all are spelt plainly, else with their spellings, or as text."""
+    import pandas as pd
+    import pyarrow as pa
 
-    blocks: list[Any] = field(default_factory=list)
-    styles: set[str] = field(default_factory=lambda: set(SPELLINGS))
+    from privaware.data._spelt_array import SpeltArray
 
-    def append(self, block: TextBlock) -> None:
-        """Adds the next values."""
-        self.styles &= block.styles
-        self.blocks.append(block.values)
-
-    def series(self) -> pd.Series:
-        """The column as numbers (NaN where empty) if one style spells all of it, else as text, each spelling once.
-
-        Numbers in the style with a point are of an Arrow type, by which `words_of` knows how they are spelt.
-        """
-        import pandas as pd
-        import pyarrow as pa
-
-        blocks, self.blocks = self.blocks, []
-        if self.styles:
-            numbers = np.concatenate([block[0] for block in blocks]) if blocks else np.empty(0)
-            if "plain" in self.styles:
-                return pd.Series(numbers, copy=False)
-            return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(numbers, from_pandas=False)), copy=False)
-        texts = [_spelt(*block) if isinstance(block, tuple) else block for block in blocks]
-        joined = pa.chunked_array(texts).unify_dictionaries()
-        spellings = joined.chunk(0).dictionary.to_numpy(zero_copy_only=False)
-        codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in joined.chunks])
-        return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(spellings, dtype=object)), copy=False)
+    if all(isinstance(block, Spelt) for block in blocks):
+        column = Spelt.joined(blocks)
+        return pd.Series(column.numbers if column.style == PLAIN else SpeltArray(column), copy=False)
+    joined = pa.chunked_array([_respelt(block) if isinstance(block, Spelt) else block for block in blocks])
+    joined = joined.unify_dictionaries()
+    spellings = joined.chunk(0).dictionary.to_numpy(zero_copy_only=False)
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in joined.chunks])
+    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(spellings, dtype=object)), copy=False)
 
 
 def _encoded(texts: Any) -> Any:
@@ -86,43 +74,66 @@ def _encoded(texts: Any) -> Any:
     return (pc.if_else(nought, "0", texts) if pc.any(nought).as_py() else texts).dictionary_encode()
 
 
-def _spelt(numbers: np.ndarray, style: str) -> Any:
+def _respelt(column: Spelt) -> Any:
     import pyarrow as pa
 
-    texts = ["" if np.isnan(number) else SPELLINGS[style](number) for number in numbers.tolist()]
-    return pa.array(texts, pa.string()).dictionary_encode()
+    words = column.words()
+    return pa.DictionaryArray.from_arrays(words.codes, pa.array(words.spellings, pa.string()))
 
 
-def _parsed(texts: Any) -> Any:
-    """The texts as numbers, an empty one as null, or None where one of them is no finite number."""
+def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
+    """The texts as numbers, NaN where one is empty or none of the usual styles; None where most are none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    empty = pc.equal(texts, "")
-    filled = pc.if_else(empty, pa.scalar(None, pa.string()), texts) if pc.any(empty).as_py() else texts
+    nothing = pa.scalar(None, pa.string())
     try:
-        parsed = filled.cast(pa.float64())
+        parsed = (texts if filled.all() else pc.if_else(pa.array(filled), texts, nothing)).cast(pa.float64())
+        if pc.all(pc.is_finite(parsed), min_count=0).as_py():
+            return np.asarray(parsed.to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
+        pass
+    words = texts.dictionary_encode()
+    like_numbers = pc.match_substring_regex(words.dictionary, NUMBER).take(words.indices)
+    if 2 * pc.sum(like_numbers).as_py() < np.count_nonzero(filled):
         return None
-    return parsed if pc.all(pc.is_finite(parsed), min_count=0).as_py() else None
+    numbers = pc.if_else(like_numbers, texts, nothing).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _styles(texts: Any, numbers: Any, rows: int) -> list[str]:
-    """In which styles every text is exactly how its number is spelt.
+def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The style in which each text is exactly how its number is spelt, and a mask of the texts that have one."""
+    looks = looks_of(texts, numbers)
+    plain, pointed, decimals = looks.plain, looks.pointed, looks.decimals
+    rows = np.flatnonzero(~np.isnan(numbers) & ~plain & (decimals < 0))
+    if len(rows):
+        plain[rows], pointed[rows] = _spelt_alike(texts.take(rows), numbers[rows], len(texts))
+    known = plain | pointed | (decimals >= 0)
+    for style, fits in ((PLAIN, plain), (POINTED, pointed)):
+        if np.array_equal(fits, known):
+            return Spelt.of(numbers, style).decimals, known
+    styles = np.where(decimals >= 0, decimals, np.where(plain, PLAIN, POINTED)).astype(np.int8)
+    of_known = styles[known]
+    uniform = Spelt.of(numbers, int(of_known[0])).decimals
+    return (uniform if (of_known == of_known[0]).all() else styles), known
+
+
+def _spelt_alike(texts: Any, numbers: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which texts are exactly how their number is spelt plainly, and which with a point.
 
     Those that Arrow spells otherwise are compared in Python, where they are few of the `rows` of their block.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    spelt = numbers.cast(texts.type)
+    spelt = pa.array(numbers).cast(texts.type)
     with_point = pc.if_else(pc.match_substring(spelt, "."), spelt, pc.binary_join_element_wise(spelt, ".0", ""))
-    size = pc.abs(numbers)
-    usual = pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, 1e15))
-    styles = []
-    for style, expected, nought in (("plain", spelt, "0"), ("pointed", with_point, "0.0")):
-        alike = pc.or_(pc.and_(usual, pc.equal(expected, texts)).fill_null(True), pc.equal(texts, nought))
-        doubtful = np.flatnonzero(~alike.to_numpy(zero_copy_only=False))
-        few = len(doubtful) <= CHECKED_ONE_BY_ONE * rows + 100
-        if few and all(SPELLINGS[style](numbers[int(at)].as_py()) == texts[int(at)].as_py() for at in doubtful):
-            styles.append(style)
-    return styles
+    usual = (np.abs(numbers) >= 1e-4) & (np.abs(numbers) < 1e15)
+    masks = []
+    for spelling, expected in ((spelling_of_number, spelt), (repr, with_point)):
+        alike = usual & pc.equal(expected, texts).to_numpy(zero_copy_only=False)
+        doubtful = np.flatnonzero(~alike)
+        if len(doubtful) <= CHECKED_ONE_BY_ONE * rows + 100:
+            alike[doubtful] = [spelling(float(numbers[at])) == texts[int(at)].as_py() for at in doubtful]
+        masks.append(alike)
+    return masks[0], masks[1]

@@ -18,15 +18,15 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from privaware.data._columns import TextBlock, TextColumn
+from privaware.data._columns import series_of, spelt_or_text
 from privaware.data._numbers import CURRENCY, number_of
 from privaware.data._open import open_bytes
 from privaware.data._parts import in_order
@@ -108,16 +108,21 @@ class CsvFile:
         """No row, under the names of the columns."""
         return self._frame([])
 
-    def block_frame(self, block: Block) -> pd.DataFrame:
-        """The rows of one block, in which a column may be numbers that is text in another: it means the same."""
-        return self._frame([self._values(block)])
+    def block_frame(self, block: Block, names: Collection[str] | None = None) -> pd.DataFrame:
+        """The rows of one block, in which a column may be numbers that is text in another: it means the same.
+
+        With `names` only those columns.
+        """
+        if names is None:
+            return self._frame([self._values(block)])
+        only = [at for at, name in enumerate(self.names) if name in names]
+        return self._frame([self._values(block, *only)], only)
 
     def column(self, name: str) -> pd.Series:
         """One column of all rows."""
-        column, at = TextColumn(), self.names.index(name)
-        for values in in_order(lambda block: TextBlock.of(next(self.columns(block, at))), self.blocks()):
-            column.append(values)
-        return column.series().rename(name)
+        at = self.names.index(name)
+        values = in_order(lambda block: spelt_or_text(next(self.columns(block, at))), self.blocks())
+        return series_of(list(values)).rename(name)
 
     @cached_property
     def names(self) -> list[str]:
@@ -150,19 +155,23 @@ class CsvFile:
         starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _values(self, block: Block) -> list[TextBlock]:
-        return [TextBlock.of(texts) for texts in self.columns(block)]
+    def _values(self, block: Block, *only: int) -> list[Any]:
+        return [spelt_or_text(texts) for texts in self.columns(block, *only)]
 
-    def _frame(self, blocks: Iterable[list[TextBlock]]) -> pd.DataFrame:
+    def _frame(self, blocks: Iterable[list[Any]], only: Sequence[int] | None = None) -> pd.DataFrame:
         import pandas as pd
 
-        columns = [TextColumn() for _ in self.names]
+        names = self.names if only is None else [self.names[at] for at in only]
+        columns: list[list[Any]] = [[] for _ in names]
         for block in blocks:
             for column, values in zip(columns, block, strict=True):
                 column.append(values)
-        series = [column.series() for column in columns]
+        series = []
+        for column in columns:
+            series.append(series_of(column))
+            column.clear()  # what was joined is not needed twice
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
-        return frame.set_axis(self.names, axis=1)
+        return frame.set_axis(names, axis=1)
 
     def line(self, row: int) -> int:
         """The line on which a row begins: rows count from 0 after the header line, lines from 1."""

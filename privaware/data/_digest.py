@@ -24,7 +24,7 @@ import numpy as np
 
 from privaware.data._numbers import plain_number_of
 from privaware.data._raw import Raw
-from privaware.data._values import numbers_of, words_of
+from privaware.data._values import numbers_of, spelt_of, words_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -77,6 +77,12 @@ def _cells(values: pd.Series, key: bytes) -> np.ndarray:
     """A column as numbers of 64 bits that stand for its values."""
     if values.dtype.kind in "biuf":
         return _bits(numbers_of(values)[0])
+    if (spelt := spelt_of(values)) is not None:
+        cells = _bits(spelt.numbers)
+        odd = spelt.codes >= 0
+        if odd.any():
+            cells[odd] = _spellings(spelt.spellings, key)[spelt.codes[odd]]
+        return cells
     numbers = _parsed(values)
     if numbers is not None:
         return _bits(numbers)

@@ -11,7 +11,7 @@ import numpy as np
 from privaware.data._code import days_among, has_date_type
 from privaware.data._kinds import COUNTED, decided, kind_counts
 from privaware.data._names import is_identifier_name, words_of_name
-from privaware.data._values import TRUE, Words, numbers_of, words_of
+from privaware.data._values import TRUE, Spelt, Words, numbers_of, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 
@@ -39,20 +39,20 @@ def draft_column(name: str, values: pd.Series) -> Column:
     if values.dtype.kind in "iufm":
         return _draft_numbers(Column(name=name), numbers_of(values)[0])
     try:
-        words = words_of(values)
+        words = spelt_of(values) or words_of(values)
     except WrongInput:  # lists, records and bytes are no single values
         return Column(name=name, kind="ignore")
     return _draft_text(name, words)
 
 
-def _draft_text(name: str, words: Words) -> Column:
+def _draft_text(name: str, words: Words | Spelt) -> Column:
     """A column of text, by the kinds of its values."""
     counts = kind_counts(words)
     missing = words.missing()
     column = decided(Column(name=name, kind="undecided"), counts)
     of_kind, known = _count_of(column, counts), int(counts.sum())
     if column.kind == "category" or of_kind < CLEAR * known or not known:
-        return _draft_words(name, words, missing)
+        return _draft_words(name, words_of(words), missing)
     column = replace(
         column,
         missing="category" if missing.any() or of_kind < known else "refuse",
@@ -62,7 +62,7 @@ def _draft_text(name: str, words: Words) -> Column:
         return _draft_numbers(column, numbers_of(words)[0])
     if column.kind == "date":
         return _draft_dates(column, days_among(words, column))
-    if column.kind == "boolean" and len({word.lower() in TRUE for word in words.distinct() if word}) < 2:
+    if column.kind == "boolean" and len({word.lower() in TRUE for word in words_of(words).distinct() if word}) < 2:
         return Column(name=name, kind="ignore")
     return column
 

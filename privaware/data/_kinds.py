@@ -12,7 +12,7 @@ import numpy as np
 
 from privaware.data._dates import clock_hours, shape_of_date
 from privaware.data._numbers import number_of
-from privaware.data._values import FALSE, TRUE, Words, is_missing
+from privaware.data._values import FALSE, TRUE, Spelt, Words, is_missing
 from privaware.schema import DATE_PARTS, Column
 
 __all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word"]
@@ -50,13 +50,16 @@ def kind_of_word(word: str) -> str:
     return "text" if len(lettered) >= WORDS_OF_TEXT else "word"
 
 
-def kind_counts(values: np.ndarray | Words) -> np.ndarray:
+def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
     """How many values there are of each kind in `COUNTED`; missing ones are not counted."""
     counts = np.zeros(len(COUNTED))
-    if isinstance(values, np.ndarray):
-        counts[COUNTED.index("number")] = np.count_nonzero(~np.isnan(values))
+    if not isinstance(values, Words):
+        numbers = values if isinstance(values, np.ndarray) else values.numbers[values.codes < 0]
+        counts[COUNTED.index("number")] = np.count_nonzero(~np.isnan(numbers))
+    if isinstance(values, np.ndarray) or not values.spellings:
         return counts
-    times = np.bincount(values.codes % len(values.spellings), minlength=len(values.spellings))
+    codes = values.codes % len(values.spellings) if isinstance(values, Words) else values.codes[values.codes >= 0]
+    times = np.bincount(codes, minlength=len(values.spellings))
     for word, count in zip(values.spellings, times.tolist(), strict=True):
         if count and (kind := kind_of_word(word)):
             counts[COUNTED.index(kind)] += count

@@ -15,7 +15,7 @@ from privaware.data._names import is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
-from privaware.data._values import quoted, words_of
+from privaware.data._values import quoted, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema
 
@@ -86,7 +86,9 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
     for name in names:
         if raw.frame is None or name not in raw.frame.columns or raw.frame[name].dtype.kind in "biufmM":
             continue
-        measures = sorted({measure_of(word) for word in words_of(raw.frame[name]).distinct()} - {""})
+        spelt = spelt_of(raw.frame[name])
+        words = words_of(raw.frame[name]).distinct() if spelt is None else spelt.spellings
+        measures = sorted({measure_of(word) for word in words} - {""})
         if len(measures) > 1:
             sentences.append(
                 f"{quoted(name)}: numbers with the units {', '.join(measures)} are read as they stand, without "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._values import Words, got, listed, quoted, values_shown
+from privaware.data._values import Spelt, Words, got, listed, numbers_of, quoted, spelt_of, values_shown, words_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ class Raw:
     Where rows differ in what a schema would take as public (names of columns, channels of images), `uneven` says so.
     Columns are `typed` where the file or frame declares their types, so that types follow from no row. A table that was
     read before has `cells` in the place of a frame. `first` is how many rows of the file come before these;
-    where others were left out, `places` say where in the file those that are left stand.
+    where others were left out, `places` say where in the file those that are left stand. Of a table in parts `begin`
+    tells one part from another, and is larger for a later one.
     """
 
     frame: pd.DataFrame | None = None
-    cells: Mapping[str, np.ndarray | Words] | None = None
+    cells: Mapping[str, np.ndarray | Words | Spelt] | None = None
     rows: int = 0
     images: np.ndarray | None = None
     labels: np.ndarray | None = None
@@ -46,6 +47,7 @@ class Raw:
     typed: bool = True
     first: int = 0
     places: np.ndarray | None = None
+    begin: int = 0
 
     def __len__(self) -> int:
         rows = self.frame if self.frame is not None else self.images
@@ -58,12 +60,23 @@ class Raw:
             return list(self.cells)
         return None if self.frame is None else [str(name) for name in self.frame.columns]
 
-    def values(self, name: str) -> pd.Series | np.ndarray | Words:
-        """One column of a table."""
+    def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
+        """One column of a table; where types are not declared, numbers are words like any other."""
         if self.cells is not None:
             return self.cells[name]
         assert self.frame is not None
-        return self.frame[name]
+        values = self.frame[name]
+        if self.typed or values.dtype.kind not in "iuf":
+            return values if (spelt := spelt_of(values)) is None else spelt
+        numbers, _ = numbers_of(values)
+        exact = values.dtype.kind == "f" or not (np.abs(numbers) >= 2**53).any()
+        return Spelt.of(numbers) if exact else words_of(values)
+
+    def take(self, rows: np.ndarray) -> Raw:
+        """Some rows of a table, by position."""
+        assert self.frame is not None
+        places = self.first + rows if self.places is None else self.places[self.first + rows]
+        return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), first=0, places=places)
 
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0: its line in a text file, else its number."""

@@ -15,7 +15,7 @@ from privaware.data._csv import CsvFile
 from privaware.data._json_lines import read_json_lines
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
-from privaware.data._values import got, is_pointed, quoted
+from privaware.data._values import got, quoted
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def read(
     numbers have a comma, and `encoding` how text is stored.
     """
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        frame = check_names(source, "the DataFrame")
-        floats = {name: float for name in frame.columns if is_pointed(frame[name])}
-        return Raw(frame=frame.astype(floats) if floats else frame)
+        return Raw(frame=check_names(source, "the DataFrame"))
     if hasattr(source, "__arrow_c_stream__"):
         return _from_arrow(source)
     if not isinstance(source, (str, os.PathLike)):

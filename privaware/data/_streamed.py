@@ -10,7 +10,7 @@ import numpy as np
 from privaware.data._cells import Cells
 from privaware.data._data import Data
 from privaware.data._parts import Parts
-from privaware.data._values import Words, words_of
+from privaware.data._values import Spelt, Words, words_of
 from privaware.schema import Schema
 
 __all__ = ["Streamed"]
@@ -49,11 +49,14 @@ def joined(parts: Sequence[Data]) -> Data:
     return replace(first, x=Cells(columns, len(y)), y=y)
 
 
-def _joined_column(blocks: list[np.ndarray | Words]) -> np.ndarray | Words:
+def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Words | Spelt:
     """One column; words where any part has words, whose spelling numbers keep."""
     numbers = [block for block in blocks if isinstance(block, np.ndarray)]
     if len(numbers) == len(blocks):
         return np.concatenate(numbers)
+    spelt_numbers = [block for block in blocks if isinstance(block, Spelt)]
+    if len(spelt_numbers) == len(blocks):
+        return Spelt.joined(spelt_numbers)
     spelt = [words_of(block) for block in blocks]
     known = {word: at for at, word in enumerate(dict.fromkeys(word for words in spelt for word in words.spellings))}
     codes = [np.array([known[word] for word in words.spellings], np.int32)[words.codes] for words in spelt]

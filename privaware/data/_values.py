@@ -2,85 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privaware.data._numbers import number_of
+from privaware.data._words import FALSE, TRUE, Spelt, Words, is_missing, spelling_of_number
 from privaware.errors import WrongInput
-from privaware.schema import folded
 
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "Spelt",
+    "Words",
+    "got",
+    "is_missing",
+    "listed",
+    "no_single_values",
+    "numbers_of",
+    "quoted",
+    "show_values",
+    "spelt_of",
+    "values_shown",
+    "words_of",
+]
+
 _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
-MISSING = frozenset(("", "?", "-", "--", ".", "#n/a", "na", "n/a", "n.a.", "nan", "nat", "null", "none", "<na>"))
-TRUE = frozenset(("true", "t", "yes", "y", "on"))
-FALSE = frozenset(("false", "f", "no", "n", "off"))
-"""Spellings of truth values in any case; 1 and 0 are numbers, and truth values where a schema says so."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """A column as text: its distinct spellings, and for each row the number of its spelling."""
-
-    spellings: tuple[str, ...]
-    codes: np.ndarray
-
-    def map(self, value: Callable[[str], Any], dtype: Any) -> np.ndarray:
-        """A value for each row, computed once for each spelling."""
-        values = np.empty(len(self.spellings), dtype=dtype)
-        values[:] = [value(word) for word in self.spellings]
-        return values[self.codes]
-
-    def missing(self) -> np.ndarray:
-        """A mask of the rows without a value."""
-        return self.map(is_missing, bool)
-
-    def distinct(self) -> list[str]:
-        """The spellings that occur, in order."""
-        return sorted({self.spellings[code] for code in np.unique(self.codes)})
-
-    def folded(self) -> Words:
-        """The same words without case and repeated blanks."""
-        return Words(spellings=tuple(folded(word) for word in self.spellings), codes=self.codes)
-
-    def word(self, row: int) -> str:
-        return self.spellings[self.codes[row]]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, rows: Any) -> Words:
-        """The words of some rows."""
-        return Words(spellings=self.spellings, codes=self.codes[rows])
-
-
-def is_missing(word: str) -> bool:
-    """Whether a word stands for a missing value.
-
-    >>> is_missing("N/A"), is_missing("no")
-    (True, False)
-    """
-    return word.lower() in MISSING
-
-
-def words_of(values: pd.Series | np.ndarray | Words) -> Words:
+def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
     """Values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as ""."""
     import pandas as pd
 
     if isinstance(values, Words):
         return values
-    if isinstance(values, np.ndarray):
-        values = pd.Series(values)
-    if is_pointed(values):
-        bits, rows = np.unique(numbers_of(values)[0].view(np.int64), return_inverse=True)  # -0.0 is not 0.0
-        pointed = ("" if np.isnan(number) else repr(number) for number in bits.view(float).tolist())
-        return Words(spellings=tuple(pointed), codes=rows.astype(np.int32))
+    values = _as_series(values)
+    if isinstance(values, Spelt):
+        return values.words()
     one_type = (pd.StringDtype, pd.CategoricalDtype, pd.Int64Dtype, pd.UInt64Dtype, np.dtype)
     if values.dtype == object or not isinstance(values.dtype, one_type):
         # Distinguished by spelling: factorize would take 1, 1.0 and True for the same object.
@@ -121,17 +85,19 @@ def _used_categories(values: pd.Series) -> tuple[np.ndarray, Any]:
     return (codes, categories) if used.all() else (np.append(np.cumsum(used) - 1, -1).take(codes), categories[used])
 
 
-def is_pointed(values: pd.Series) -> bool:
-    """Whether a column of a text file holds numbers that are all spelt with a point."""
-    return str(values.dtype) == "double[pyarrow]"
+def _as_series(values: pd.Series | np.ndarray | Spelt) -> pd.Series | Spelt:
+    import pandas as pd
+
+    spelt = spelt_of(values)
+    if spelt is not None:
+        return spelt
+    return pd.Series(values) if isinstance(values, np.ndarray) else values
 
 
-def pointed_numbers(values: pd.Series) -> np.ndarray:
-    """The numbers of such a column, without a copy."""
-    import pyarrow as pa
-
-    numbers: np.ndarray = pa.array(values.array).to_numpy(zero_copy_only=False)
-    return numbers
+def spelt_of(values: Any) -> Spelt | None:
+    """The column as numbers with their spellings, if it is held so."""
+    spelt = values if isinstance(values, Spelt) else getattr(getattr(values, "array", None), "spelt", None)
+    return spelt if isinstance(spelt, Spelt) else None
 
 
 def _spelling(value: Any) -> str | None:
@@ -168,24 +134,16 @@ def no_single_values(values: pd.Series) -> bool:
     return None in spellings and spellings <= {None, ""}
 
 
-def spelling_of_number(number: float) -> str:
-    """A number as text: whole ones without a point."""
-    number = float(number)
-    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)
-
-
-def numbers_of(values: pd.Series | np.ndarray | Words) -> tuple[np.ndarray, np.ndarray]:
+def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarray, np.ndarray]:
     """Numbers (NaN where a value is not one) and a mask of the missing values."""
     import pandas as pd
 
     if isinstance(values, Words):
         return values.map(number_of, float), values.missing()
-    if isinstance(values, np.ndarray):
-        values = pd.Series(values)
+    values = _as_series(values)
+    if isinstance(values, Spelt):
+        return values.numbers, values.missing()
     kind = values.dtype.kind
-    if is_pointed(values):
-        numbers = pointed_numbers(values)
-        return numbers, np.isnan(numbers)
     if kind in "biuf" and isinstance(values.dtype, (np.dtype, pd.api.extensions.ExtensionDtype)):
         with np.errstate(over="ignore"):
             numbers = values.to_numpy(dtype=float, na_value=np.nan)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from privaware.data import Words, days_among, numbers_of, words_of
+from privaware.data import Spelt, Words, days_among, numbers_of, words_of
 from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 
 __all__ = [
@@ -83,12 +83,12 @@ def outline(schema: Schema) -> Schema:
     return released(schema, columns, (0.0, 1.0))
 
 
-def on_line(values: np.ndarray | Words, column: Column) -> np.ndarray:
+def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
     """Numbers, or days of dates; NaN for anything else."""
     return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
 
 
-def worded(values: np.ndarray | Words) -> Counter[str]:
+def worded(values: np.ndarray | Words | Spelt) -> Counter[str]:
     """How often each word occurs, a missing one not counted."""
     words = words_of(values)
     times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))

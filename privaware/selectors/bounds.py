@@ -40,7 +40,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from privaware._validate import expect_in
-from privaware.data import COUNTED, Data, Words, decided, kind_counts, uncoded_column
+from privaware.data import COUNTED, Data, Spelt, Words, decided, kind_counts, uncoded_column
 from privaware.events import NOTHING, Approximate, Event, Pure
 from privaware.noise import LATTICE, Rng
 from privaware.schema import Column, Schema
@@ -111,7 +111,7 @@ class Bounds(Transformation):
             limits = _range(data.y.astype(float), schema.rows, noise, rng)
         return released(schema, tuple(columns), limits)
 
-    def _bought(self, column: Column, values: np.ndarray | Words, schema: Schema, price: _Price) -> Column:
+    def _bought(self, column: Column, values: np.ndarray | Words | Spelt, schema: Schema, price: _Price) -> Column:
         """The column with its kind, and with bounds or categories where that kind has some."""
         changed = 2 if schema.relation == "replace_one" else 1
         counts = np.zeros(len(COUNTED))
@@ -140,7 +140,7 @@ class _Price:
     rng: Rng
 
 
-def _noisy_kinds(values: np.ndarray | Words, price: _Price, *, changed: int) -> np.ndarray:
+def _noisy_kinds(values: np.ndarray | Words | Spelt, price: _Price, *, changed: int) -> np.ndarray:
     """How many values are of each kind, with noise: a row has one value, so it changes `changed` counts by one."""
     exact_counts = kind_counts(values)
     return np.asarray(

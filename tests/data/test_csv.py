@@ -215,3 +215,28 @@ def test_target_in_another_case_is_suggested_where_the_names_may_be_a_row(tmp_pa
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with --target$"):
         draft(read(path), target="incme")
+
+
+CELLS = ["7.0", "7", "12.50", "-0.00", "20000", "1e-3", "+5", "NA", "", "2020-01-31", "8:15", "yes", "Ulm", "$5"]
+
+
+@pytest.mark.parametrize("kind", ["number", "date", "time", "boolean", "category"])
+@pytest.mark.parametrize("cells", [CELLS[:6], CELLS[:9], CELLS])
+def test_a_cell_means_the_same_beside_any_others(kind: str, cells: list[str], tmp_path: Path) -> None:
+    """Alone, beside numbers or beside words, also where its kind is decided after it was read."""
+    rules = {"kind": kind, "missing": "category", "unseen": "other"}
+    limits = {"low": -100.0, "high": 30000.0} if kind in ("number", "date") else {}
+    names = {"categories": ("-0.00", "12.50", "7", "7.0", "ulm")} if kind == "category" else {}
+    column = Column(name="a", **rules, **limits, **names, parts=("days",) if kind == "date" else ())
+    facts = {"target": "y", "classes": ("0", "1"), "rows": len(cells)}
+    undecided = Schema(columns=(Column(name="a", kind="undecided", fold=True),), **facts)
+
+    def coded(rows: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        file = tmp_path / "t.csv"
+        file.write_text("a,y\n" + "".join(f"{cell},1\n" for cell in rows))
+        declared = Schema(columns=(column,), **facts)
+        return Data.of(read(file), declared).x, Data.uncoded(read(file), undecided).coded_by(declared).x
+
+    together, alone = coded(cells), [coded([cell]) for cell in cells]
+    for way in (0, 1):
+        assert np.array_equal(together[way], np.concatenate([each[way] for each in alone]), equal_nan=True)

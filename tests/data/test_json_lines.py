@@ -7,13 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from privaware import fit
-from privaware.data import Data, draft, labelled, read, typed
+from privaware.data import Data, draft, labelled, read, typed, words_of
 from privaware.data._data import target_of
 from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
 
 
 def test_json_lines_are_a_table_with_text_numbers_and_gaps(tmp_path: Path) -> None:
@@ -89,3 +91,15 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("\n\n")
     with pytest.raises(WrongInput, match="expected an object in some line"):
         read(tmp_path / "r.jsonl")
+
+
+def test_large_whole_numbers_are_words_that_a_date_column_does_not_take(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    rows = [9_007_199_254_740_993, 9_007_199_254_740_992, 20_000]
+    file.write_text("".join(f'{{"a": {row}, "y": "yes"}}\n' for row in rows))
+    raw = read(file)
+    assert words_of(raw.values("a")).distinct() == ["20000", "9007199254740992", "9007199254740993"]
+    file.write_text("".join(f'{{"a": {row}, "y": "yes"}}\n' for row in (20_000, 30_000)))
+    column = Column(name="a", kind="date", low=0, high=40_000, missing="category", unseen="other", parts=("days",))
+    schema = Schema(columns=(column,), target="y", classes=("no", "yes"), rows=2)
+    assert np.isnan(Data.of(read(file), schema).x).all()

@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from privaware.data import Data, LargeCsv, _large_csv, large_csv, read, row_hashes, typed
+from privaware.data import Data, LargeCsv, Raw, _large_csv, draft, large_csv, read, row_hashes, typed
 from privaware.errors import WrongInput
+from privaware.schema import Column, Schema
 
 KEY = b"k" * 32
 READING = {"header": None, "sep": None, "decimal": None, "encoding": None}
@@ -69,3 +71,48 @@ def test_only_large_files_of_text_are_read_in_blocks(table: Path, monkeypatch: p
     assert large_csv(table.with_name("none.csv"), READING) is None
     (table.parent / "t.parquet").write_bytes(table.read_bytes())
     assert large_csv(table.parent / "t.parquet", READING) is None
+
+
+def fixed_decimals(path: Path, rows: int = 400) -> Path:
+    """Prices and rates with as many decimals in each row, and what else is found among them."""
+    rng, lines = np.random.default_rng(1), ["price,rate,mixed,gaps,typo,loss,y"]
+    for row in range(rows):
+        number = rng.normal(0, 5)
+        mixed = rng.choice([f"{number:.1f}", f"{number:.2f}", f"{number:.0f}", "1e-3", "+2.5", '"1,250.00"'])
+        gaps = rng.choice([f"{number:.2f}", "", "NA", "?"])
+        typo = "12..5" if row == 250 else f"{number:.3f}"
+        loss = f"{rng.normal(0, 0.004):.2f}"  # often -0.00
+        lines.append(f"{number:.2f},{number / 100:.6f},{mixed},{gaps},{typo},{loss},{row % 2}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_fixed_decimals_are_numbers_from_the_first_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privaware.data._large_csv.LargeCsv.block", 700)
+    path = fixed_decimals(tmp_path / "t.csv")
+    large, raw = LargeCsv(path, READING), read(path)
+    schema = typed(raw, target="y").bare()
+    for part in large.streamed(schema).parts.listed():
+        assert [type(column).__name__ for column in part.x.columns][:2] == ["Spelt", "Spelt"]
+    expected, rows = Data.uncoded(raw, schema), large.streamed(schema).gathered()
+    assert np.array_equal(np.asarray(rows.x).astype(str), np.asarray(expected.x).astype(str))
+    assert np.array_equal(large.checked(schema, KEY)[0], row_hashes(raw, KEY))
+    drafted = draft(raw, target="y")
+    kinds = {column.name: column.kind for column in drafted.columns}
+    assert kinds == dict.fromkeys(("price", "rate", "mixed", "gaps", "typo", "loss"), "number")
+    words = pd.read_csv(path, dtype=str, keep_default_na=False).astype(object)
+    of_words = Raw(frame=words, typed=False)
+    assert np.array_equal(row_hashes(of_words, KEY), row_hashes(raw, KEY))
+    assert draft(of_words, target="y") == drafted
+    assert np.array_equal(Data.of(of_words, drafted).x, Data.of(raw, drafted).x, equal_nan=True)
+    assert np.array_equal(large.streamed(drafted).gathered().x, Data.of(raw, drafted).x, equal_nan=True)
+
+
+def test_categories_of_fixed_decimals_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privaware.data._large_csv.LargeCsv.block", 100)
+    path = tmp_path / "t.csv"
+    sizes = ["0.50", "0.5", "-0.00", "0.00"] * 30
+    path.write_text("size,y\n" + "".join(f"{size},{at % 2}\n" for at, size in enumerate(sizes)))
+    column = Column(name="size", kind="category", categories=("0.50", "-0.00"), unseen="other")
+    schema = Schema(columns=(column,), target="y", classes=("0", "1"), rows=120)
+    assert LargeCsv(path, READING).streamed(schema).gathered().x.ravel().tolist() == [0.0, 2.0, 1.0, 2.0] * 30
