@@ -10,9 +10,10 @@ import numpy as np
 
 from privaware._validate import nearest
 from privaware.data._cells import Cells, uncoded_column
-from privaware.data._code import coded, first, joined_texts, over_lines, uncoded
+from privaware.data._code import coded, first, joined_texts, uncoded
 from privaware.data._outside import Outside
 from privaware.data._parts import HeldParts, Parts
+from privaware.data._persons import capped, of_persons
 from privaware.data._raw import Raw
 from privaware.data._values import got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
@@ -151,9 +152,7 @@ class Data:
     def _labelled(cls, raw: Raw, schema: Schema, x: Any, labelled: bool) -> Data:
         y = _targets(raw, schema) if labelled else np.zeros(len(x), dtype=np.int64)
         data = cls(schema=schema, x=x, y=y)
-        if labelled and schema.unit not in ("row", "label"):
-            return data.take(_capped(raw, schema))
-        return data
+        return data.take(capped(raw, schema)) if labelled and of_persons(schema) else data
 
 
 def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
@@ -228,20 +227,3 @@ def _grey(images: np.ndarray) -> np.ndarray:
     """Colour to grey by the weights of ITU-R 601; whole numbers stay whole numbers."""
     grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
     return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)
-
-
-def _capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """A mask of the first `cap` rows of each person: it never depends on another person's rows."""
-    frame = raw.frame
-    if frame is None or schema.unit not in frame.columns:
-        columns = raw.columns_shown() or "of a table, got images"
-        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
-    words = words_of(frame[schema.unit])
-    wrong = words.missing() | over_lines(raw, words)
-    if wrong.any():
-        raise WrongInput(
-            f"unit column {quoted(schema.unit)}, {raw.place(first(wrong))}: expected whose row it is, in one line; "
-            "fill it in or remove the row"
-        )
-    people = words.map({word: at for at, word in enumerate(words.distinct())}.get, object)
-    return np.asarray(frame.groupby(people).cumcount().to_numpy() < schema.cap)

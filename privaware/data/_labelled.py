@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from privaware.data._raw import Raw
 from privaware.data._values import is_missing, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 
-__all__ = ["labelled", "labelled_part", "left_out"]
+__all__ = ["has_target", "labelled", "labelled_part", "left_out"]
 
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
@@ -29,16 +28,18 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     """The same of some rows of a table, of which none may have a target."""
+    there = has_target(raw, target, classes)
+    return raw if there.all() else raw.take(np.flatnonzero(there))
+
+
+def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
+    """A mask of the rows whose target is not missing; images, and a table without such a column, have all."""
     if raw.frame is None or target not in raw.frame.columns:
-        return raw
+        return np.ones(len(raw), bool)
     _, missing = numbers_of(raw.frame[target])
     if missing.any() and any(map(is_missing, classes)):
         missing &= ~words_of(raw.frame[target]).map(frozenset(classes).__contains__, bool)
-    if not missing.any():
-        return raw
-    kept = np.flatnonzero(~missing)
-    places = raw.first + kept if raw.places is None else raw.places[raw.first + kept]
-    return replace(raw, frame=raw.frame.iloc[kept].reset_index(drop=True), first=0, places=places)
+    return ~missing
 
 
 def left_out(rows: int, target: str) -> list[str]:

@@ -21,6 +21,7 @@ from privaware.data._data import PART, Data, Rows
 from privaware.data._digest import row_hashes
 from privaware.data._labelled import labelled_part
 from privaware.data._parts import LocalParts, Parts, Sum
+from privaware.data._persons import CountedRows, capped, counted_rows, expect_unit_column, of_persons
 from privaware.data._raw import Raw, parsing
 from privaware.data._read import check_names, frame_of_arrow, parquet_files
 from privaware.data._streamed import Streamed
@@ -45,25 +46,35 @@ PIECE = 2**17
 class RowGroups:
     """Some row groups of a file, or all of them; called, it reads their rows, some at a time.
 
-    `first` is how many rows of the file come before. Text is read as categories, which are spelt the same.
+    `first` is how many rows of the file come before, and `before` how many of other files. Text is read as categories,
+    which are spelt the same. `columns` are those that are read. Where not all rows count, `counted` has a bit for each.
     """
 
     path: Path
     groups: tuple[int, ...] | None = None
     first: int = 0
+    before: int = 0
+    columns: tuple[str, ...] | None = None
+    counted: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def __call__(self) -> Iterator[Raw]:
         import pyarrow as pa
 
-        first, batches = self.first, _with_categories(self.path).iter_batches(batch_size=PART, row_groups=self.groups)
+        batches = _with_categories(self.path).iter_batches(
+            batch_size=PART, row_groups=self.groups, columns=self.columns
+        )
+        mask = None if self.counted is None else np.unpackbits(self.counted)
+        at = 0
         while True:
             with parsing(self.path, "Parquet"):
                 batch = next(batches, None)
                 if batch is None:
                     return
-                frame = frame_of_arrow(pa.Table.from_batches([batch]), split=True)
-            yield Raw(frame=check_names(frame, self.path.name), name=self.path.name, first=first)
-            first += len(frame)
+                frame = check_names(frame_of_arrow(pa.Table.from_batches([batch]), split=True), self.path.name)
+            begin = self.before + self.first + at
+            raw = Raw(frame=frame, name=self.path.name, first=self.first + at, begin=begin)
+            yield raw if mask is None else raw.take(np.flatnonzero(mask[at : at + len(frame)]))
+            at += len(frame)
 
 
 def parquet(path: Path, **options: Any) -> Any:
@@ -95,21 +106,33 @@ class LargeRows(ABC):
     parts: Parts[Raw]
     """The rows as they are, in parts."""
 
+    rows: int
+    """How many rows there are, or about how many: it says in how many passes persons are looked for."""
+
     @abstractmethod
     def column(self, name: str) -> pd.Series:
         """One column, whole."""
 
+    @abstractmethod
+    def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
+        """The same table with some of its columns, or with the rows that count."""
+
     def streamed(self, schema: Schema) -> Streamed:
-        """The rows that have a target against a schema, coded anew in each pass."""
-        target, classes = schema.target, schema.classes
-        return _streamed(self.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
+        """The rows that have a target against a schema, coded anew in each pass; of a person the first `cap`."""
+        target, classes, table = schema.target, schema.classes, self
+        if of_persons(schema):
+            with self.head.named():
+                expect_unit_column(self.head, schema)
+            named = self.only(columns=tuple({schema.unit: 1, target: 1}))
+            table = self.only(counted=counted_rows(named.parts, schema, self.rows))
+        return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, int]:
         """The keyed hash of each row, and how many have no target.
 
-        It is one pass, which also refuses what does not fit the schema.
+        It is one pass, which also refuses what does not fit the schema; whose rows they are is asked in `streamed`.
         """
-        hashes, unlabelled = self.parts.total(_Checked(schema=schema, key=key))
+        hashes, unlabelled = self.parts.total(_Checked(schema=_by_row(schema), key=key))
         return np.concatenate(hashes), unlabelled
 
 
@@ -122,6 +145,11 @@ class LargeTable(LargeRows):
 
     path: Path
     place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = field(default=None, compare=False)
+    columns: tuple[str, ...] | None = None
+    counted: CountedRows | None = field(default=None, repr=False, compare=False)
+
+    def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeTable:
+        return replace(self, columns=columns, counted=counted)
 
     @cached_property
     def files(self) -> list[Path]:
@@ -137,7 +165,7 @@ class LargeTable(LargeRows):
         return files
 
     @cached_property
-    def rows(self) -> int:
+    def rows(self) -> int:  # type: ignore[override]
         return sum(int(parquet(file).metadata.num_rows) for file in self.files)
 
     @cached_property
@@ -165,23 +193,35 @@ class LargeTable(LargeRows):
 
     def pieces(self) -> list[RowGroups]:
         """Row groups of one file each that together have `PIECE` rows or more; without any row, one piece."""
-        pieces = []
+        pieces, before = [], 0
         for path in self.files:
             metadata, groups, rows, first = parquet(path).metadata, [], 0, 0
             for group in range(metadata.num_row_groups):
                 groups.append(group)
                 rows += metadata.row_group(group).num_rows
                 if rows and (rows >= PIECE or group == metadata.num_row_groups - 1):
-                    pieces.append(RowGroups(path=path.absolute(), groups=tuple(groups), first=first))
+                    piece = RowGroups(path=path.absolute(), groups=tuple(groups), first=first, before=before)
+                    pieces.append(self._piece(piece, rows))
                     groups, rows, first = [], 0, first + rows
-        return pieces or [RowGroups(path=self.files[0].absolute())]
+            before += first
+        return pieces or [RowGroups(path=self.files[0].absolute(), columns=self.columns)]
+
+    def _piece(self, piece: RowGroups, rows: int) -> RowGroups:
+        """The piece, which has so many rows, with the columns and rows that are read of this table."""
+        begin = piece.before + piece.first
+        counted = None if self.counted is None else self.counted.bits(begin, begin + rows)
+        return replace(piece, columns=self.columns, counted=counted)
 
     @cached_property
     def parts(self) -> Parts[Raw]:  # type: ignore[override]
         """The rows as they are, in parts."""
         if self.place is not None:
             return self.place(self.pieces())
-        files = [RowGroups(path=file) for file in self.files]
+        files, before = [], 0
+        for path in self.files:
+            rows = int(parquet(path).metadata.num_rows)
+            files.append(self._piece(RowGroups(path=path, before=before), rows))
+            before += rows
         here: LocalParts[Raw] = LocalParts(lambda: itertools.chain.from_iterable(read() for read in files))
         return here
 
@@ -191,23 +231,30 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
 
     What does not fit the schema is refused now.
     """
-    coded = Data.of if schema.bounded else Data.uncoded
-    persons = schema.unit not in ("row", "label")  # whose rows have to be looked at together
-    if raw.frame is None or raw.frame.size < LARGE or schema.form != "table" or persons:
-        return coded(raw, schema)
     frame = raw.frame
+    if frame is None or frame.size < LARGE or schema.form != "table":
+        return (Data.of if schema.bounded else Data.uncoded)(raw, schema)
     starts = range(0, len(frame), PART)
-    rows = _streamed(
-        LocalParts(lambda: (replace(raw, frame=frame.iloc[at : at + PART], first=at, test=None) for at in starts)),
-        schema,
+    parts: Parts[Raw] = LocalParts(
+        lambda: (replace(raw, frame=frame.iloc[at : at + PART], first=at, begin=at, test=None) for at in starts)
     )
-    rows.parts.total(_Fitting())
-    return rows
+    _streamed(parts, schema).parts.total(_Fitting())
+    if of_persons(schema):
+        with raw.named():
+            counted = capped(raw, schema)
+        parts = parts.map(lambda part: part.take(np.flatnonzero(counted[part.begin :][: len(part)])))
+    return _streamed(parts, schema)
 
 
 def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
-    coded = Data.of if schema.bounded else Data.uncoded
-    return Streamed(schema=schema, parts=parts.map(lambda raw: coded(raw, schema)))
+    """Rows in parts, coded anew in each pass; those of persons are capped before, which no part could do alone."""
+    coded, by_row = Data.of if schema.bounded else Data.uncoded, _by_row(schema)
+    return Streamed(schema=schema, parts=parts.map(lambda raw: replace(coded(raw, by_row), schema=schema)))
+
+
+def _by_row(schema: Schema) -> Schema:
+    """The schema for rows by themselves, whosever they are."""
+    return replace(schema, unit="row", cap=1) if of_persons(schema) else schema
 
 
 class _Fitting(Sum[Data, None, None]):

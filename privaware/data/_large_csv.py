@@ -8,14 +8,17 @@ read one row by another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from privaware.data._csv import BLOCK, Block, CsvFile
 from privaware.data._large import LargeRows
 from privaware.data._parts import LocalParts, Parts
+from privaware.data._persons import CountedRows
 from privaware.data._raw import Raw, parsing
 from privaware.data._read import TEXT, check_names
 
@@ -36,10 +39,22 @@ class LargeCsv(LargeRows):
 
     path: Path
     reading: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    counted: CountedRows | None = field(default=None, repr=False, compare=False)
+
+    def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeCsv:
+        return replace(self, columns=columns, counted=counted)
 
     @cached_property
     def file(self) -> CsvFile:
         return CsvFile(path=self.path, block=self.block, **self.reading)
+
+    @cached_property
+    def rows(self) -> int:  # type: ignore[override]
+        """About how many rows there are, if all have the length of the first."""
+        with parsing(self.path, self._format):
+            block = next(self.file.blocks())
+        return len(self.head) * self.path.stat().st_size // max(len(block.text), 1) + 1
 
     @property
     def _format(self) -> str:
@@ -66,15 +81,19 @@ class LargeCsv(LargeRows):
     def _raw(self, block: Block) -> Raw:
         file = self.file
         with parsing(self.path, self._format):
-            frame = file.block_frame(block)
-        return Raw(
+            frame = file.block_frame(block, self.columns)
+        raw = Raw(
             frame=check_names(frame, self.path.name),
             name=self.path.name,
             line=lambda row: file.block_line(block, row),
             separator=file.separator,
             declared=file.header is not None,
             typed=False,
+            begin=block.line,
         )
+        if self.counted is None:
+            return raw
+        return raw.take(np.flatnonzero(np.unpackbits(self.counted.bits(block.line, block.line + 1), count=len(raw))))
 
 
 def large_csv(source: Any, reading: Mapping[str, Any]) -> LargeCsv | None:

@@ -28,6 +28,9 @@ C = TypeVar("C")
 P = TypeVar("P")
 
 
+NUMBERS = itertools.count()
+"""Of the clusters of this process."""
+
 Piece = Callable[[], Iterable[Any]]
 """Reads its part of a table, wherever it is called: some rows at a time, at least once."""
 
@@ -85,9 +88,11 @@ Step = Hold | Change | Drop
 class Question:
     """The partial sums of `view` over some pieces, each with its number and how many steps it has followed.
 
-    `steps` are those of the log from the `first` on that one of the pieces lacks.
+    `steps` are those of the log from the `first` on that one of the pieces lacks. `cluster` tells the pieces of one
+    table from those of another on the same workers.
     """
 
+    cluster: int
     what: Sum[Any, Any, Any]
     view: View
     pieces: tuple[tuple[int, Piece, int], ...]
@@ -111,7 +116,7 @@ class Worker:
     """What runs on a machine of the cluster: it reads pieces, holds what it was asked to, and answers with sums."""
 
     def __init__(self) -> None:
-        self._held: dict[int, dict[int, HeldParts[Any]]] = {}
+        self._held: dict[tuple[int, int], dict[int, HeldParts[Any]]] = {}
 
     def partials(self, question: Question) -> list[Run] | PrivawareError:
         """Sums over runs of neighbouring pieces, or what is wrong with the rows, in a sentence."""
@@ -129,9 +134,10 @@ class Worker:
 
     def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> dict[int, HeldParts[Any]]:
         """What is held of a piece after all steps of the log; one that has followed none begins anew."""
+        place = question.cluster, number
         if not followed:
-            self._held[number] = {}
-        held = self._held[number]
+            self._held[place] = {}
+        held = self._held[place]
         for step in question.steps[followed - question.first :]:
             step.apply(piece, held)
         return held
@@ -152,11 +158,11 @@ class Pool(Protocol):
 class Cluster:
     """The pieces of a table on a pool of workers: who holds which, and how far each has followed the log.
 
-    `near` says that this process can read the pieces, too.
+    Several may share a pool. `near` says that this process can read the pieces, too.
     """
 
     def __init__(self, pool: Pool, pieces: Sequence[Piece], *, near: bool = False) -> None:
-        self._pool, self._pieces, self._near = pool, list(pieces), near
+        self._pool, self._pieces, self._near, self._number = pool, list(pieces), near, next(NUMBERS)
         self._log: list[Step] = []
         self._keys = itertools.count()
         workers = pool.alive()
@@ -189,6 +195,8 @@ class Cluster:
         runs: list[Run] = []
         missing = set(range(len(self._pieces)))
         while missing:
+            for lost in set(self._holder) - set(self._pool.alive()):  # while another cluster asked
+                self._reassign(lost)
             for worker, answer in self._pool.ask(self._questions(what, view, missing)):
                 if answer is None:
                     self._reassign(worker)
@@ -205,6 +213,7 @@ class Cluster:
             numbers = [at for at in sorted(missing) if self._holder[at] == worker]
             first = min(self._followed[at] for at in numbers)
             questions[worker] = Question(
+                cluster=self._number,
                 what=what,
                 view=view,
                 pieces=tuple((at, self._pieces[at], self._followed[at]) for at in numbers),

@@ -87,16 +87,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
     _expect_target(data, options)
-    large = None if options.accept_schema or not _by_row(options.unit) else _large(data, options)
+    large = None if options.accept_schema else _large(data, options)
     table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
     schema = _schema_of(raw, options, table)
-    if table is not None and (schema.form != "table" or not _by_row(schema.unit)):
+    if table is not None and schema.form != "table":
         table, raw = None, cache(lambda: read(data, **options.reading))
         schema = _schema_of(raw, options)
     if table is None and options.ray is not None:
         raise WrongInput(
-            "expected a Parquet table, or a folder of Parquet files, with --ray, its rows as the unit of privacy, and "
-            "no --accept-schema; leave --ray out to read anything else here"
+            "expected a Parquet table, or a folder of Parquet files, with --ray, and no --accept-schema; leave --ray "
+            "out to read anything else here"
         )
     _expect_agreement(schema, options)
     of_table = labelled if table is None else labelled_part
@@ -163,18 +163,15 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
     """The table, if its rows are better read some at a time."""
     address = options.ray
     if address is not None:
-        return large_table(data, lambda pieces: Cluster(RayPool(address), pieces).parts)
+        machines = cache(lambda: RayPool(address))
+        return large_table(data, lambda pieces: Cluster(machines(), pieces).parts)
     table = large_table(data)
     if table is None:
         return large_csv(data, options.reading)
     if threads() == 1 or table.rows * table.width < IN_PROCESSES:
         return table
-    return replace(table, place=lambda pieces: Cluster(ProcessPool(), pieces, near=True).parts)
-
-
-def _by_row(unit: str | None) -> bool:
-    """Whether rows stand by themselves: those of a person have to be looked at together."""
-    return unit in (None, "row", "label")
+    processes = cache(lambda: ProcessPool())
+    return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
 
 
 def _declared_unused(schema: Schema) -> list[str]:

@@ -106,6 +106,15 @@ def test_workers_drop_what_nobody_needs_any_more() -> None:
     assert all(not of_piece for worker in pool.workers.values() for of_piece in worker._held.values())
 
 
+def test_two_tables_on_the_same_workers_do_not_mix() -> None:
+    pool = Machines(3, (5, 9))
+    first, second = (Cluster(pool, PIECES).parts.held(lambda part, by=by: [by * part[0]]) for by in (1, 10))
+    for _ in range(2):
+        assert first.total(Values()) == list(range(7))
+        assert second.total(Values()) == [10 * at for at in range(7)]
+    assert pool.lost == 2
+
+
 def test_neighbouring_pieces_come_as_one_sum() -> None:
     pool = Machines(2)
     [first] = pool.workers[0].partials(

@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from privaware.data import Data, LargeCsv, LargeTable, Streamed, _large, _large_csv
+from privaware.data import Data, LargeCsv, LargeTable, Streamed, Sum, _large, _large_csv, _persons
 from privaware.data._csv import CsvFile
 from privaware.errors import WrongInput
+from privaware.ledger import Ledger
+from privaware.noise import Rng
 from privaware.schema import Column, Schema
+from privaware.workflow import _charged_run
+from privaware.workflow._options import RunOptions
+from privaware.workflow._source import resolve
 from privaware.workflow.fit import Fit, fit
+from privaware.workflow.predict import ReleasedModel, load, predict
+from privaware.workflow.select import select
+from privaware.workflow.verify import verify
 from tests.parts import same_tensors
 
 
-def write(path: Path, rows: int = 900, regression: bool = False) -> Path:
+def write(path: Path, rows: int = 900, regression: bool = False, persons: int = 0) -> Path:
     rng = np.random.default_rng(1)
     a, b = rng.normal(40, 12, rows), rng.integers(0, 2, rows)
     frame = pd.DataFrame({"a": np.where(rng.random(rows) < 0.05, np.nan, a), "town": np.where(b, "north", "south")})
     frame["amount"] = np.where(rng.random(rows) < 0.4, 0.0, rng.lognormal(5, 1, rows))
     score = (a - 40) / 12 + b
     frame["y"] = score * 10 + 200 if regression else np.where(score + rng.normal(size=rows) > 0.5, "yes", "no")
+    if persons:
+        frame["person"] = rng.permutation(rows) % persons
     frame.to_parquet(path, row_group_size=250)
     return path
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: object) -> tuple[Fit, Fit]:
     at_once = fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
-    monkeypatch.setattr(_large, "LARGE", 1)
-    monkeypatch.setattr(_large, "PART", 101)
+    in_small_pieces(monkeypatch)
     return at_once, fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, **settings)
 
 
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_large, "LARGE", 1)
+    monkeypatch.setattr(_large, "PART", 101)
+    monkeypatch.setattr(_persons, "SLICE", 500)
+    monkeypatch.setattr(_large_csv, "LARGE", 1)
+    monkeypatch.setattr(LargeCsv, "block", 5000)
+    monkeypatch.setattr(CsvFile, "frame", lambda self: pytest.fail("all rows in memory"))
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])
 @pytest.mark.parametrize(
     ("learner", "settings", "regression"),
     [
@@ -46,11 +67,16 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: object) -> tup
     ],
 )
 def test_pieces_give_the_same_model_for_the_same_charge(
-    learner: str, settings: dict[str, int] | None, regression: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    learner: str,
+    settings: dict[str, int] | None,
+    regression: bool,
+    unit: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = write(tmp_path / "t.parquet", regression=regression)
-    at_once, in_pieces = both(path, monkeypatch, learner=learner, settings=settings)
-    assert in_pieces.event == at_once.event
+    path = write(tmp_path / "t.parquet", regression=regression, persons=300 if unit else 0)
+    at_once, in_pieces = both(path, monkeypatch, learner=learner, settings=settings, **unit)
+    assert (in_pieces.event, in_pieces.plan) == (at_once.event, at_once.plan)
     assert at_once.model is not None
     assert in_pieces.model is not None
     assert in_pieces.model.schema == at_once.model.schema
@@ -106,14 +132,90 @@ def test_what_does_not_fit_is_refused_before_the_charge(tmp_path: Path, monkeypa
     assert not path.with_name("t.parquet.ledger").exists()
 
 
-def test_rows_of_persons_are_capped_over_all_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "t.parquet")
-    frame = pd.read_parquet(path).assign(person=np.arange(900) % 300)
-    frame.to_parquet(path, row_group_size=250)
-    at_once, in_pieces = both(path, monkeypatch, learner="majority", unit="person", cap=2)
-    assert at_once.model is not None
-    assert in_pieces.model is not None
-    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
+PERSONS: dict[str, Any] = {"unit": "person", "cap": 2}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_persons_of_a_large_table_are_protected_as_those_of_a_small_one(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are text, some rows have no target, and a score is bought: the same ledger, card and model."""
+    frame = pd.read_parquet(write(tmp_path / "t.parquet", persons=300))
+    frame["person"] = "p" + frame.person.astype(str)
+    frame.loc[[3, *range(202, 320), 899], "y"] = None
+    path = tmp_path / f"t.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, row_group_size=250)
+
+    said: list[str] = []
+
+    def fitted(name: str) -> ReleasedModel:
+        call = {"score_epsilon": 0.5, "learner": "majority", "target": "y", "epsilon": 2.0, **PERSONS}
+        call |= {"seed": 3, "ledger": tmp_path / f"{name}.ledger", "out": tmp_path / name, "say": said.append}
+        with monkeypatch.context() as patch:
+            patch.setattr(_charged_run, "run", power_cut)
+            with pytest.raises(RuntimeError, match="power cut"):
+                fit(path, **call)
+        fit(path, **call)  # it resumes on the same charge
+        assert verify(tmp_path / name, ledger=tmp_path / f"{name}.ledger").valid
+        ledger = Ledger.open(tmp_path / f"{name}.ledger")
+        assert [entry.kind for entry in ledger.entries()].count("spend") == 1
+        assert (ledger.unit, ledger.relation) == ("person", "add_remove")
+        predict(tmp_path / name, frame, out=tmp_path / f"{name}.csv")
+        return load(tmp_path / name)
+
+    at_once = fitted("at_once")
+    in_small_pieces(monkeypatch)
+    in_pieces = fitted("in_pieces")
+    assert same_tensors(in_pieces.tensors, at_once.tensors)
+    expected = replace(at_once.card, ledger=in_pieces.card.ledger, created=in_pieces.card.created)
+    assert vars(in_pieces.card) == vars(expected)
+    assert (expected.guarantee.unit, expected.guarantee.cap) == ("person", 2)
+    assert (tmp_path / "at_once.csv").read_bytes() == (tmp_path / "in_pieces.csv").read_bytes()
+
+
+def power_cut(*_: Any) -> None:
+    raise RuntimeError("power cut")
+
+
+@pytest.mark.parametrize("method", ["cfs_greedy", "top", "worth"])
+def test_columns_are_selected_from_the_rows_of_persons_that_count(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, call = write(tmp_path / "t.parquet", persons=300), {"target": "y", "method": method, "epsilon": 3.0}
+    at_once = select(path, seed=3, limit=9.0, **call, **PERSONS)
+    in_small_pieces(monkeypatch)
+    in_pieces = select(path, seed=3, limit=9.0, **call, **PERSONS)
+    assert (in_pieces.columns, in_pieces.event) == (at_once.columns, at_once.event)
+
+
+def test_a_person_who_leaves_moves_no_sum_by_more_than_cap_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the price is for, of the sums that are really formed: it fails where a cap is of each part by itself."""
+    in_small_pieces(monkeypatch)
+    path = write(tmp_path / "t.parquet", persons=3)
+    schema = Schema(
+        columns=(Column(name="amount", low=0, high=99),), target="y", classes=("no", "yes"), rows=900, **PERSONS
+    )
+    frame, moved = pd.read_parquet(path), []
+    for person in (None, 0, 1, 2):
+        frame[frame.person != person].to_parquet(path, row_group_size=250)
+        rows, _ = resolve(path, RunOptions(schema=schema)).read_private_rows()
+        assert isinstance(rows, Streamed)
+        moved.append(rows.parts.total(_Rows()))
+    assert [moved[0] - each for each in moved[1:]] == [2, 2, 2]
+    assert moved[0] == 6
+
+
+class _Rows(Sum[Data, int, None]):
+    def partial(self, part: Data) -> int:
+        return len(part)
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+    def release(self, total: int, noise: float, rng: Rng) -> None:
+        return None
 
 
 def test_a_large_csv_file_gives_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

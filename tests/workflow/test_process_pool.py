@@ -90,9 +90,13 @@ def test_processes_end_with_their_pool() -> None:
         os.kill(worker, 0)
 
 
-def test_fit_by_processes_is_that_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "t.parquet")
+@pytest.mark.parametrize("options", [{}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])
+def test_fit_by_processes_is_that_of_one_process(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "t.parquet", persons=300)
     settings = {"steps": 4, "trees": 4}
+    call = {"target": "y", "epsilon": 2.0, "seed": 3, "limit": 9.0, "learner": "boosted", "settings": settings}
     monkeypatch.setattr(_large, "LARGE", 1)
     monkeypatch.setattr(_large, "PIECE", 1)
     models, asked = [], []
@@ -100,7 +104,7 @@ def test_fit_by_processes_is_that_of_one_process(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(_source, "IN_PROCESSES", 1)
         monkeypatch.setattr(_source, "threads", lambda count=processors: count)
         monkeypatch.setattr(_source, "ProcessPool", lambda: asked.append(2) or ProcessPool(2))
-        models.append(fit(path, target="y", epsilon=2.0, seed=3, limit=9.0, learner="boosted", settings=settings).model)
+        models.append(fit(path, **call, **options).model)
     assert asked == [2]
     assert models[0] is not None
     assert models[1] is not None

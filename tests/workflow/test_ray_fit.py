@@ -14,13 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware.data import _large, read
+from privaware.data import _large, _persons, read
 from privaware.errors import WrongInput
 from privaware.workflow import _source
 from privaware.workflow.fit import Fit, fit
 from tests.parts import same_tensors
 from tests.workflow.test_cluster import Machines
 
+PERSONS: dict[str, Any] = {"unit": "age", "cap": 3}
+"""Persons of about twenty rows each, in all files."""
 FAST: dict[str, Any] = {"learner": "boosted", "settings": {"trees": 4, "steps": 3}}
 
 
@@ -67,6 +69,22 @@ def test_fit_on_a_cluster_that_loses_workers_is_that_of_one_process(
     assert (here.event, here.epsilon, here.plan) == (there.event, there.epsilon, there.plan)
 
 
+def test_persons_on_a_cluster_that_loses_workers_are_capped_as_by_one_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers are lost while persons are looked for in three slices, and when the rows that count are first read."""
+    monkeypatch.setattr(_persons, "SLICE", 600)
+    here = fitted(folder, "here", **PERSONS)
+    pool = on(monkeypatch, 8, 14)
+    there = fitted(folder, "there", ray="auto", **PERSONS)
+    assert pool.lost == 2
+    assert here.model is not None
+    assert there.model is not None
+    assert same_tensors(here.model.tensors, there.model.tensors)
+    assert here.model.schema == there.model.schema
+    assert (here.event, here.epsilon, here.plan) == (there.event, there.epsilon, there.plan)
+
+
 def test_folder_of_files_is_the_table_of_all_their_rows(folder: Path) -> None:
     raw = read(folder)
     assert raw.frame is not None
@@ -81,10 +99,9 @@ def test_a_file_with_other_columns_is_named(folder: Path) -> None:
         _large.LargeTable(folder).rows  # noqa: B018
 
 
-@pytest.mark.parametrize("options", [{"accept_schema": True}, {"unit": "age"}])
-def test_what_needs_all_rows_together_is_refused_with_a_cluster(folder: Path, options: dict[str, Any]) -> None:
+def test_what_needs_all_rows_together_is_refused_with_a_cluster(folder: Path) -> None:
     with pytest.raises(WrongInput, match="expected a Parquet table"):
-        fitted(folder, "refused", ray="auto", **options)
+        fitted(folder, "refused", ray="auto", accept_schema=True)
     assert not (folder.parent / "refused.ledger").exists()
 
 
@@ -111,9 +128,9 @@ from privaware.workflow import _ray_pool
 from privaware.workflow.fit import fit
 
 def fitted(name, **options):
-    settings = {"trees": 60, "steps": 20}
+    settings, unit = {"trees": 60, "steps": 20}, json.loads(sys.argv[1])
     return fit("people", target="buys", epsilon=1.0, seed=7, learner="boosted", settings=settings, out=name,
-               ledger=f"{name}.ledger", say=lambda sentence: None, **options)
+               ledger=f"{name}.ledger", say=lambda sentence: None, **options, **unit)
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 second = cluster.add_node(num_cpus=1)
@@ -140,13 +157,14 @@ Path("result.json").write_text(json.dumps(result))
 
 
 @pytest.mark.slow
-def test_fit_on_two_ray_nodes_survives_the_loss_of_one(folder: Path) -> None:
+@pytest.mark.parametrize("unit", [{}, PERSONS], ids=["rows", "persons"])
+def test_fit_on_two_ray_nodes_survives_the_loss_of_one(unit: dict[str, Any], folder: Path) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
     place = folder.parent
     (place / "drive.py").write_text(textwrap.dedent(PROGRAM))
     env = {**os.environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "OMP_NUM_THREADS": "1"}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [env.get("PYTHONPATH")])])
-    command = [sys.executable, "drive.py"]
+    command = [sys.executable, "drive.py", json.dumps(unit)]
     process = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300)
     assert process.returncode == 0, process.stderr[-2000:]
     result = json.loads((place / "result.json").read_text())

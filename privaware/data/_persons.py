@@ -1,0 +1,170 @@
+"""Which rows count where persons are protected: the first `cap` of each, in the order of the table.
+
+Whether a row is among them follows from the rows of its own person alone, so that another person who comes or goes
+moves none of them. A table that is read in parts is searched in slices: in one pass over the column that names persons
+each row of a slice is known by a keyed hash of its person, and a group-by over the hashes of that slice finds the first
+rows. What stays is one bit for each row of the table; the number of slices keeps memory bounded.
+
+Privacy: the cap holds for a person, so two persons must not be taken for one. They would share a cap, and that is no
+harmless extra: where one of them left, up to `cap` rows of the other could move up into their place, so that twice
+`cap` rows change, more than is paid for. A hash therefore has 128 bits under two secret keys: of n persons two have the
+same with a chance below n * n / 2**129 (1e-20 for a billion persons), which is far below any delta, and nobody can
+choose names that meet without the keys.
+"""
+
+from __future__ import annotations
+
+import secrets
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware.data._code import first, over_lines
+from privaware.data._labelled import has_target
+from privaware.data._parts import Parts, Sum
+from privaware.data._raw import Raw
+from privaware.data._values import Words, quoted, words_of
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from privaware.schema import Schema
+
+__all__ = ["CountedRows", "capped", "counted_rows", "expect_unit_column", "of_persons"]
+
+SLICE = 2**22
+"""Rows whose hashes are in memory at once: about 300 MB while they are sorted."""
+
+
+def of_persons(schema: Schema) -> bool:
+    """Whether the rows of a person are protected together."""
+    return schema.unit not in ("row", "label")
+
+
+def capped(raw: Raw, schema: Schema) -> np.ndarray:
+    """A mask of the first `cap` rows of each person, of a table in memory."""
+    words, numbers = _persons(raw, schema), dict[str, int]()
+    persons = words.map(lambda word: numbers.setdefault(word, len(numbers)), np.int64)
+    return _first_rows(persons[:, None], schema.cap)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CountedRows:
+    """The rows that count of a table in parts: where each part begins, its number of rows, and a bit for each."""
+
+    begins: list[int]
+    parts: list[tuple[int, np.ndarray]]
+
+    def bits(self, begin: int, end: int) -> np.ndarray:
+        """Packed bits for the rows of all parts that begin from `begin` to just before `end`, in their order."""
+        parts = self.parts[bisect_left(self.begins, begin) : bisect_left(self.begins, end)]
+        masks = [np.unpackbits(bits, count=rows) for rows, bits in parts]
+        return np.packbits(np.concatenate(masks)) if masks else np.zeros(0, np.uint8)
+
+
+def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
+    """The first `cap` rows with a target of each person, over all parts of a table of about so many rows.
+
+    The parts need only the columns of the target and of the unit; they are read once for each slice.
+    """
+    keys = (secrets.token_urlsafe(12), secrets.token_urlsafe(12))
+    slices = max(1, -(-rows // SLICE))
+    counted: dict[int, tuple[int, np.ndarray]] = {}
+    for slice in range(slices):
+        candidates = parts.total(_Slice(schema=schema, keys=keys, slice=slice, slices=slices))
+        for begin, mask in _counted(candidates, schema.cap):
+            bits = np.packbits(mask)
+            counted[begin] = (len(mask), bits | counted[begin][1] if begin in counted else bits)
+    begins = sorted(counted)
+    return CountedRows(begins=begins, parts=[counted[begin] for begin in begins])
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Candidates:
+    """Rows of one part that may count, and their persons; `rows` is how many the part has."""
+
+    rows: int
+    positions: np.ndarray
+    persons: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Slice(Sum[Raw, dict[int, _Candidates], None]):
+    """The candidates of one slice of all persons, by where their part begins.
+
+    After `cap` rows in its own part a row of the same person cannot count, so that a person with very many rows does
+    not fill the memory.
+    """
+
+    schema: Schema
+    keys: tuple[str, str]
+    slice: int
+    slices: int
+
+    def partial(self, part: Raw) -> dict[int, _Candidates]:
+        positions = np.flatnonzero(has_target(part, self.schema.target, self.schema.classes))
+        with part.named():
+            persons = _hashes(_persons(part.take(positions), self.schema), self.keys)
+        here = (persons[:, 0] >> np.uint64(32)) % np.uint64(self.slices) == self.slice
+        positions, persons = positions[here].astype(np.int32), persons[here]
+        early = _first_rows(persons, self.schema.cap)
+        return {part.begin: _Candidates(rows=len(part), positions=positions[early], persons=persons[early])}
+
+    def merge(self, left: dict[int, _Candidates], right: dict[int, _Candidates]) -> dict[int, _Candidates]:
+        left.update(right)
+        return left
+
+    def release(self, total: dict[int, _Candidates], noise: float, rng: Rng) -> None:
+        raise NotImplementedError("hashes of persons stay in memory")
+
+
+def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Where each part begins, and a mask of its rows that count."""
+    begins = sorted(candidates)
+    among = _first_rows(np.concatenate([candidates[at].persons for at in begins]), cap)
+    ends = np.cumsum([len(candidates[at].positions) for at in begins])
+    for begin, of_part in zip(begins, np.split(among, ends[:-1]), strict=True):
+        mask = np.zeros(candidates[begin].rows, bool)
+        mask[candidates[begin].positions[of_part]] = True
+        yield begin, mask
+
+
+def expect_unit_column(raw: Raw, schema: Schema) -> None:
+    """Refuses a table without the column that names persons."""
+    if raw.frame is None or schema.unit not in raw.frame.columns:
+        columns = raw.columns_shown() or "of a table, got images"
+        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
+
+
+def _persons(raw: Raw, schema: Schema) -> Words:
+    """Whose each row is; a row that is nobody's is refused."""
+    expect_unit_column(raw, schema)
+    words = words_of(raw.values(schema.unit))
+    wrong = words.missing() | over_lines(raw, words)
+    if wrong.any():
+        raise WrongInput(
+            f"unit column {quoted(schema.unit)}, {raw.place(first(wrong))}: expected whose row it is, in one line; "
+            "fill it in or remove the row"
+        )
+    return words
+
+
+def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
+    """Two numbers of 64 bits for each row that stand for its person, however the column is typed in a part."""
+    import pandas as pd
+
+    spellings = np.array(words.spellings, dtype=object)
+    hashed = [pd.util.hash_array(spellings, hash_key=key, categorize=False) for key in keys]  # SipHash
+    return np.stack(hashed, axis=1)[words.codes]
+
+
+def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
+    """A mask of the first `cap` rows of each person; a person is a row of numbers."""
+    order = np.lexsort(persons.T)  # stable: rows of a person stay in their order
+    ordered = persons[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    numbers = np.arange(len(order))
+    mask = np.empty(len(order), bool)
+    mask[order] = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) < cap
+    return mask
