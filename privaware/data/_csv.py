@@ -22,11 +22,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from privaware.data._columns import TextBlock, TextColumn
+from privaware.data._columns import series_of, spelt_or_text
 from privaware.data._numbers import CURRENCY, number_of
 from privaware.data._open import open_bytes
 from privaware.data._parts import in_order
@@ -120,10 +120,9 @@ class CsvFile:
 
     def column(self, name: str) -> pd.Series:
         """One column of all rows."""
-        column, at = TextColumn(), self.names.index(name)
-        for values in in_order(lambda block: TextBlock.of(next(self.columns(block, at))), self.blocks()):
-            column.append(values)
-        return column.series().rename(name)
+        at = self.names.index(name)
+        values = in_order(lambda block: spelt_or_text(next(self.columns(block, at))), self.blocks())
+        return series_of(list(values)).rename(name)
 
     @cached_property
     def names(self) -> list[str]:
@@ -156,18 +155,21 @@ class CsvFile:
         starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
         return next((line for at, line in enumerate(starts) if at == record), record + 1)
 
-    def _values(self, block: Block, *only: int) -> list[TextBlock]:
-        return [TextBlock.of(texts) for texts in self.columns(block, *only)]
+    def _values(self, block: Block, *only: int) -> list[Any]:
+        return [spelt_or_text(texts) for texts in self.columns(block, *only)]
 
-    def _frame(self, blocks: Iterable[list[TextBlock]], only: Sequence[int] | None = None) -> pd.DataFrame:
+    def _frame(self, blocks: Iterable[list[Any]], only: Sequence[int] | None = None) -> pd.DataFrame:
         import pandas as pd
 
         names = self.names if only is None else [self.names[at] for at in only]
-        columns = [TextColumn() for _ in names]
+        columns: list[list[Any]] = [[] for _ in names]
         for block in blocks:
             for column, values in zip(columns, block, strict=True):
                 column.append(values)
-        series = [column.series() for column in columns]
+        series = []
+        for column in columns:
+            series.append(series_of(column))
+            column.clear()  # what was joined is not needed twice
         frame = pd.DataFrame(dict(enumerate(series)), index=range(len(series[0])), copy=False)
         return frame.set_axis(names, axis=1)
 

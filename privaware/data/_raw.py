@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._values import Words, got, listed, quoted, values_shown
+from privaware.data._values import Spelt, Words, got, listed, numbers_of, quoted, spelt_of, values_shown, words_of
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Raw:
     """
 
     frame: pd.DataFrame | None = None
-    cells: Mapping[str, np.ndarray | Words] | None = None
+    cells: Mapping[str, np.ndarray | Words | Spelt] | None = None
     rows: int = 0
     images: np.ndarray | None = None
     labels: np.ndarray | None = None
@@ -60,12 +60,17 @@ class Raw:
             return list(self.cells)
         return None if self.frame is None else [str(name) for name in self.frame.columns]
 
-    def values(self, name: str) -> pd.Series | np.ndarray | Words:
-        """One column of a table."""
+    def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
+        """One column of a table; where types are not declared, numbers are words like any other."""
         if self.cells is not None:
             return self.cells[name]
         assert self.frame is not None
-        return self.frame[name]
+        values = self.frame[name]
+        if self.typed or values.dtype.kind not in "iuf":
+            return values if (spelt := spelt_of(values)) is None else spelt
+        numbers, _ = numbers_of(values)
+        exact = values.dtype.kind == "f" or not (np.abs(numbers) >= 2**53).any()
+        return Spelt.of(numbers) if exact else words_of(values)
 
     def take(self, rows: np.ndarray) -> Raw:
         """Some rows of a table, by position."""
