@@ -118,7 +118,7 @@ class Boosting(Learner):
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
-        start, unit = _start(layout, rows, of_start, self.reach, rng)
+        start, unit = _start((layout, rows), of_start, (self.reach, self.rest), rng)
         spread, deviations = unit, np.zeros(0)
         weights[0] = start
         if math.isfinite(of_steps):
@@ -161,8 +161,8 @@ class Boosting(Learner):
         return Model(schema=schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
 
     def _starts(self, schema: Schema) -> int:
-        """Releases of the bias: counts of the classes; or the target's mean, its spreads, and the rest in the end."""
-        return 1 if schema.classes else 3 + self._narrows(schema)
+        """Releases of the bias: counts of the classes; or the target's mean twice, its spreads, the rest in the end."""
+        return 1 if schema.classes else 4 + self._narrows(schema)
 
     def _narrows(self, schema: Schema) -> bool:
         """Whether residuals of a regression are measured again after the start, for the trees."""
@@ -260,9 +260,13 @@ class Boosting(Learner):
 
 
 def _start(
-    layout: Layout, rows: ChangingParts[CodedRows], noise: float, reach: float, rng: Rng
+    coded: tuple[Layout, ChangingParts[CodedRows]], noise: float, reaches: tuple[float, float], rng: Rng
 ) -> tuple[np.ndarray, float]:
-    """The bias and the unit of gradients: log frequencies of the classes and 1, or the target's mean and spread."""
+    """The bias and the unit of gradients: log frequencies of the classes and 1, or the target's mean and spread.
+
+    The mean is released twice, the second time of targets clipped around the first by the spread: less noise.
+    """
+    (layout, rows), (reach, rest) = coded, reaches
     noisy = release(TargetSums(classes=layout.classes), rows, noise, rng)
     if layout.classes:
         counts = np.maximum(noisy, noise / 2) + 0.5
@@ -270,8 +274,9 @@ def _start(
         return _clipped(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean(), 1.0
     declared = layout.schema.rows
     mean = float(np.clip(noisy[0] / declared, -1, 1))
-    noisy = release(SpreadCounts(centre=mean), rows, noise, rng)
-    return np.array([mean]), reach * _spread(noisy, declared)
+    unit = reach * _spread(release(SpreadCounts(centre=mean), rows, noise, rng), declared)
+    noisy = release(RestSums(reach=rest * unit, centre=mean), rows, noise, rng)
+    return np.clip(mean + rest * unit * np.clip(noisy / declared, -1, 1), -1, 1), unit
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:

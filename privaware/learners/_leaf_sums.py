@@ -86,13 +86,14 @@ class SpreadCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class RestSums(ArraySum):
-    """The sum of what the outputs leave of a target in [-1, 1], over `reach` and clipped to 1; a row moves it by 1."""
+    """The sum of targets in [-1, 1] less centre and output, over `reach` and clipped to 1; a row moves it by 1."""
 
     reach: float
+    centre: float = 0.0
     sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        rest = (part.target - part.values[0]) / np.float32(self.reach)
+        rest = (part.target - part.values[0] - np.float32(self.centre)) / np.float32(self.reach)
         return np.array([LATTICE.round(rest).sum(dtype=np.float64)])
 
 

@@ -16,6 +16,7 @@ r and (x, c), of norm |r| |(x, c)|. Why one row moves the sum by at most `norm` 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor
 
 from privaware.exact_sums import MARGIN, Lattice, Total, add_outer_sum
+from privaware.learners._comparison import DEVIATION
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
 __all__ = ["ROWS", "LinearGradient", "Totals"]
@@ -34,6 +36,8 @@ Totals = tuple[Total, Total]
 ROWS = Lattice(bound=1.0, bits=12)
 WEIGHT_BITS = 12
 RESIDUAL_STEPS = Lattice(bound=2.0**10, bits=10)
+
+GAINS = Lattice(bound=1 - MARGIN, bits=20)
 
 CHUNK = 128
 """Rows of a product in float32."""
@@ -65,26 +69,44 @@ class LinearGradient:
 
     def totals(self, weights: Tensor, batch: Tensor | None = None) -> Totals:
         """What `combined` makes the sum of: totals of several such objects may be merged before, in any order."""
-        if self.classes:  # exponents of 2; of two classes the difference
-            weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
-        length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding makes it longer, by less than a quarter
-        coarse = Lattice(bound=max(length, 2.0**-99), bits=WEIGHT_BITS).nearest(weights[:, :-1])
-        bias = (self.constant * weights[:, -1:]).float()
         sums, constants = Total(), Total()
-        count, size = len(self.rows) if batch is None else len(batch), self._slab
-        for at in range(0, max(count, 1), size):
-            chosen = slice(at, at + size) if batch is None else batch[at : at + size]
-            rows = self.rows[chosen] if isinstance(chosen, slice) else self.rows.index_select(0, chosen)
-            residuals = self._residual_steps(self._product(coarse, rows) + bias, chosen)
+        for chosen, rows, outputs in self._outputs(weights, batch):
+            residuals = self._residual_steps(outputs, chosen)
             self._add_products(sums, residuals, rows, chosen)
             constants.add(residuals.sum(1, keepdim=True).double())
         return sums, constants
+
+    def gains(self, weights: Tensor, mean: float) -> Total:
+        """How much nearer the outputs of a regression are to the targets than a mean, and the targets: two exact sums.
+
+        A gain is the difference of the squares over `DEVIATION` squared, clipped to 1.
+        """
+        total = Total()
+        for chosen, _, outputs in self._outputs(weights):
+            targets = self.targets[chosen]
+            from_mean, error = targets - mean, targets - outputs[0].clip(-1.0, 1.0)
+            gains = (from_mean * from_mean - error * error) * (1 / DEVIATION**2)
+            total.add(GAINS.round(torch.stack([gains, targets], 1)).double().sum(0))
+        return total
 
     def combined(self, totals: Totals) -> Tensor:
         """The sum of clipped gradients from the totals of all rows."""
         sums, constants = totals
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
+
+    def _outputs(self, weights: Tensor, batch: Tensor | None = None) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
+        """Which rows are in work at once, these rows, and their outputs (outputs, rows)."""
+        if self.classes:  # exponents of 2; of two classes the difference
+            weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
+        length = 1.25 * float(weights[:, :-1].norm(dim=1).max())  # rounding makes it longer, by less than a quarter
+        coarse = Lattice(bound=max(length, 2.0**-99), bits=WEIGHT_BITS).nearest(weights[:, :-1])
+        bias = (self.constant * weights[:, -1:]).float()
+        count, size = len(self.rows) if batch is None else len(batch), self._slab
+        for at in range(0, max(count, 1), size):
+            chosen = slice(at, at + size) if batch is None else batch[at : at + size]
+            rows = self.rows[chosen] if isinstance(chosen, slice) else self.rows.index_select(0, chosen)
+            yield chosen, rows, self._product(coarse, rows) + bias
 
     def _product(self, weights: Tensor, rows: Tensor) -> Tensor:
         if self._float32_is_exact:

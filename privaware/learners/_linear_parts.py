@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from privaware.data import Data, Parts, Rows, Sum
-from privaware.exact_sums import clip_rows
+from privaware.exact_sums import Total, clip_rows
 from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_of
 from privaware.learners._linear_gradient import ROWS, LinearGradient, Totals
@@ -95,6 +95,26 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
         return {"classes": self.classes, "constant": self.constant, "norm": self.norm}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gains(Sum[SparseRows, Total, Tensor]):
+    """`LinearGradient.gains` of a regression."""
+
+    at: ClippedSums
+    mean: float
+
+    def partial(self, part: SparseRows) -> Total:
+        total = Total()
+        for start in range(0, max(len(part), 1), DENSE):
+            total.merge(self.at.gradient(part, start).gains(self.at.weights, self.mean))
+        return total
+
+    def merge(self, left: Total, right: Total) -> Total:
+        return left.merge(right)
+
+    def release(self, total: Total, noise: float, rng: Rng) -> Tensor:
+        raise NotImplementedError("the learner adds the noise")
+
+
 class PartsGradient:
     """What a `LinearGradient` is for rows in one memory; `rows` has their width and none of them."""
 
@@ -109,3 +129,7 @@ class PartsGradient:
         totals = self._parts.total(ClippedSums(weights=weights, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
+
+    def gains(self, weights: Tensor, mean: float) -> Total:
+        """The exact sums of `LinearGradient.gains` over all rows."""
+        return self._parts.total(Gains(at=ClippedSums(weights=weights, **self._settings), mean=mean))

@@ -15,7 +15,7 @@ mean: if that is no more than noise, the model is the mean.
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
-Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (four in a regression, and
+Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (five in a regression, and
 the check), each step and each tree, together one Gaussian of the given noise. A row moves those and the check by 1. Its
 gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the bias, to
 one level of each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at

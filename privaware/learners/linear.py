@@ -5,15 +5,16 @@ text hashed; or the named `features` are applied to them, such as the prior for 
 then has norm at most 1. Each step sums the rows' clipped gradients, whose
 norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
 momentum, and the released weights are the average of the last steps. With `centre` above 0 that part of the budget
-buys the mean of the rows first, and gradients are those of rows measured from it.
+buys the mean of the rows first, and gradients are those of rows measured from it. With `check` above 0 a regression
+ends as the mean of the target where it is not clearly nearer to the targets than that.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
 Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clipped to `norm`, so it
 moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. The mean is one more
-Gaussian release of a sum that a row moves by at most 1. Rows and residuals
-are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in any
-order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
+Gaussian release of a sum that a row moves by at most 1, and so are the mean and the gain of the check. Rows and
+residuals are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in
+any order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
 `features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
 Use when: rows are few, the budget is small, or features are good. The default for tables.
 
@@ -47,6 +48,7 @@ from privaware.exact_sums import clip_rows, column_sums, count
 from privaware.features.bounded import Bounded
 from privaware.learners import Learner
 from privaware.learners._centring import Centre
+from privaware.learners._comparison import MEAN, is_better, noisy_mean
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -68,7 +70,9 @@ class Linear(Learner):
     `features` are descriptions of `privaware.features`, applied in order; the result is scaled to norm 1. Noise
     grows with the `constant` of a row, the entry that carries the bias: left out, it is 1, or a tenth beside named
     features. `centre` is the part of the budget for a private mean of the rows, `base` that for the frequencies of
-    classes, from whose logarithms biases start; 0 for none. `device` and `progress` change nothing that is released.
+    classes, from whose logarithms biases start; 0 for none. `check` is the most of the budget that compares a
+    regression with the mean of its target, which takes less where rows are many. `device` and `progress` change
+    nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -85,6 +89,7 @@ class Linear(Learner):
     constant: float | None = None
     centre: float = 0.0
     base: float = 0.0
+    check: float = 0.0
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
@@ -98,6 +103,10 @@ class Linear(Learner):
         if self.constant is not None:
             expect_between("linear", 1e-3, 1e3, constant=self.constant)
         expect_between("linear", 0, 0.45, centre=self.centre, base=self.base)
+        expect_between("linear", 0, 0.4, check=self.check)
+        if self.centre + self.base + self.check > LARGEST_PARTS:
+            parts = f"centre {self.centre:g}, base {self.base:g} and check {self.check:g}"
+            raise WrongInput(f"linear: expected parts of the budget of at most {LARGEST_PARTS:g} together, got {parts}")
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
                 f'linear: expected features as a list such as [{{"name": "prior"}}], got {self.features!r:.80}'
@@ -106,8 +115,11 @@ class Linear(Learner):
     def cost(self, schema: Schema, noise: float) -> Event:
         self._width(schema)  # features that do not fit the rows are refused before anything is charged
         cost: Event = self.steps * self._sampler.event(Gaussian(noise=noise))
+        check = self._check(schema, noise)
         for part in (self.centre, self.base if schema.classes else 0.0):
-            cost = Gaussian(noise=noise * self._share(part)) + cost if part else cost
+            cost = Gaussian(noise=noise * self._share(part, check)) + cost if part else cost
+        for part in (MEAN * check, (1 - MEAN) * check):
+            cost = cost + Gaussian(noise=noise * self._share(part, check)) if check else cost
         return cost
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
@@ -123,7 +135,8 @@ class Linear(Learner):
 
         schema, chain = data.schema, self._chain(data.schema)
         gradient = PartsGradient(data, chain[0], constant=self._constant, norm=self.norm)
-        weights = self._descend(gradient, schema, noise, rng, np.zeros(max(len(schema.classes), 1))).numpy()
+        weights = self._descend(gradient, schema, noise, rng, np.zeros(max(len(schema.classes), 1)))
+        weights = self._compared(gradient, weights, schema, noise, rng).numpy()
         return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
 
     def rows_for(self, data: Data) -> Any:
@@ -145,21 +158,43 @@ class Linear(Learner):
         schema = data.schema
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
         bias = self._initial_bias(data, noise, rng)
-        weights = self._descend(self._gradient(data, rows), schema, noise, rng, bias).cpu().numpy()
+        gradient = self._gradient(data, rows)
+        weights = self._descend(gradient, schema, noise, rng, bias)
+        weights = self._compared(gradient, weights, schema, noise, rng).cpu().numpy()
         weight, bias = weights[:, :-1], self._constant * weights[:, -1]
         outputs = centre.outputs_for(weight, bias) if centre is not None else (weight, bias)
         return linear_model(schema, self._chain(schema), *outputs)
 
-    def _share(self, part: float) -> float:
+    def _share(self, part: float, check: float) -> float:
         """The noise multiplier, over that of a step, of a release that takes this part of the budget."""
-        return math.sqrt((1 - self.centre - self.base) / (part * self.steps)) / self.rate
+        return math.sqrt((1 - self.centre - self.base - check) / (part * self.steps)) / self.rate
+
+    def _check(self, schema: Schema, noise: float) -> float:
+        """The part of the budget that compares a regression with the mean of its target."""
+        signal = schema.rows * self.rate * math.sqrt(self.steps) / noise
+        return 0.0 if schema.classes else min(self.check, (MANY / signal) ** 2)
+
+    def _compared(
+        self, gradient: LinearGradient | PartsGradient, weights: Tensor, schema: Schema, noise: float, rng: Rng
+    ) -> Tensor:
+        """The weights, or those of the mean of the target where the check finds no clear gain over it."""
+        check = self._check(schema, noise)
+        if not check:
+            return weights
+        of_mean, of_gain = (noise * self._share(part * check, check) for part in (MEAN, 1 - MEAN))
+        constant = weights.new_zeros(weights.shape)
+        mean = noisy_mean(float(gradient.gains(constant, 0.0).value[1]), schema.rows, of_mean, rng)
+        if is_better(float(gradient.gains(weights, mean).value[0]), schema.rows, of_gain, rng):
+            return weights
+        constant[:, -1] = mean / self._constant
+        return constant
 
     def _initial_bias(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
         """Logarithms of the released frequencies of classes, around 0; zeros where none are bought."""
         classes = len(data.schema.classes)
         if not self.base or not classes:
             return np.zeros(max(classes, 1))
-        noise *= self._share(self.base)
+        noise *= self._share(self.base, 0.0)
         noisy = rng.gaussian(count(data.y, classes), noise=noise, sensitivity=1.0)
         logarithms = np.log(np.maximum(noisy, max(noise, 1.0)))
         return np.asarray(logarithms - logarithms.mean())
@@ -168,7 +203,7 @@ class Linear(Learner):
         """The released mean of the rows, which are moved to be measured from it."""
         from privaware.learners._linear_gradient import ROWS
 
-        noise *= self._share(self.centre)
+        noise *= self._share(self.centre, self._check(schema, noise))
         noisy_sum = rng.gaussian(column_sums(rows, ROWS), noise=noise, sensitivity=1.0)
         if not isinstance(noisy_sum, np.ndarray):
             noisy_sum = noisy_sum.cpu().numpy()
@@ -277,6 +312,12 @@ LR_NAMED = 0.142
 """The same for named features. Noise is the same in all directions and every row has norm 1, so its effect on an
 output depends neither on the width nor on the number of outputs. Fixed on held-out training rows of Fashion-MNIST
 (docs/results/prior.md); of 0.1, 0.14 and 0.3 it was the best for most texts, of two or of eight classes."""
+
+MANY = 150.0
+"""Rows x strength of the steps from twice which the check of a regression takes less than a quarter of the budget."""
+
+LARGEST_PARTS = 0.9
+"""The most of the budget that may go to other releases than steps."""
 
 CLEAR = 4_000.0
 """Rows x strength of all releases from which rows measured from their mean take larger steps, up to twice as large

@@ -22,8 +22,10 @@ from privaware.workflow._trainings import outlined, training_mechanism
 __all__ = ["TARGET_RANGE", "choose", "constant_choice", "with_target_range"]
 
 TARGET_RANGE = "release the range of the target"
-TARGET_FRACTION = 0.1
+TARGET_FRACTION = 0.15
 """The fraction of the budget that a regression pays for the range of its target."""
+CHECK = 0.3
+"""The most that `linear` pays to be compared with the mean of the target."""
 
 
 def choose(
@@ -38,7 +40,7 @@ def choose(
         choice = text_choice(schema, epsilon)
     else:
         choice = table_choice(schema, epsilon)
-    return choice if schema.classes or not choice.centred else with_target_range(choice, schema)
+    return choice if schema.classes or not choice.centred else with_target_range(choice, schema, metric)
 
 
 def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
@@ -47,11 +49,16 @@ def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choi
     return Choice(learner=constant, reasons=(f"{constant}: {why}",))
 
 
-def with_target_range(choice: Choice, schema: Schema) -> Choice:
-    """The choice with a private range of the target before its learner, which is then centred on the mean."""
+def with_target_range(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
+    """The choice with a private range of the target before its learner, which is then centred on the mean.
+
+    `linear` is also compared with the mean, unless it is to follow the median.
+    """
     make = find_learner(choice.learner)
     if not make.uses_columns or any(isinstance(stage.mechanism, TargetRange) for stage in choice.before):
         return choice
+    if choice.learner == "linear" and metric != "mae":
+        choice = replace(choice, settings={"check": CHECK, **choice.settings})
     after = outlined(schema, choice)
     cost = training_mechanism(choice.learner, choice.settings, {}, after).cost(after, 1.0)
     stage = Stage(

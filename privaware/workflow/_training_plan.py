@@ -120,7 +120,7 @@ def _chosen(
     binned = candidate("linear with bins", schema).before if recipe.bins else ()
     choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
     centred = recipe.target_range or recipe.learner == "auto"
-    return with_target_range(choice, schema) if centred and not schema.classes else choice
+    return with_target_range(choice, schema, recipe.metric) if centred and not schema.classes else choice
 
 
 def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
@@ -128,7 +128,7 @@ def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choi
     if "features" not in recipe.settings or "features" in setting_names(find_learner(choice.learner)):
         return choice
     linear = Choice(learner="linear", reasons=("linear: takes the features that were asked for",))
-    return linear if schema.classes else with_target_range(linear, schema)
+    return linear if schema.classes else with_target_range(linear, schema, recipe.metric)
 
 
 def _with_selection(

@@ -79,6 +79,7 @@ LEARNERS = {
     "linear": (Linear(steps=5), TABLE),
     "linear, sampled": (Linear(steps=5, rate=0.3), TABLE),
     "linear, centred": (Linear(steps=5, centre=0.2, base=0.1), TABLE),
+    "linear, compared": (Linear(steps=5, check=0.25), NUMBER),
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
