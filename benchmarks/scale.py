@@ -3,12 +3,14 @@
     python -m benchmarks.scale write FOLDER [--rows 100000 1000000]
     python -m benchmarks.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8] [--rows 100000 1000000]
     python -m benchmarks.scale run FOLDER --csv --rows 1000000 --out docs/results/scale
+    python -m benchmarks.scale run FOLDER --unit --rows 100000 1000000 10000000 --out docs/results/scale
     python -m privaware.papers._page scale
 
 Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
 categories, and interactions of them. The command line fits each file in a process of its own, whose wall time, CPU time
 and peak memory are recorded, those of the processes that it starts included; its score is of rows that are in no file.
-With `--parts` a table is a folder of files. With `--csv` it is one quoted file of 100 columns. Runs are seeded: for
+With `--parts` a table is a folder of files. With `--csv` it is one quoted file of 100 columns. With `--unit` a column
+names persons of five rows each on average, anywhere in the table, of whom at most five rows count. Runs are seeded: for
 comparing only.
 """
 
@@ -37,6 +39,8 @@ PIECE = 2**18
 HELD_OUT = 10**6
 """The number of the piece that scores models; no table reaches it."""
 NUMBERS, CATEGORIES = 21, 8
+PERSON, ROWS_EACH, CAP = "person", 5, 5
+"""The column of persons, how many rows they have on average, and how many count."""
 TOWNS = np.array([f"town {at}" for at in range(40)], dtype=object)
 
 
@@ -51,10 +55,14 @@ def main() -> None:
     parser.add_argument("--learner", default="auto")
     parser.add_argument("--ray", help="the address of a Ray cluster")
     parser.add_argument("--csv", action="store_true", help="one quoted CSV file of 100 columns")
+    parser.add_argument("--unit", action="store_true", help="protect persons of several rows each")
     parser.add_argument("--load", default="other work on the same cores", help="what else the cores did")
     options = parser.parse_args()
     for rows in options.rows:
-        table = _write_csv(options.folder, rows) if options.csv else write(options.folder, rows, options.parts)
+        if options.csv:
+            table = _write_csv(options.folder, rows)
+        else:
+            table = write(options.folder, rows, options.parts, rows // ROWS_EACH if options.unit else 0)
         if options.verb == "run":
             run(table, rows, options)
 
@@ -66,6 +74,7 @@ def run(table: Path, rows: int, options: argparse.Namespace) -> None:
     place = "this machine" if options.ray is None else "ray"
     settings = {"rows": rows, "parts": options.parts, "epsilon": options.epsilon, "learner": options.learner}
     settings |= {"place": place} | ({"format": "csv"} if options.csv else {})
+    settings |= {"persons": rows // ROWS_EACH, "cap": CAP} if options.unit else {}
     if cell_key(ITEM, settings) in Store(options.out / "cells.jsonl").read():
         return
     if options.csv:
@@ -93,6 +102,7 @@ def fit(table: Path, held_out: Path, options: argparse.Namespace) -> dict[str, A
         command += ["--epsilon", str(options.epsilon), "--learner", options.learner, "--test", str(held_out)]
         command += ["--out", f"{folder}/model", "--ledger", f"{folder}/ledger"]
         command += [] if options.ray is None else ["--ray", options.ray]
+        command += ["--unit", PERSON, "--cap", str(CAP)] if options.unit else []
         with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "wb") as err:
             began = time.perf_counter()
             process = subprocess.Popen(command, stdout=out, stderr=err)
@@ -135,30 +145,36 @@ def _started_by(root: int) -> list[int]:
     return []
 
 
-def write(folder: Path, rows: int, parts: int = 1) -> Path:
+def write(folder: Path, rows: int, parts: int = 1, persons: int = 0) -> Path:
     """The table of so many rows as one file, or as a folder of `parts` files of about equal size."""
     folder.mkdir(parents=True, exist_ok=True)
+    name = f"rows_{rows}_of_{persons}" if persons else f"rows_{rows}"
     if parts == 1:
-        return _write_pieces(folder / f"rows_{rows}.parquet", 0, rows)
-    table = folder / f"rows_{rows}_in_{parts}"
+        return _write_pieces(folder / f"{name}.parquet", 0, rows, persons)
+    table = folder / f"{name}_in_{parts}"
     table.mkdir(exist_ok=True)
     ends = [rows * part // parts for part in range(parts + 1)]
     for part in range(parts):
         first = part * (rows // PIECE // parts + 2)
-        _write_pieces(table / f"part-{part:04}.parquet", first, ends[part + 1] - ends[part])
+        _write_pieces(table / f"part-{part:04}.parquet", first, ends[part + 1] - ends[part], persons)
     return table
 
 
-def _write_pieces(path: Path, first: int, rows: int) -> Path:
+def _write_pieces(path: Path, first: int, rows: int, persons: int = 0) -> Path:
     """A file of the pieces from `first` on; one that is there is kept."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     if path.exists():
         return path
     unfinished, writer = path.with_suffix(".unfinished"), None
     for number, count in enumerate(_counts(rows)):
-        table = pa.table(piece(first + number, count))
+        columns = piece(first + number, count)
+        if persons:
+            drawn = np.random.default_rng([19, first + number]).integers(0, persons, count)
+            columns[PERSON] = pc.binary_join_element_wise("person", pa.array(drawn).cast(pa.string()), " ")
+        table = pa.table(columns)
         writer = writer or pq.ParquetWriter(unfinished, table.schema, compression="zstd")
         writer.write_table(table, row_group_size=PIECE)
     assert writer is not None

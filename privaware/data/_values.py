@@ -58,7 +58,8 @@ def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
         values = pd.Series(words, dtype=object, name=values.name)
     known = isinstance(values.dtype, pd.CategoricalDtype)
     codes, distinct = _used_categories(values) if known else pd.factorize(values)
-    spellings = [_spelling(value) or "" for value in distinct.tolist()]
+    spelling = str if distinct.dtype.kind in "iu" else lambda value: _spelling(value) or ""
+    spellings = [spelling(value) for value in distinct.tolist()]
     if (odd := next((at for at, word in enumerate(spellings) if not _is_unicode(word)), None)) is not None:
         row = int(np.argmax(codes == odd))
         raise WrongInput(f"column {quoted(values.name)}, row {row + 1}: expected text, got half of a character")
