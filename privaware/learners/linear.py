@@ -107,6 +107,9 @@ class Linear(Learner):
         if self.centre + self.base + self.check > LARGEST_PARTS:
             parts = f"centre {self.centre:g}, base {self.base:g} and check {self.check:g}"
             raise WrongInput(f"linear: expected parts of the budget of at most {LARGEST_PARTS:g} together, got {parts}")
+        if 2 * self.check > 1 - self.centre - self.base:  # otherwise more noise would cost more
+            left = f"{(1 - self.centre - self.base) / 2:g}"
+            raise WrongInput(f"linear: expected check of at most half of what others leave, {left}, got {self.check:g}")
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
                 f'linear: expected features as a list such as [{{"name": "prior"}}], got {self.features!r:.80}'

@@ -108,6 +108,19 @@ def test_parts_of_the_budget_that_leave_too_little_are_refused() -> None:
         Linear(centre=0.3, base=0.3, check=0.35)
 
 
+def test_more_noise_never_costs_more() -> None:
+    with pytest.raises(WrongInput, match="half"):
+        Linear(centre=0.45, check=0.3)
+    for settings in ({"centre": 0.45, "check": 0.275}, {"check": 0.4}, {"centre": 0.2, "base": 0.1, "check": 0.35}):
+        learner = Linear(**settings)
+        noises = np.geomspace(10, 200, 60)
+        strengths = [
+            sum(count / event.noise**2 for event, count in _gaussians(learner.cost(replace(SCHEMA, rows=1_000), noise)))
+            for noise in noises.tolist()
+        ]
+        assert (np.diff(strengths) < 0).all()
+
+
 def _gaussians(event: Any) -> list[tuple[Gaussian, int]]:
     from privaware.events import leaves
 
