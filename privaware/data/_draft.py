@@ -52,8 +52,8 @@ def typed(
 
     Numbers, dates, truth values and categories are what their type says; text and the columns of a text file are
     undecided, because only a count over rows tells their kind; identifiers by their name, and what is no single value,
-    are not used. Where nothing but free text is there, the schema is one of text, which needs no bounds. `labels` is
-    the target of all rows where `raw` has only the first of them.
+    are not used. Where every other column is free text, the schema is one of text, which needs no bounds: a column that
+    is constant but for one row is none. `labels` is the target of all rows where `raw` has only the first of them.
     """
     with raw.named():
         raw.expect_even()
@@ -63,8 +63,9 @@ def typed(
         columns = tuple(_typed_column(name, raw.frame[name], raw) for name in _feature_names(raw, facts))
         used = [column for column in columns if column.kind not in NOT_USED]
         if 0 < len(used) <= FEW_TEXTS and all(column.kind == "undecided" for column in used):
-            drafted = tuple(draft_column(column.name, raw.frame[column.name]) for column in columns)
-            if _form(drafted) == "text":
+            texts = {column.name: draft_column(column.name, raw.frame[column.name]) for column in used}
+            if all(column.kind == "text" for column in texts.values()):
+                drafted = tuple(texts.get(column.name, column) for column in columns)
                 return Schema(columns=drafted, form="text", assumed=_assumed(drafted, facts), **facts)
         return Schema(columns=columns, **facts)
 

@@ -64,6 +64,15 @@ def test_sentences_are_data_of_text_alone_and_a_text_column_beside_others() -> N
     assert {column.name: column.kind for column in mixed.columns} == {"words": "text", "age": "number"}
 
 
+def test_one_row_does_not_turn_texts_into_a_table() -> None:
+    frame = pd.DataFrame({"words": [f"call me at {at} please" for at in range(ROWS)], "y": ["ham", "spam"] * 30})
+    assert typed(read(frame), target="y").form == "text"
+    alike = frame.assign(source="web")
+    for other in (alike, alike.assign(source=["phone"] + ["web"] * (ROWS - 1))):
+        schema = typed(read(other), target="y")
+        assert (schema.form, [column.kind for column in schema.columns]) == ("table", ["undecided"] * 2)
+
+
 @pytest.mark.parametrize(
     ("values", "task", "expected"),
     [
