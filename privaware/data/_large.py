@@ -41,6 +41,9 @@ LARGE = 10_000_000
 PIECE = 2**17
 """Rows of a piece, where row groups are not larger."""
 
+FEW_BYTES = 4
+"""Bytes of a value of text up to which most values are numbers of spellings in the file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
@@ -86,15 +89,23 @@ def parquet(path: Path, **options: Any) -> Any:
 
 
 def _with_categories(path: Path) -> Any:
-    """The file, whose text is read as categories: each spelling is in memory once.
+    """The file, whose text is read as categories where it repeats itself: each spelling is in memory once.
 
     It is not buffered ahead: what was read so would stay in memory as long as the file is open.
     """
     import pyarrow as pa
 
-    is_text = (pa.types.is_string, pa.types.is_large_string)
-    texts = [each.name for each in parquet(path).schema_arrow if any(check(each.type) for check in is_text)]
-    return parquet(path, read_dictionary=texts, pre_buffer=False)
+    file, is_text = parquet(path), (pa.types.is_string, pa.types.is_large_string)
+    repeats = _repeating(file.metadata.row_group(0)) if file.metadata.num_row_groups else set()
+    texts = [each.name for each in file.schema_arrow if any(check(each.type) for check in is_text)]
+    return parquet(path, read_dictionary=[name for name in texts if name in repeats], pre_buffer=False)
+
+
+def _repeating(group: Any) -> set[str]:
+    """The columns whose values take few bytes in the file: other text, such as names, is slow as categories."""
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    few = (chunk for chunk in chunks if chunk.total_uncompressed_size <= FEW_BYTES * chunk.num_values)
+    return {chunk.path_in_schema for chunk in few}
 
 
 class LargeRows(ABC):
@@ -119,12 +130,13 @@ class LargeRows(ABC):
 
     def streamed(self, schema: Schema) -> Streamed:
         """The rows that have a target against a schema, coded anew in each pass; of a person the first `cap`."""
-        target, classes, table = schema.target, schema.classes, self
+        target, classes = schema.target, schema.classes
+        counted, used = None, tuple(dict.fromkeys((*(column.name for column in schema.declared), target)))
         if of_persons(schema):
             with self.head.named():
                 expect_unit_column(self.head, schema)
-            named = self.only(columns=tuple({schema.unit: 1, target: 1}))
-            table = self.only(counted=counted_rows(named.parts, schema, self.rows))
+            counted = counted_rows(self.only(columns=(schema.unit, target)).parts, schema, self.rows)
+        table = self.only(columns=used, counted=counted)
         return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, int]:

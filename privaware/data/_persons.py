@@ -160,6 +160,9 @@ def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
 
 def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
     """A mask of the first `cap` rows of each person; a person is a row of numbers."""
+    leading = np.sort(persons[:, 0])
+    if not (leading[cap:] == leading[:-cap]).any():  # nobody has more
+        return np.ones(len(persons), bool)
     order = np.lexsort(persons.T)  # stable: rows of a person stay in their order
     ordered = persons[order]
     begins = np.ones(len(order), bool)

@@ -58,7 +58,8 @@ def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
         values = pd.Series(words, dtype=object, name=values.name)
     known = isinstance(values.dtype, pd.CategoricalDtype)
     codes, distinct = _used_categories(values) if known else pd.factorize(values)
-    spelling = str if distinct.dtype.kind in "iu" else lambda value: _spelling(value) or ""
+    text = isinstance(distinct.dtype, pd.StringDtype)
+    spelling = str if distinct.dtype.kind in "iu" else str.strip if text else lambda value: _spelling(value) or ""
     spellings = [spelling(value) for value in distinct.tolist()]
     if (odd := next((at for at, word in enumerate(spellings) if not _is_unicode(word)), None)) is not None:
         row = int(np.argmax(codes == odd))
