@@ -13,9 +13,9 @@ from privaware.errors import WrongInput
 
 __all__ = ["read_folder", "read_npz"]
 
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 TEXTS = (".txt",)
-GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
+GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 
 
 def read_npz(path: Path) -> Raw:
@@ -56,7 +56,7 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 
 
 def read_folder(path: Path) -> Raw:
-    """One sub-folder of images, or of text files, for each class."""
+    """One sub-folder of images, or of text files, for each class; images without classes may lie side by side."""
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
@@ -64,9 +64,17 @@ def read_folder(path: Path) -> Raw:
     if texts and len(texts) == len(inside):
         return _texts(texts, path.name)
     if not files:
+        alone = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in IMAGES)
+        if alone:
+            return replace(_images([(file, "") for file in alone], path.name), labels=None)
         raise WrongInput(
-            f"expected one sub-folder of images or text files for each class in {quoted(path.name)}, got none"
+            f"expected one sub-folder of images ({', '.join(IMAGES)}) or text files ({', '.join(TEXTS)}) for each "
+            f"class in {quoted(path.name)}, got none"
         )
+    return _images(files, path.name)
+
+
+def _images(files: list[tuple[Path, str]], where: str) -> Raw:
     images = [_image(file) for file, _ in files]
     size = images[0].shape[:2]
     for (file, _), image in zip(files, images, strict=True):
@@ -81,7 +89,7 @@ def read_folder(path: Path) -> Raw:
     stacked = np.stack(images)
     stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
     labels = np.array([label for _, label in files], dtype=np.str_)
-    return Raw(images=stacked, labels=labels, name=path.name, uneven=_uneven_colours(mixed))
+    return Raw(images=stacked, labels=labels, name=where, uneven=_uneven_colours(mixed))
 
 
 def _uneven_colours(others: list[str]) -> str:
@@ -110,6 +118,8 @@ def _image(file: Path) -> np.ndarray:
     from PIL import Image
 
     with parsing(file, "an image"), Image.open(file) as opened:
+        if opened.mode == "F":
+            raise WrongInput(f"expected {quoted(file.name)} with 8 or 16 bits a pixel, got floats; convert it")
         if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale
             return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
         return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))

@@ -76,9 +76,13 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
         raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:
+        alike = {folded(name): name for name in batch.columns}
+        spelt = [
+            f"{quoted(name)} is there as {quoted(alike[folded(name)])}" for name in absent if folded(name) in alike
+        ]
         raise WrongInput(
-            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}; "
-            "edit one to match the other"
+            f"the schema names {listed(absent)}, the data have the columns {batch.columns_shown()}"
+            f"{'; ' + spelt[0] if spelt else ''}; rename or add columns of the data, or edit a schema that you wrote"
         )
 
 

@@ -189,7 +189,9 @@ def target_of(raw: Raw, target: str) -> pd.Series:
 
     if raw.frame is None:
         if raw.labels is None:
-            raise WrongInput("expected labels of the images, got none; store them as array y")
+            raise WrongInput(
+                "expected labels of the images, got none; store them as array y, or in one sub-folder for each class"
+            )
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
         names = [str(name) for name in raw.frame.columns]

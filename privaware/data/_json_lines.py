@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +15,20 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["JsonLines", "read_json_lines"]
+__all__ = ["JsonLines", "read_json", "read_json_lines"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """The rows of a file, and the line of each.
+    """The rows of a file, and the line of each, where each has one.
 
-    `uneven` is the first line whose members are not those of the first row in their order, if there is one: then names
-    of columns are values of rows.
+    `uneven` says where the members are first not those of the first row in their order, if they ever are: then names of
+    columns are values of rows.
     """
 
     frame: pd.DataFrame
-    lines: list[int]
-    uneven: int | None
+    lines: list[int] | None
+    uneven: str
 
 
 def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
@@ -35,37 +36,59 @@ def read_json_lines(path: Path, encoding: str | None = None) -> JsonLines:
 
     A member that a line lacks is missing. Members that are objects or lists are no single values, and not used.
     """
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     with open_bytes(path) as file:
         for number, line in enumerate(file.read().splitlines(), start=1):
-            if (row := _row(line, number, path.name, encoding or "utf-8-sig")) is not None:
+            if (row := _row(line, f"line {number}", path.name, encoding or "utf-8-sig")) is not None:
                 rows.append(row)
                 lines.append(number)
     if not rows:
         raise WrongInput(f"expected an object in some line of {quoted(path.name)}, got none")
+    return _table(rows, lines)
+
+
+def read_json(path: Path, encoding: str | None = None) -> JsonLines:
+    """The same of a file that may be one list of objects: it is, if it begins with a bracket."""
+    with open_bytes(path) as file:
+        content = file.read()
+    if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"[":
+        return read_json_lines(path, encoding)
+    rows = _parsed(content, "its text", path.name, encoding or "utf-8-sig")
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise WrongInput(f"expected a list of JSON objects, one for each row, in {quoted(path.name)}")
+    return _table(rows, None)
+
+
+def _table(rows: list[dict[str, Any]], lines: list[int] | None) -> JsonLines:
+    import pandas as pd
+
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
     first = list(rows[0])
-    uneven = next((line for line, row in zip(lines, rows, strict=True) if list(row) != first), None)
+    other = next((at for at, row in enumerate(rows) if list(row) != first), None)
+    uneven = "" if other is None else f"row {other + 1}" if lines is None else f"line {lines[other]}"
     return JsonLines(frame=pd.DataFrame(columns, index=range(len(rows))), lines=lines, uneven=uneven)
 
 
-def _row(line: bytes, number: int, file: str, encoding: str) -> dict[str, Any] | None:
+def _row(line: bytes, where: str, file: str, encoding: str) -> dict[str, Any] | None:
     """The members of one line; None for an empty one."""
+    row = _parsed(line, where, file, encoding)
+    if row is not None and not isinstance(row, dict):
+        raise WrongInput(f"{quoted(file)}, {where}: expected one JSON object, got {type(row).__name__}")
+    return row
+
+
+def _parsed(content: bytes, where: str, file: str, encoding: str) -> Any:
     try:
-        text = line.decode(encoding).strip()
-        row = json.loads(text) if text else None
+        text = content.decode(encoding).strip()
+        value = json.loads(text) if text else None
     except LookupError:
         raise WrongInput(f"expected --encoding such as utf-8 or latin-1, got {quoted(encoding)}") from None
     except (ValueError, RecursionError):
-        raise WrongInput(f"{quoted(file)}, line {number}: expected one JSON object, got something else") from None
-    if row is not None and not isinstance(row, dict):
-        raise WrongInput(f"{quoted(file)}, line {number}: expected one JSON object, got {type(row).__name__}")
+        raise WrongInput(f"{quoted(file)}, {where}: expected one JSON object, got something else") from None
     try:
-        json.dumps(row, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise WrongInput(f"{quoted(file)}, line {number}: expected text, got half of a character") from None
-    return row
+        raise WrongInput(f"{quoted(file)}, {where}: expected text, got half of a character") from None
+    return value

@@ -35,11 +35,8 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     unused = [f"{quoted(name)} ({_why_unused(raw, name, declared.get(name))})" for name in others if name not in used]
     sentences = [f"not used: {', '.join(unused)}; a schema file can use them (`privaware schema`)"] if unused else []
     for name, column in used.items():
-        if column.kind == "undecided" and name in raw.frame.columns and _hardly_used(raw, name):
-            sentences.append(
-                f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
-                "are released; where they are numbers with a sign or unit that is not known, write the numbers alone"
-            )
+        if column.kind == "undecided" and name in raw.frame.columns:
+            sentences += _hardly_used(raw, name)
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
     if schema.unit == "row":
         sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
@@ -73,11 +70,19 @@ def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
     return "a column without a name" if column.kind == "identifier" else "left out by the schema"
 
 
-def _hardly_used(raw: Raw, name: str) -> bool:
-    """Whether a column of undecided kind holds nothing that could be released."""
+def _hardly_used(raw: Raw, name: str) -> list[str]:
+    """What to know of a column of undecided kind that holds nothing that could be released."""
     assert raw.frame is not None
     values = raw.frame[name]
-    return values.dtype.kind not in "biufmM" and draft_column(name, values).kind in NOT_USED
+    drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind
+    if drafted == "identifier":
+        return [
+            f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
+            "are released; where they are numbers with a sign or unit that is not known, write the numbers alone"
+        ]
+    if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
+        return [f"{quoted(name)} has the same value, or none, in every row and teaches nothing; leave it out"]
+    return []
 
 
 def _several_measures(raw: Raw, names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,8 @@ WORDS = {
     "no_date": "no date, taken as missing",
     "no_time": "no time, taken as missing",
 }
+SHOWN = 20
+"""Columns that are named: a table may have thousands."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,17 @@ class Outside:
             of_column[what] = of_column.get(what, 0) + count
 
     def sentences(self) -> list[str]:
-        """One sentence a column.
+        """One sentence a column, for the first of them.
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))
         >>> outside.sentences()
         ["'town': 2 values not seen in training"]
         """
-        return [
+        sentences = [
             f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())
-            for name, each in self.counts.items()
+            for name, each in itertools.islice(self.counts.items(), SHOWN)
         ]
+        others = len(self.counts) - SHOWN
+        more = [f"{others} more columns have such values; --json counts them all"] if others > 0 else []
+        return sentences + more

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware.data._values import Spelt, Words, got, listed, numbers_of, quoted, spelt_of, values_shown, words_of
+from privaware.data._values import Spelt, Words, got, listed, numbers_of, quoted, spelt_of, values_shown
 from privaware.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ class Raw:
             return self.cells[name]
         assert self.frame is not None
         values = self.frame[name]
-        if self.typed or values.dtype.kind not in "iuf":
+        if self.typed or values.dtype.kind != "f":
             return values if (spelt := spelt_of(values)) is None else spelt
-        numbers, _ = numbers_of(values)
-        exact = values.dtype.kind == "f" or not (np.abs(numbers) >= 2**53).any()
-        return Spelt.of(numbers) if exact else words_of(values)
+        return Spelt.of(numbers_of(values)[0])
 
     def take(self, rows: np.ndarray) -> Raw:
         """Some rows of a table, by position."""

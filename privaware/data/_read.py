@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
-from privaware.data._json_lines import read_json_lines
+from privaware.data._json_lines import JsonLines, read_json, read_json_lines
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, quoted
@@ -28,6 +28,7 @@ PARQUET = (".parquet", ".pq")
 ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson")
+JSON = (*JSON_LINES, ".json")
 
 
 def read(
@@ -48,7 +49,7 @@ def read(
     if hasattr(source, "__arrow_c_stream__"):
         return _from_arrow(source)
     if not isinstance(source, (str, os.PathLike)):
-        raise WrongInput(f"expected the path of a data file or a data frame, got {type(source).__name__}")
+        raise _no_table(source)
     path = Path(source)
     try:
         if os.fspath(source) and path.is_dir():
@@ -73,11 +74,11 @@ def _file(path: Path, reading: dict[str, Any]) -> Raw:
     compressed = path.suffix.lower() in COMPRESSED
     if suffix in TEXT:
         return _csv(CsvFile(path=path, **reading))
-    if suffix in JSON_LINES:
-        return _json_lines(path, reading["encoding"])
+    if suffix in JSON:
+        return _json(path, reading["encoding"], read_json_lines if suffix in JSON_LINES else read_json)
     if compressed or suffix not in (*ARROW, *EXCEL, ".npz"):
         raise WrongInput(
-            f"expected {', '.join((*TEXT, *JSON_LINES, *ARROW, *EXCEL, '.npz'))} (text files also as "
+            f"expected {', '.join((*TEXT, *JSON, *ARROW, *EXCEL, '.npz'))} (text files also as "
             f"{', '.join(COMPRESSED)}) or a folder of images, got {quoted(path.name)}; convert it to one of these"
         )
     return read_npz(path) if suffix == ".npz" else _excel(path) if suffix in EXCEL else _arrow(path)
@@ -113,23 +114,23 @@ def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
     return None
 
 
-def _json_lines(path: Path, encoding: str | None) -> Raw:
-    with parsing(path, "JSON lines"):
-        content = read_json_lines(path, encoding)
+def _json(path: Path, encoding: str | None, reader: Callable[[Path, str | None], JsonLines]) -> Raw:
+    with parsing(path, "JSON"):
+        content = reader(path, encoding)
     return Raw(
         frame=check_names(content.frame, path.name),
         name=path.name,
-        line=lambda row: content.lines[row],
+        line=None if content.lines is None else content.lines.__getitem__,
         uneven=_uneven_names(content.uneven),
         typed=False,
     )
 
 
-def _uneven_names(line: int | None) -> str:
+def _uneven_names(place: str) -> str:
     return (
         ""
-        if line is None
-        else f"line {line}: expected the names of the first row, in their order, because names of columns are taken as "
+        if not place
+        else f"{place}: expected the names of the first row, in their order, because names of columns are taken as "
         "public; write null where a value is missing"
     )
 
@@ -151,6 +152,11 @@ def _excel(path: Path) -> Raw:
     if not len(cells):
         raise WrongInput(f"expected a row of names in the first sheet of {quoted(path.name)}, got an empty sheet")
     names = ["" if pd.isna(name) else str(name).strip() for name in cells.iloc[0]]
+    if len(names) > 1 and not any(names[1:]):
+        raise WrongInput(
+            f"expected the names of {len(names)} columns in the first row of the first sheet of {quoted(path.name)}, "
+            "got one cell alone; remove titles above the names"
+        )
     frame = cells.iloc[1:].reset_index(drop=True).set_axis(_named(names), axis=1)
     return Raw(frame=check_names(frame, path.name), name=path.name, typed=False)
 
@@ -203,7 +209,15 @@ def _from_arrow(source: Any) -> Raw:
     """A data frame of polars, or another that hands out Arrow."""
     import pyarrow as pa
 
-    return Raw(frame=check_names(frame_of_arrow(pa.table(source)), "the data frame"))
+    try:
+        table = pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError):  # of a single column; their sentences quote rows
+        raise _no_table(source) from None
+    return Raw(frame=check_names(frame_of_arrow(table), "the data frame"))
+
+
+def _no_table(source: Any) -> WrongInput:
+    return WrongInput(f"expected the path of a data file or a data frame, got {type(source).__name__}")
 
 
 def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -64,9 +65,9 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 class ChargedRun:
     """One run: its public facts, then its charge, then its result. Rows are here from the charge to `execute` only.
 
-    `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores and `test_rows` are for
-    the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a score. `result` is
-    what a run that has ended before released, where that is no model.
+    `plan`, `ledger`, `entry` and `name` are there once `charge` was called. `internal` scores, `notices` and
+    `test_rows` are for the owner's eyes. `search` is what the model card says of a search, `score` what was bought of a
+    score. `result` is what a run that has ended before released, where that is no model.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class ChargedRun:
         self.metric = ""
         self.description = report.owner_statement(options.describe)
         self.internal: dict[str, float | None] = {"test_score": None}
+        self.notices: list[str] = []
         self.seconds = 0.0
         self.test_rows: Data | None = None
         self._rows: Rows | None = None
@@ -246,10 +248,9 @@ class ChargedRun:
             self.say(sentence)
 
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
-        """What is not used and what is assumed, for the owner, before a charge."""
-        if self.options.say is None:
-            return
-        for sentence in (*notices(), *(f"taken as public: {fact}" for fact in self.plan.schema.assumed)):
+        """What is left out, not used and assumed, for the owner, before a charge."""
+        self.notices = notices()
+        for sentence in (*self.notices, *(f"taken as public: {fact}" for fact in self.plan.schema.assumed)):
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -302,6 +303,8 @@ class ChargedRun:
             self._read_rows()
         self._say_plan()
         self._say_notices(self.source.notices)
+        for sentence in self.source.left_out() if self.options.say is None else ():
+            warnings.warn(sentence, stacklevel=2)
         digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)

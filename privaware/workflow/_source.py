@@ -62,14 +62,15 @@ class Source:
     bounds the values of both are not yet checked against any. `public` are rows that a learner needs, without labels;
     `read_public_rows` gives those of `--public` with labels, to search. `digest` reads
     the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
-    owner alone should know before a charge; `dry_notices` are those that a dry run knows, which opens no file for a
-    schema that was written.
+    owner alone should know before a charge, `left_out` among them that rows have no target; `dry_notices` are those
+    that a dry run knows, which opens no file for a schema that was written.
     """
 
     name: str
     schema: Schema
     read_private_rows: Callable[[], tuple[Rows, Data | None]]
     digest: Callable[[], str | None]
+    left_out: Callable[[], list[str]]
     notices: Callable[[], list[str]]
     dry_notices: Callable[[], list[str]]
     public: Data | None
@@ -102,7 +103,8 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     of_table = labelled if table is None else labelled_part
     kept = cache(lambda: of_table(raw(), schema.target, schema.classes))
     checked = cache(lambda: _checked(raw(), schema, table))
-    about_rows = cache(lambda: left_out(unlabelled(), schema.target) + notices(kept(), schema))
+    rows_left_out = cache(lambda: left_out(unlabelled(), schema.target))
+    about_rows = cache(lambda: rows_left_out() + notices(kept(), schema))
     public = partial(read_public, options.public, schema, options.reading, private="")
     needed = learner != "auto" and find_learner(learner).needs_public
 
@@ -124,6 +126,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=lambda: checked()[0],
+        left_out=rows_left_out,
         notices=about_rows,
         dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
         public=public(labelled=False) if options.public is not None and (schema.bounded or needed) else None,
@@ -242,6 +245,7 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=lambda: None,
+        left_out=list,
         notices=list,
         dry_notices=list,
         public=own,

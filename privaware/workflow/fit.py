@@ -33,7 +33,8 @@ __all__ = ["Fit", "fit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What came of it. `internal` is for the owner's eyes: printed, never written or released.
+    """What came of it. `internal` is for the owner's eyes: printed, never written or released. So are `notices`, which
+    the command line says before the charge: rows that were left out, columns that are not used, repeated persons.
 
     `search` is what a search found. Where its number of trials is a secret, `seconds` would tell it and are among
     `internal` only.
@@ -57,6 +58,7 @@ class Fit:
     event: Event = field(default=NOTHING, repr=False)
     release: Release | None = field(default=None, repr=False)
     ledger: str | None = None
+    notices: list[str] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
@@ -82,6 +84,7 @@ class Fit:
             event=plan.event,
             release=run.release,
             ledger=run.ledger_file,
+            notices=run.notices,
         )
 
     def save(self, folder: str | Path) -> Path:

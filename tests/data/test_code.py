@@ -93,3 +93,21 @@ def test_target_without_a_value_is_refused_by_its_line(tmp_path: Path, value: st
     schema = Schema(columns=(Column(name="age", low=0, high=90),), classes=("no", "yes"), target="y")
     with pytest.raises(WrongInput, match="target 'y', line 3: expected one of the declared classes"):
         Data.of(read(path), schema)
+
+
+def test_columns_that_a_model_misses_are_named_and_so_is_another_spelling() -> None:
+    frame = pd.DataFrame({"AGE": [3], "town": ["Ulm"]})
+    schema = Schema(columns=(Column(name="age", low=0, high=9),), target="y", classes=("0", "1"), rows=1)
+    with pytest.raises(WrongInput, match=r"the schema names 'age', .*; 'age' is there as 'AGE'; rename or add columns"):
+        Data.of(read(frame), schema, labelled=False)
+    with pytest.raises(WrongInput, match="the columns 'town'; rename or add columns"):
+        Data.of(read(frame[["town"]]), schema, labelled=False)
+
+
+def test_of_many_columns_with_strange_values_the_first_are_named() -> None:
+    outside = Outside()
+    for at in range(2000):
+        outside.add(f"v{at}", "unseen", np.array([True]))
+    sentences = outside.sentences()
+    assert sentences[0] == "'v0': 1 value not seen in training"
+    assert sentences[20:] == ["1980 more columns have such values; --json counts them all"]

@@ -7,15 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from privaware import fit
-from privaware.data import Data, draft, labelled, read, typed, words_of
+from privaware.data import Data, draft, labelled, read, typed
 from privaware.data._data import target_of
 from privaware.errors import WrongInput
-from privaware.schema import Column, Schema
 
 
 def test_json_lines_are_a_table_with_text_numbers_and_gaps(tmp_path: Path) -> None:
@@ -93,13 +91,35 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "r.jsonl")
 
 
-def test_large_whole_numbers_are_words_that_a_date_column_does_not_take(tmp_path: Path) -> None:
-    file = tmp_path / "t.jsonl"
-    rows = [9_007_199_254_740_993, 9_007_199_254_740_992, 20_000]
-    file.write_text("".join(f'{{"a": {row}, "y": "yes"}}\n' for row in rows))
-    raw = read(file)
-    assert words_of(raw.values("a")).distinct() == ["20000", "9007199254740992", "9007199254740993"]
-    file.write_text("".join(f'{{"a": {row}, "y": "yes"}}\n' for row in (20_000, 30_000)))
-    column = Column(name="a", kind="date", low=0, high=40_000, missing="category", unseen="other", parts=("days",))
-    schema = Schema(columns=(column,), target="y", classes=("no", "yes"), rows=2)
-    assert np.isnan(Data.of(read(file), schema).x).all()
+def test_a_list_of_objects_is_the_same_table(tmp_path: Path) -> None:
+    rows = [{"a": at / 8, "town": "Ulm" if at % 3 else None, "y": "yes" if at % 2 else "no"} for at in range(20)]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    expected = read(tmp_path / "r.jsonl")
+    for content in (json.dumps(rows), json.dumps(rows, indent=2), "\n".join(map(json.dumps, rows))):
+        (tmp_path / "r.json").write_bytes(b"\xef\xbb\xbf " + content.encode())
+        raw = read(tmp_path / "r.json")
+        pd.testing.assert_frame_equal(raw.frame, expected.frame)
+        assert typed(raw, target="y") == typed(expected, target="y")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"a": 1}, 2]', "expected a list of JSON objects"),
+        ("[]", "expected a list of JSON objects"),
+        ('[{"a": "secret"', "'r.json', its text: expected one JSON object, got something else$"),
+        ('{"a": ["secret"], "y": [1]', "'r.json', line 1: expected one JSON object"),
+    ],
+)
+def test_other_json_is_refused_without_a_value(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "r.json").write_text(content)
+    with pytest.raises(WrongInput, match=message) as problem:
+        read(tmp_path / "r.json")
+    assert "secret" not in str(problem.value)
+
+
+def test_a_member_that_one_object_of_a_list_has_is_no_public_name(tmp_path: Path) -> None:
+    rows = [{"a": 1, "y": "no"}, {"a": 2, "y": "yes"}, {"a": 2, "y": "yes", "hiv": 1}]
+    (tmp_path / "r.json").write_text(json.dumps(rows))
+    with pytest.raises(WrongInput, match="row 3: expected the names of the first row"):
+        typed(read(tmp_path / "r.json"), target="y")

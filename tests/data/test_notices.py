@@ -104,3 +104,11 @@ def test_numbers_with_several_units_are_said() -> None:
     assert said == [
         "'weight': numbers with the units kg, lb are read as they stand, without conversion; write them all in one unit"
     ]
+
+
+def test_one_value_in_every_row_is_said_and_a_mark_beside_gaps_is_used() -> None:
+    frame = visits().assign(always="x", never=None, marked=["True" if at % 3 else "" for at in range(ROWS)])
+    sentences = notices(read(frame), by_type(frame))
+    for name in ("always", "never"):
+        assert f"'{name}' has the same value, or none, in every row and teaches nothing; leave it out" in sentences
+    assert not any("marked" in sentence or "another value" in sentence for sentence in sentences)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -272,3 +273,35 @@ def test_file_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: Any) ->
     monkeypatch.setattr(np, "load", refuse)
     with pytest.raises(WrongInput, match="does not fit into this machine's memory"):
         read(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("column", [pd.Series([1.5, "secret"]), pd.Series([1, 2]), pl.Series(["secret"])])
+def test_a_single_column_is_no_table(column: object) -> None:
+    with pytest.raises(WrongInput, match=r"expected the path of a data file or a data frame, got Series$"):
+        read(column)
+
+
+def test_a_title_above_the_names_of_a_sheet_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    cells = pd.DataFrame([["Report", None], ["a", "y"], [1, "yes"]])
+    cells.to_excel(tmp_path / "t.xlsx", header=False, index=False)
+    with pytest.raises(WrongInput, match="got one cell alone; remove titles above the names") as problem:
+        read(tmp_path / "t.xlsx")
+    assert "Report" not in str(problem.value)
+
+
+def test_images_without_classes_lie_side_by_side(tmp_path: Path) -> None:
+    for name in ("b.png", "a.tif", "c.gif"):
+        Image.fromarray(np.full((4, 4), ord(name[0]), np.uint8)).save(tmp_path / name)
+    raw = read(tmp_path)
+    assert raw.images is not None
+    assert raw.images[:, 0, 0, 0].tolist() == [ord("a"), ord("b"), ord("c")]
+    with pytest.raises(WrongInput, match="store them as array y, or in one sub-folder for each class"):
+        draft(raw, target="class")
+
+
+def test_an_image_of_floats_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    Image.fromarray(np.full((4, 4), 0.5, np.float32)).save(tmp_path / "cat" / "a.tiff")
+    with pytest.raises(WrongInput, match=r"expected 'a.tiff' with 8 or 16 bits a pixel, got floats"):
+        read(tmp_path)

@@ -125,3 +125,15 @@ def test_wrong_recipes_are_refused(
     with pytest.raises(WrongInput, match=words):
         fit(frame, target="y", schema=schema, epsilon=1.0, ledger=tmp_path / "x.ledger", **arguments)  # type: ignore[arg-type]
     assert not (tmp_path / "x.ledger").exists()
+
+
+def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    gaps = frame.assign(y=[None if at % 100 == 0 else label for at, label in enumerate(frame["y"])], always=1.0)
+    with pytest.warns(UserWarning, match="15 rows have no 'y' and are left out"):
+        result = fit(gaps, target="y", schema=schema, epsilon=1.0, learner="majority", out=tmp_path / "m")
+    assert result.notices[0].startswith("15 rows have no 'y' and are left out")
+    assert "left out" not in f"{result!r} {result.json()}"
+    assert "'always' (left out by the schema)" in result.notices[1]
+    assert not any("left out" in file.read_text(errors="replace") for file in (tmp_path / "m").iterdir())
+    complete = fit(frame, target="y", schema=schema, epsilon=1.0, learner="majority", ledger=tmp_path / "l")
+    assert complete.notices == []
