@@ -57,7 +57,7 @@ def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str
         data, held_out = as_data(load(name, seed), options.rows)
         schema = data.schema
         able = [each for each, (learner, *_) in CANDIDATES.items() if schema.task in find_learner(learner).tasks]
-        choices = {each: candidate(each, schema) for each in able}
+        choices = {each: candidate(each, schema, epsilon) for each in able}
         if not schema.classes:
             choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}
         for each, choice in {"constant": constant_choice(schema, "compared"), **choices}.items():

@@ -44,6 +44,12 @@ def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner
     assert any(isinstance(stage.mechanism, Bins) for stage in choice.before) is bins
 
 
+def test_trees_grow_where_rows_and_epsilon_are_large_and_time_is_short() -> None:
+    assert table_choice(numbers(16_000), 3.0).settings == {"trees": 800, "depth": 5}
+    assert table_choice(numbers(16_000), 1.0).settings == {}
+    assert table_choice(numbers(1_000_000), 1.0).settings == {}
+
+
 def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
     def centred(choice: Choice) -> bool:
         return any(isinstance(stage.mechanism, TargetRange) for stage in choice.before)
