@@ -1,9 +1,9 @@
 """CSV by fixed rules: how a row is read follows from that row and the header line alone.
 
 The first line holds the names of the columns, and the one of `, ; tab |` that occurs in it most often stands between
-values (`sep` names another). Where a name is a number the line may be a row instead: it is refused, and never shown,
-until `header` says what it is. Without a header line columns are called column_1, column_2 and so on, and so is one
-without a name.
+values (`sep` names another, and so does a line `sep=;` before it). Where a name is a number the line may be a row
+instead: it is refused, and never shown, until `header` says what it is. Without a header line columns are called
+column_1, column_2 and so on, and so is one without a name.
 
 A field may stand in quotation marks, with spaces around them; within them a doubled mark is one mark, and separators
 and line ends belong to the value. Elsewhere a mark is a character like any other. All values are text, to be coded by
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t", "|")
 BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 LINE_END = rb"(?:\r\n?|\n)"
+NAMED = re.compile(rb"\Asep=([,;\t|])(?=\r?\n)")
+"""What spreadsheets write before the header line."""
 BLOCK = 1 << 24
 """Bytes that are parsed at once."""
 LONGEST = 4
@@ -91,10 +93,13 @@ class CsvFile:
 
     @cached_property
     def separator(self) -> str:
-        """What stands between values: named, or found from the header line alone."""
+        """What stands between values: named, by a line `sep=;` before the others too, or found from the header line."""
         if self.sep is not None:
             return self.sep
-        line = next(self._decoded(), b"").lstrip(b"\r\n")
+        start = next(self._text(), b"")
+        if named := NAMED.match(start):
+            return named[1].decode()
+        line = start.lstrip(b"\r\n")
         head = re.match(rb'(?:"(?:[^"]++|"")*+"|[^"\r\n]++|")*', line)
         names = re.sub(rb'"(?:[^"]++|"")*+"', b"", b"" if head is None else head.group())
         counts = {separator: names.count(separator.encode()) for separator in SEPARATORS}
@@ -207,6 +212,11 @@ class CsvFile:
             yield rest, line, False
 
     def _decoded(self) -> Iterator[bytes]:
+        """The file as UTF-8, some bytes at a time; a line that names the separator is empty."""
+        for at, text in enumerate(self._text()):
+            yield text if at else NAMED.sub(b"", text, count=1)
+
+    def _text(self) -> Iterator[bytes]:
         """The file as UTF-8, some bytes at a time; a byte order mark says what it is in."""
         with open_bytes(self.path) if self.path.is_file() else io.BytesIO(self._piped) as file:
             start = file.read(self.block)

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privaware.data import Data, Raw, draft, read, words_of
+from privaware.data._csv import CsvFile
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -240,3 +241,15 @@ def test_a_cell_means_the_same_beside_any_others(kind: str, cells: list[str], tm
     together, alone = coded(cells), [coded([cell]) for cell in cells]
     for way in (0, 1):
         assert np.array_equal(together[way], np.concatenate([each[way] for each in alone]), equal_nan=True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_before_the_header_may_name_the_separator(encoding: str, end: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(end.join(["sep=;", "a,b;y", "1,5;yes", "x;no", ""]).encode(encoding))
+    raw = read(file)
+    assert raw.columns == ["a,b", "y"]
+    assert words_of(raw.values("a,b")).map(str, object).tolist() == ["1.5", "x"]
+    assert (raw.place(0), raw.place(1)) == ("line 3", "line 4")
+    assert CsvFile(path=file, sep=",").names == ["a", "b;y"]
