@@ -3,8 +3,7 @@
     python -m benchmarks.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
 
 FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/text_evidence.json`, and
-keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded. The cells shipped on
-2026-11-16 came from the same descent in plain float32, two seeds of noise each.
+keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded.
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ EVIDENCE = Path("privaware/workflow/text_evidence.json")
 
 def measured(name: str, rows: int, epsilons: list[float], options: argparse.Namespace) -> list[dict[str, Any]]:
     """One cell for each epsilon, with the mean score of the constant and of each candidate over the seeds."""
-    from privaware import accounting
     from privaware.data import Data
-    from privaware.learners.linear import Linear
-    from privaware.learners.majority import Majority
     from privaware.noise import Rng
     from privaware.schema import Schema
-    from privaware.workflow._text_choice import CANDIDATES, candidate
+    from privaware.workflow._text_choice import CANDIDATES, candidate, clipping
+    from privaware.workflow._training_plan import training_plan
 
     texts, labels = load(name, options.folder)
     classes, y = np.unique(labels, return_inverse=True)
@@ -42,11 +39,13 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     held_out = Data(schema=schema, x=texts[count : count + count // 3], y=y[count : count + count // 3])
     found = []
     for epsilon in epsilons:
+        norm = clipping(schema, epsilon)
+        learners: dict[str, Any] = {each: {**candidate(each, schema), **norm} for each in CANDIDATES}
         scores = {}
-        learners: dict[str, Any] = {each: Linear(**candidate(each, schema)) for each in CANDIDATES}
-        for each, learner in {"constant": Majority(), **learners}.items():
-            noise = accounting.calibrate(lambda noise, of=learner: of.cost(schema, noise), epsilon, DELTA)
-            models = [learner.run(train, noise, Rng(seed)) for seed in range(options.seeds)]
+        for each, settings in {"constant": None, **learners}.items():
+            learner = "majority" if settings is None else "linear"
+            plan = training_plan(schema, epsilon=epsilon, delta=DELTA, learner=learner, settings=settings)
+            models = [plan.mechanism.run(train, plan.noise, Rng(seed)) for seed in range(options.seeds)]
             hits = [np.mean(model.predictions(held_out) == held_out.y) for model in models]
             scores[each] = round(float(np.mean(hits)), 4)
         half = "choose" if name in CHOSEN_ON else "check"

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sized
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -15,25 +16,32 @@ __all__ = ["hashed_grams", "hashed_words"]
 ROUNDING_MARGIN = 1 - 2.0**-20
 """Rounding must not carry the words of a text past length 1."""
 PUNCTUATION = re.compile(r"[\W_]+")
+TOKENS = re.compile(r"\w+|[^\w\s]")
+INSIDE = 0.5
+"""The weight of n-grams of characters beside words and stems."""
 
 
 class Texts(Sized, Iterable[str], Protocol):
     """Texts whose number is known."""
 
 
-def hashed_grams(texts: Texts, *, slots: int, words: int, letters: int, norm: float = 1.0) -> np.ndarray:
+def hashed_grams(
+    texts: Texts, *, slots: int, words: int, letters: int, norm: float = 1.0, stems: int = 0
+) -> np.ndarray:
     """Signed square roots of the counts of n-grams in hashed slots, scaled to length `norm` (0 for an empty text).
 
-    `words` and `letters` are the largest n of the n-grams of words and of characters.
+    `words` and `letters` are the largest n of the n-grams of words and of characters. With `stems` above 0 marks of
+    punctuation are words of their own, words of so many letters or more add their first ones, and n-grams of
+    characters lie within these words and count half.
     """
     out = np.zeros((len(texts), slots), np.float32)
-    known: dict[str, tuple[int, float]] = {}
     for row, text in enumerate(texts):
-        for gram, count in _grams(str(text).lower(), words, letters).items():
-            if gram not in known:
-                known[gram] = _slot(gram, slots)
-            at, sign = known[gram]
-            out[row, at] += sign * np.sqrt(count)
+        lowered = str(text).lower()
+        grams = _grams_of_words(lowered, words, letters, stems) if stems else _grams(lowered, words, letters)
+        if grams:
+            at, signs = zip(*[_slot(gram, slots) for gram in grams], strict=True)
+            values = np.array(signs) * np.sqrt(np.fromiter(grams.values(), float))
+            np.add.at(out[row], np.array(at), values.astype(np.float32))
     length = np.sqrt((out * out).sum(axis=1, keepdims=True))
     return np.asarray(out * (norm / np.maximum(length, np.float32(1e-12))))
 
@@ -57,6 +65,20 @@ def _grams(text: str, words: int, letters: int) -> Counter[str]:
     return Counter(grams)
 
 
+def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[str]:
+    """Words and marks of punctuation, first letters of words (`^`), and characters within words (after a tab)."""
+    tokens = TOKENS.findall(text)
+    long = [token for token in tokens if len(token) >= stems]
+    grams = [" ".join(tokens[i : i + n]) for n in range(1, words + 1) for i in range(len(tokens) - n + 1)]
+    grams += [f"^{word[:stems]}" for word in long]
+    marked = [f"<{word}>" for word in long]
+    runs = range(3, letters + 1)
+    grams += [f"\t{word[i : i + n]}" for n in runs for word in marked for i in range(len(word) - n + 1)]
+    return Counter(grams)
+
+
+@lru_cache(maxsize=2**18)
 def _slot(gram: str, slots: int) -> tuple[int, float]:
+    """The slot of an n-gram, and its sign times its weight."""
     digest = int.from_bytes(hashlib.blake2b(gram.encode(), digest_size=8).digest())
-    return digest % slots, 1.0 if digest >> 63 else -1.0
+    return digest % slots, (1.0 if digest >> 63 else -1.0) * (INSIDE if gram[0] == "\t" else 1.0)

@@ -2,7 +2,8 @@
 
 Each word, pair of words and run of characters is hashed by a public function (BLAKE2) to a slot and
 a sign; a row is the sum of signed square roots of counts, scaled to length `norm`. No vocabulary is
-learned, so nothing is read off the rows.
+learned, so nothing is read off the rows. With `stems` the first letters of longer words are n-grams, too: inflected
+forms of a word have them in common in many languages.
 
 Paper: Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning, arXiv:0902.2206.
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
@@ -26,15 +27,22 @@ __all__ = ["Hashed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed:
-    """`words` and `letters` are the largest n of the n-grams of words and of characters."""
+    """`words` and `letters` are the largest n of the n-grams of words and of characters.
+
+    With `stems` above 0 marks of punctuation are words of their own, words of so many letters or more add their first
+    ones, and n-grams of characters lie within these words and count half.
+    """
 
     slots: int = 4096
     words: int = 2
     letters: int = 4
     norm: float = 1.0
+    stems: int = 0
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        return hashed_grams(x, slots=self.slots, words=self.words, letters=self.letters, norm=self.norm)
+        return hashed_grams(
+            x, slots=self.slots, words=self.words, letters=self.letters, norm=self.norm, stems=self.stems
+        )
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""

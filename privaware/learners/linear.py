@@ -248,13 +248,15 @@ class Linear(Learner):
             return float(np.clip((NUMBERS_NAMED if named else NUMBERS) / spread, 1e-4, STABLE))
         if not named:
             return float(np.clip(LR / spread, 0.01, 64.0))
-        times_noise, signal = LR_NAMED, self.norm * self.steps / spread  # rows over the noise of all steps together
+        slower = (1 - self.momentum) / (1 - 0.9)  # constants were fixed at a momentum of 0.9
+        times_noise = LR_NAMED * slower
+        signal = self.norm * self.steps / spread  # rows over the noise of all steps together
         if self.centre:
             times_noise *= float(np.clip(math.sqrt(signal / CLEAR), 1.0, 2.0))
         careful = self.base > 0 or schema.form == "text"
         if careful:
             times_noise *= min(1.0, signal / SURE)
-        return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, LARGEST_LR))
+        return float(np.clip(times_noise / spread, 1e-4 if careful else 0.01, LARGEST_LR * slower))
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
         if self.features is None:

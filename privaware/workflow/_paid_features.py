@@ -1,9 +1,9 @@
-"""Features that are paid for inside a training: normalisation and principal components, then a model of them.
+"""Features that are paid for inside a training: normalisation, principal components, weights; then a model of them.
 
-`features` of a learner may name `normalise` and `pca` beside the free ones of `privaware.features`. Each of them sees
-the rows after the features before it, releases a feature map with noise, and takes its place in the list; the learner
-then gets a list of plain features. The price of the learner does not depend on what was released: only on the shape of
-a row, which is public.
+`features` of a learner may name `normalise`, `pca` and `weigh` beside the free ones of `privaware.features`. Each of
+them sees the rows after the features before it, releases a feature map with noise, and takes its place in the list; the
+learner then gets a list of plain features. The price of the learner does not depend on what was released: only on the
+shape of a row, which is public.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event, leaves
 from privaware.features.project import Project
 from privaware.features.standardise import Standardise
+from privaware.features.weighed import Weighed
 from privaware.learners._fixed_features import feature_for, shape_after
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
@@ -31,7 +32,7 @@ from privaware.workflow._settings import configured
 
 __all__ = ["PAID", "PaidFeatures", "described_features", "names_paid"]
 
-PAID = ("normalise", "pca")
+PAID = ("normalise", "pca", "weigh")
 """The features that are mechanisms."""
 FRACTION = 0.1
 """The fraction of the budget for each of them."""
@@ -80,7 +81,7 @@ class PaidFeatures:
     ) -> PaidFeatures:
         """With shares by which each paid feature takes a tenth; `price` is what one model costs at noise 1."""
         first = described[0]["name"]
-        if first == "pca" or (first == "normalise" and schema.form != "image"):
+        if first in ("pca", "weigh") or (first == "normalise" and schema.form != "image"):
             described = [transforms.describe(feature_for(schema)), *described]
         unshared = cls(described=tuple(described), build=build, shares=())
         paid = [each for each in described if each["name"] in PAID]
@@ -131,7 +132,11 @@ class PaidFeatures:
         return self.build([transforms.describe(feature) for feature in chain])
 
 
-WORDS = {"normalise": "means and deviations of features", "pca": "principal components"}
+WORDS = {
+    "normalise": "means and deviations of features",
+    "pca": "principal components",
+    "weigh": "how frequent each entry is",
+}
 
 
 def _transformation(each: Described, before: tuple[Any, ...]) -> Transformation:
@@ -149,5 +154,7 @@ def _empty(each: Described, shape: tuple[int, ...]) -> Any:
     if each["name"] == "normalise":
         return Standardise(mean=(0.0,) * shape[0], deviation=(1.0,) * shape[0])
     width = math.prod(shape)
+    if each["name"] == "weigh":
+        return Weighed(letters="a" * width)
     components = min(int(each.get("components", 64)), width)
     return Project(matrix=tuple(map(tuple, np.eye(width, components, dtype=np.float32).tolist())))

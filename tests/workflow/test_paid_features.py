@@ -24,6 +24,7 @@ from privaware.workflow._trainings import training_mechanism
 
 TABLE = example(rows=24)
 IMAGE = example("image", rows=24)
+TEXT = example("text", rows=24)
 BUDGET = {"epsilon": 2.0, "delta": 1e-5}
 
 
@@ -38,8 +39,9 @@ def training(schema: Schema, *named: Any, learner: str = "linear", **settings: A
         (TABLE, ("normalise",)),
         (TABLE, ({"name": "pca", "components": 2},)),
         (IMAGE, ("normalise", {"name": "pca", "components": 3})),
+        (TEXT, ({"name": "hashed", "slots": 16, "words": 1, "letters": 3, "stems": 4}, "weigh")),
     ],
-    ids=["normalised table", "components of a table", "images, both"],
+    ids=["normalised table", "components of a table", "images, both", "weighed text"],
 )
 def test_training_on_paid_features_keeps_the_contract(schema: Schema, named: Any) -> None:
     check_mechanism(training(schema, *named, steps=2), schema=schema, games=6)

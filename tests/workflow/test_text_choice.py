@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from privaware.data import Data
+from privaware.events import leaves
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._text_choice import CANDIDATES, evidence, text_choice
+from privaware.workflow._text_choice import CANDIDATES, OLDER, WEIGHED, evidence, text_choice
 from privaware.workflow._training_plan import training_plan
 
 
@@ -34,19 +35,38 @@ def mean_accuracy(train: Data, test: Data, epsilon: float, seeds: int) -> float:
 
 
 def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
-    assert text_choice(texts(5000), 1.0).settings["features"][0]["slots"] == 4096
-    assert text_choice(texts(10**6), 1.0).settings["features"][0]["slots"] == 512
+    assert [text_choice(texts(rows), 1.0).settings["features"][0]["slots"] for rows in (5000, 20_000, 10**6)] == [
+        32_768,
+        16_384,
+        512,
+    ]
 
 
 def test_the_plan_names_the_study() -> None:
     reason, closer, sequences = text_choice(texts(3000), 1.0).reasons
-    assert "clipping norm 0.25 from 2,000 rows x epsilon" in closer
-    assert "norm" not in text_choice(texts(1000), 1.0).settings
-    gains = [100 * (cell["scores"]["words and letters"] - cell["scores"]["few slots"]) for cell in evidence()]
-    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over fewer slots" in reason
-    assert reason.endswith(f"better on {sum(gain > 0 for gain in gains)} of {len(gains)} texts")
+    assert closer == "clipping norm 0.25 for this many rows x epsilon"
+    gains = [100 * (cell["scores"][WEIGHED] - cell["scores"][OLDER]) for cell in evidence()]
+    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over words and letters" in reason
+    assert f"better in {sum(gain > 0 for gain in gains)} of {len(gains)} cells" in reason
     assert "architecture=lstm" in sequences
     assert all(set(cell["scores"]) == {"constant", *CANDIDATES} for cell in evidence())
+
+
+def test_more_rows_are_clipped_closer() -> None:
+    norms = [text_choice(texts(rows), 1.0).settings.get("norm") for rows in (1999, 2000, 9999, 10_000)]
+    assert norms == [None, 0.25, 0.25, 0.1]
+
+
+def test_frequencies_of_words_take_a_tenth_of_the_budget() -> None:
+    plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5)
+    assert [what for what, _ in plan.parts] == ["release how frequent each entry is", "train linear"]
+    weighing, training = (sum(n / leaf.noise**2 for leaf, n in leaves(event)) for _, event in plan.parts)
+    assert weighing / (weighing + training) == pytest.approx(0.1)
+
+
+def test_numbers_are_predicted_from_texts_without_weights() -> None:
+    schema = Schema(form="text", low=0.0, high=5.0, rows=3000)
+    assert [each["name"] for each in text_choice(schema, 1.0).settings["features"]] == ["hashed"]
 
 
 def test_few_texts_get_the_constant() -> None:
