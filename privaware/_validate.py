@@ -50,11 +50,13 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
 def suggestion(word: object, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the one nearest, or all there are.
 
-    >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"])
-    ('did you mean linear?', 'choose one of linear, pate')
+    >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"]), suggestion("x", [])
+    ('did you mean linear?', 'choose one of linear, pate', 'there is none')
     """
     names = list(known)
     near = nearest(word, names)
+    if not names:
+        return "there is none"
     return f"did you mean {near}?" if near else f"choose one of {', '.join(names)}"
 
 

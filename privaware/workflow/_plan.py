@@ -20,7 +20,7 @@ from privaware import accounting
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, describe, leaves
+from privaware.events import NOTHING, Event, Gaussian, Group, Sampled, Selected, describe, leaves, nested
 from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
@@ -97,6 +97,11 @@ class Plan:
     def limit(self) -> float:
         """The limit of a new ledger: what was asked for, or what it costs."""
         return self.epsilon if self.requested is None else self.requested
+
+    @property
+    def has_secret_trials(self) -> bool:
+        """Whether a number of trials is a secret, which the time that they take would tell."""
+        return any(isinstance(event, Selected) for event in nested(self.event))
 
     @property
     def sampler(self) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Event, Selected, nested
+from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions
 from privaware.model import Model
 from privaware.strategies._search import SearchResult
@@ -64,7 +64,7 @@ class Fit:
     def of(cls, run: ChargedRun, workflow: str) -> Fit:
         """The result of a run that was published, or of a dry one."""
         plan = run.plan
-        secret = any(isinstance(event, Selected) for event in nested(plan.event))
+        secret = plan.has_secret_trials
         return cls(
             epsilon=plan.epsilon,
             delta=plan.delta,

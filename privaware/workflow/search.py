@@ -42,7 +42,10 @@ __all__ = ["Searched", "search"]
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
-    """What came of it. `best` are the winner's choices; `trials` is their number, or its mean where it is a secret."""
+    """What came of it. `best` are the winner's choices; `trials` is their number, or its mean where it is a secret.
+
+    Then `seconds` would tell it, and are among what is internal only.
+    """
 
     best: Point | None
     trials: float
@@ -54,6 +57,7 @@ class Searched:
     plan: list[str]
     certified: bool
     internal: dict[str, float | None]
+    seconds: float | None
     out: str | None
     model: Model | None = field(default=None, repr=False)
     sentence: str = field(default="", repr=False)
@@ -74,6 +78,7 @@ class Searched:
             plan=plan.sentences,
             certified=run.certified,
             internal={**run.internal, "seconds": run.seconds},
+            seconds=None if plan.has_secret_trials else run.seconds,
             out=run.out,
             model=run.model,
             sentence="" if run.model is None else run.sentence,

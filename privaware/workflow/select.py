@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from privaware.card import plain_settings
-from privaware.events import NOTHING, Event, Selected, nested
+from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
 from privaware.workflow._candidates import expect_workflow
 from privaware.workflow._charged_run import ChargedRun, charged_run
@@ -47,7 +47,6 @@ class Selection:
     @classmethod
     def of(cls, run: ChargedRun, columns: tuple[str, ...] | None) -> Selection:
         """The result of a run; a dry one has no columns."""
-        secret = any(isinstance(event, Selected) for event in nested(run.plan.event))
         return cls(
             columns=columns,
             epsilon=run.plan.epsilon,
@@ -56,7 +55,7 @@ class Selection:
             plan=run.plan.sentences,
             certified=run.certified,
             internal={"seconds": run.seconds},
-            seconds=None if secret else run.seconds,
+            seconds=None if run.plan.has_secret_trials else run.seconds,
             out=run.out,
             sentence=NOT_PRIVATE
             if run.plan.flaw

@@ -168,16 +168,18 @@ def test_journal_is_gone_when_the_search_has_ended(bench: Bench, monkeypatch: py
     assert not any(folder.exists() for folder in journals)
 
 
-def test_seconds_of_a_search_are_internal(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", ["rs", "grid"])
+def test_seconds_of_a_search_are_internal_where_its_number_of_trials_is_secret(bench: Bench, strategy: str) -> None:
     results: list[Any] = []
+    trials = {"trials": 3} if strategy == "rs" else {}
 
     def kept(*arguments: Any, **named: Any) -> None:
-        results.append(search(*arguments, space=SPACE, model_epsilon=1.0, trials=3, **named))
+        results.append(search(*arguments, space=SPACE, strategy=strategy, model_epsilon=1.0, **trials, **named))
 
     bench.left_by(kept)
     fields = results[0].json()
-    assert "seconds" not in fields
     assert fields["internal"]["seconds"] > 0
+    assert fields["seconds"] == (None if strategy == "rs" else fields["internal"]["seconds"])
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
