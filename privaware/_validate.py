@@ -22,7 +22,6 @@ __all__ = [
     "expect",
     "expect_between",
     "expect_count",
-    "expect_finite",
     "expect_fraction",
     "expect_in",
     "expect_nonnegative",
@@ -92,12 +91,6 @@ def expect_nonnegative(who: str, /, **settings: Any) -> None:
     """Finite numbers of at least 0."""
     for name, value in settings.items():
         expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
-
-
-def expect_finite(who: str, /, **settings: Any) -> None:
-    """Numbers, neither infinite nor NaN."""
-    for name, value in settings.items():
-        expect(_finite(value), who, f"{name} as a finite number", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:

@@ -11,7 +11,6 @@ from privaware._validate import (
     expect,
     expect_between,
     expect_count,
-    expect_finite,
     expect_fraction,
     expect_in,
     expect_nonnegative,
@@ -60,7 +59,7 @@ def test_optional_counts_may_be_none() -> None:
 
 @pytest.mark.parametrize("bad", NOT_NUMBERS)
 def test_every_number_check_refuses_what_is_no_finite_number(bad: object) -> None:
-    for check in (expect_positive, expect_nonnegative, expect_finite, expect_fraction):
+    for check in (expect_positive, expect_nonnegative, expect_fraction):
         with pytest.raises(WrongInput, match="x: expected lr"):
             check("x", lr=bad)
     with pytest.raises(WrongInput, match="x: expected lr"):

@@ -37,7 +37,6 @@ __all__ = [
     "shift_from_guesses",
     "shift_lower",
     "shift_of",
-    "shift_p_value",
     "trade_off_p_value",
 ]
 
@@ -227,12 +226,6 @@ def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float
     statistic, freedom, root = _student(*_scores(inside, outside))
     alpha = 1 - confidence
     return _largest(lambda shift: _noncentral_above(statistic, freedom, shift * root) < alpha, 1e6)
-
-
-def shift_p_value(inside: Any, outside: Any, shift: float) -> float:
-    """How likely Gaussian scores that are `shift` deviations apart, or less, look so far apart."""
-    statistic, freedom, root = _student(*_scores(inside, outside))
-    return _noncentral_above(statistic, freedom, shift * root)
 
 
 def shift_of(event: Event) -> float | None:
