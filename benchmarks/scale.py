@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--ray", help="the address of a Ray cluster")
     parser.add_argument("--csv", action="store_true", help="one quoted CSV file of 100 columns")
     parser.add_argument("--unit", action="store_true", help="protect persons of several rows each")
+    parser.add_argument("--beside", action="store_true", help="without persons, to stand beside --unit")
     parser.add_argument("--load", default="other work on the same cores", help="what else the cores did")
     options = parser.parse_args()
     for rows in options.rows:
@@ -75,6 +76,7 @@ def run(table: Path, rows: int, options: argparse.Namespace) -> None:
     settings = {"rows": rows, "parts": options.parts, "epsilon": options.epsilon, "learner": options.learner}
     settings |= {"place": place} | ({"format": "csv"} if options.csv else {})
     settings |= {"persons": rows // ROWS_EACH, "cap": CAP} if options.unit else {}
+    settings |= {"persons": 0, "cap": 0} if options.beside else {}
     if cell_key(ITEM, settings) in Store(options.out / "cells.jsonl").read():
         return
     if options.csv:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware.data import Cells, Data, LargeTable, _large, large_table, read, row_hashes, typed
+from privaware.data import Cells, Data, LargeTable, _large, large_table, read, row_hashes, typed, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -61,6 +61,18 @@ def test_what_was_read_does_not_stay_in_memory(tmp_path: Path, monkeypatch: pyte
         most = max(most, pa.total_allocated_bytes() - before)
         del part
     assert most < rows * 8 / 3
+
+
+def test_text_that_repeats_itself_is_read_as_categories_and_names_are_not(tmp_path: Path) -> None:
+    names = [f"person {at}" for at in range(5000)]
+    pd.DataFrame({"name": names, "town": ["Ulm", "Bonn"] * 2500}).to_parquet(tmp_path / "t.parquet")
+    [part] = LargeTable(tmp_path / "t.parquet").parts.listed()
+    assert part.frame is not None
+    categories = [isinstance(kind, pd.CategoricalDtype) for kind in part.frame.dtypes]
+    assert categories == [False, True]
+    assert words_of(part.frame["name"]).map(str, object).tolist() == names
+    [part] = LargeTable(tmp_path / "t.parquet").only(columns=("town",)).parts.listed()
+    assert part.columns == ["town"]
 
 
 def test_a_refusal_names_the_row_of_the_file(table: Path) -> None:
