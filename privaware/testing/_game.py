@@ -15,6 +15,8 @@ from privaware.noise import Rng
 from privaware.testing._release import padded, released_numbers
 
 CONFIDENCE = 0.999
+FEWEST = 6
+"""Games on either side that leave enough scores for a bound: two of them choose the direction."""
 
 
 def canary_game(
@@ -44,8 +46,10 @@ def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> f
 
     >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
     True
+    >>> [most_provable(games, delta=1e-5) for games in range(7)]
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
-    if games < 2:
+    if games < FEWEST:
         return 0.0
     scores = directed_scores(np.ones((games, 1)), np.zeros((games, 1)))
     return epsilon_lower(*scores, delta=delta, confidence=confidence)
