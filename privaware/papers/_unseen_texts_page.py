@@ -1,0 +1,70 @@
+"""What the page of unseen texts shows: the share of the plain gain that `auto` keeps, text by text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import mean
+from typing import Any
+
+from privaware.papers._page import Page, markdown
+from privaware.papers._results import Cell
+
+__all__ = ["functions"]
+
+ITEM = "benchmarks/unseen_texts"
+BELOW = 0.01
+"""How far the mean over seeds may be below the private constant."""
+
+
+def functions(page: Page) -> dict[str, Callable[..., Any]]:
+    """By name, for the template."""
+    cells = page.cells(ITEM)
+    plain = {(cell.settings["text"], cell.settings["method"]): cell.result for cell in cells if not _private(cell)}
+    runs: dict[tuple[float, str], dict[str, list[Cell]]] = {}
+    for cell in filter(_private, cells):
+        key = (cell.settings["epsilon"], cell.settings["text"])
+        runs.setdefault(key, {}).setdefault(cell.settings["method"], []).append(cell)
+    rows = [
+        [
+            epsilon,
+            text,
+            by_method["auto"],
+            *(mean(cell.result["score"] for cell in by_method[each]) for each in METHODS),
+            *(plain[text, each]["score"] for each in ("constant", "plain")),
+        ]
+        for (epsilon, text), by_method in sorted(runs.items())
+        if set(METHODS) <= set(by_method) and (text, "plain") in plain
+    ]
+
+    def shares() -> str:
+        shown = []
+        for epsilon in sorted({row[0] for row in rows}):
+            group = [row for row in rows if row[0] == epsilon]
+            gain, most = (sum(row[at] - row[5] for row in group) for at in (3, 6))
+            low = [row[1] for row in group if row[3] < row[4] - BELOW]
+            seeds = sorted({len(row[2]) for row in group})
+            shown.append([f"{epsilon:g}", len(group), " or ".join(map(str, seeds)), f"{gain / most:.3f}"])
+            shown[-1].append(", ".join(low) or "none")
+        head = ["epsilon", "texts", "seeds", "share of the plain gain"]
+        return markdown([*head, f"more than {BELOW:g} below the private constant"], shown)
+
+    def every() -> str:
+        shown = [
+            [text, ours[0].result["rows"], ours[0].result["classes"], f"{epsilon:g}", ours[0].result["learner"]]
+            + [f"{score:.3f}" for score in scores]
+            for epsilon, text, ours, *scores in rows
+        ]
+        head = ["text", "rows", "classes", "epsilon", "takes", "`auto`", "private constant", "constant", "no privacy"]
+        return markdown(head, shown)
+
+    def commits() -> str:
+        return ", ".join(sorted({cell.run["commit"] for cell in cells}))
+
+    return {"shares": shares, "every": every, "commits": commits}
+
+
+METHODS = ("auto", "private constant")
+
+
+def _private(cell: Cell) -> bool:
+    return "epsilon" in cell.settings
