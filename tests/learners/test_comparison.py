@@ -111,8 +111,8 @@ def test_parts_of_the_budget_that_leave_too_little_are_refused() -> None:
 def test_more_noise_never_costs_more() -> None:
     with pytest.raises(WrongInput, match="half"):
         Linear(centre=0.45, check=0.3)
-    for settings in ({"centre": 0.45, "check": 0.275}, {"check": 0.4}, {"centre": 0.2, "base": 0.1, "check": 0.35}):
-        learner = Linear(**settings)
+    for centre, base, check in ((0.45, 0.0, 0.275), (0.0, 0.0, 0.4), (0.2, 0.1, 0.35)):
+        learner = Linear(centre=centre, base=base, check=check)
         noises = np.geomspace(10, 200, 60)
         strengths = [
             sum(count / event.noise**2 for event, count in _gaussians(learner.cost(replace(SCHEMA, rows=1_000), noise)))
