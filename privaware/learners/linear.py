@@ -138,8 +138,8 @@ class Linear(Learner):
 
         schema, chain = data.schema, self._chain(data.schema)
         gradient = PartsGradient(data, chain[0], constant=self._constant, norm=self.norm)
-        weights = self._descend(gradient, schema, noise, rng, np.zeros(max(len(schema.classes), 1)))
-        weights = self._compared(gradient, weights, schema, noise, rng).numpy()
+        learned = self._descend(gradient, schema, noise, rng, np.zeros(max(len(schema.classes), 1)))
+        weights = self._compared(gradient, learned, schema, noise, rng).numpy()
         return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
 
     def rows_for(self, data: Data) -> Any:
@@ -162,8 +162,8 @@ class Linear(Learner):
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
         bias = self._initial_bias(data, noise, rng)
         gradient = self._gradient(data, rows)
-        weights = self._descend(gradient, schema, noise, rng, bias)
-        weights = self._compared(gradient, weights, schema, noise, rng).cpu().numpy()
+        learned = self._descend(gradient, schema, noise, rng, bias)
+        weights = self._compared(gradient, learned, schema, noise, rng).cpu().numpy()
         weight, bias = weights[:, :-1], self._constant * weights[:, -1]
         outputs = centre.outputs_for(weight, bias) if centre is not None else (weight, bias)
         return linear_model(schema, self._chain(schema), *outputs)
