@@ -28,6 +28,14 @@ def test_page_fetches_nothing_and_runs_no_script(plain: str) -> None:
     assert "default-src 'none'" in plain
 
 
+def test_long_values_are_cut_and_say_where_the_rest_is() -> None:
+    entries = card_entries()
+    entries["features"] = [{"name": "weighed", "letters": "abc" * 4_000}]
+    text = page(entries)
+    assert "abc" * 20 not in text
+    assert "11960 more characters in model.json" in text
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     model = tmp_path / "model"
