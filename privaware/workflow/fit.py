@@ -147,7 +147,7 @@ def fit(
     `search` names a strategy (`privaware list strategies`) that searches learners, settings or architectures inside
     this budget; `search_settings` are its `space`, `trials`, `held_out` and `options`. With `public` rows it searches
     those, at no privacy cost. `features` are names or tables of features that are applied to a row in turn, among them
-    `normalise` and `pca`, which are paid for. `workflow="standard"` chooses as if there were no noise, to compare.
+    `normalise`, `pca` and `weigh`, which are paid for. `workflow="standard"` chooses as if there were no noise.
 
     `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
     otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
