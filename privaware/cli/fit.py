@@ -38,7 +38,7 @@ _SPACE = "What --search may choose from: one of `privaware list spaces`, or a TO
 SPACE = Annotated[str | None, o.option(_SPACE)]
 TRIALS = Annotated[int | None, o.option("How many candidates --search tries (on average, where it is a secret).")]
 _FEATURES = (
-    "Features of a row, in turn, each as NAME or NAME,SETTING=VALUE; repeatable. normalise, pca and weigh are paid for: "
+    "Features of a row, in turn, each as NAME or NAME,SETTING=VALUE; repeatable. normalise, pca, weigh are paid for: "
     "--features scatter --features pca,components=32."
 )
 FEATURES = Annotated[list[str] | None, o.option(_FEATURES)]
