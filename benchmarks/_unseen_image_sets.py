@@ -1,0 +1,239 @@
+"""Labelled images that no default was chosen on, made from what packages of Debian and npm carry.
+
+    apt-get download fonts-aenigma fonts-noto-core wesnoth-1.16-data openclipart-png plasma-workspace-wallpapers \\
+        asterisk-core-sounds-{en,es,fr,it,ru}-wav                  # each unpacked by `dpkg-deb -x FILE FOLDER`
+    npm pack emoji-datasource-{apple,google,twitter,facebook}@16.0.0   # each unpacked into FOLDER/emoji-VENDOR
+
+Images of one `group` are alike (one letter in a font, one emoji of several vendors, one recording): a group is either
+learnt from or held out.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import wave
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MOST, FROM_A_GROUP = 5_000, 24
+SIDE, GREY_SIDE = 32, 28
+LETTERS = "ABCDEFGHIJ"
+SCRIPTS = {
+    "Arabic": (0x621, 0x64A),
+    "Bengali": (0x985, 0x9B9),
+    "Devanagari": (0x905, 0x939),
+    "Ethiopic": (0x1200, 0x123F),
+    "Hebrew": (0x5D0, 0x5EA),
+    "Khmer": (0x1780, 0x17B3),
+    "Lao": (0xE81, 0xEC4),
+    "Sinhala": (0xD85, 0xDC6),
+    "Tamil": (0xB85, 0xBB9),
+    "Thai": (0xE01, 0xE30),
+    "Tibetan": (0xF40, 0xF6C),
+}
+"""The first and the last letter of each."""
+STYLES = ("Sans{}-Regular", "Sans{}-Bold", "Serif{}-Regular", "Serif{}-Bold")
+VENDORS = ("apple", "google", "twitter", "facebook")
+SECOND, FRAME, HOP, HIGHEST = 8_000, 256, 250, 3_400
+"""Samples of a second, of a frame and between frames of a recording by telephone; hertz of the highest tone."""
+LOUDEST, QUIETEST = 11.0, 3.0
+TILES = (24, 16)
+RACES = (
+    "drakes",
+    "dunefolk",
+    "dwarves",
+    "elves-wood",
+    "goblins",
+    "human-loyalists",
+    "human-magi",
+    "human-outlaws",
+    "monsters",
+    "nagas",
+    "orcs",
+    "saurians",
+    "undead",
+    "undead-skeletal",
+)
+CLIPART = (
+    "animals",
+    "computer",
+    "food",
+    "geography",
+    "office",
+    "people",
+    "recreation",
+    "shapes",
+    "signs_and_symbols",
+    "tools",
+    "transportation",
+)
+"""Folders with a hundred pictures or more."""
+LARGEST_FILE = 200_000
+"""Bytes: a few pictures have hundreds of megapixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """One image: (height, width) of bytes if grey, else (height, width, 3)."""
+
+    label: str
+    group: str
+    image: np.ndarray
+
+
+Images = Iterator[tuple[str, str, Callable[[], np.ndarray]]]
+
+
+def load(name: str, folder: Path) -> tuple[list[Labelled], list[Labelled]]:
+    """Images to learn from and a fifth of the groups, held out: at most `MOST` together, in a fixed random order."""
+    rng = np.random.default_rng(0)
+    every = sorted(READERS[name](folder), key=lambda each: each[:2])
+    chosen, taken = [], dict.fromkeys({group for _, group, _ in every}, 0)
+    for at in rng.permutation(len(every)):
+        label, group, draw = every[at]
+        if taken[group] < FROM_A_GROUP and len(chosen) < MOST:
+            taken[group] += 1
+            chosen.append(Labelled(label=label, group=group, image=draw()))
+    groups = sorted({each.group for each in chosen})
+    held_out = {groups[at] for at in rng.permutation(len(groups))[: len(groups) // 5]}
+    return [each for each in chosen if each.group not in held_out], [each for each in chosen if each.group in held_out]
+
+
+def write(images: list[Labelled], folder: Path) -> None:
+    """A folder of PNG files, one sub-folder a class."""
+    from PIL import Image
+
+    for at, each in enumerate(images):
+        path = folder / each.label / f"{at:05}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(each.image).save(path)
+
+
+def _letters(folder: Path) -> Images:
+    """The first ten capitals in 465 display fonts."""
+    for path in sorted((folder / "usr/share/fonts/truetype/aenigma").glob("*.ttf")):
+        for letter in LETTERS:
+            yield letter, path.stem, partial(_glyph, letter, path, 22, 0)
+
+
+def _scripts(folder: Path) -> Images:
+    """Letters of eleven scripts, a little turned and moved, to be told by their script."""
+    for script, (first, last) in SCRIPTS.items():
+        paths = [folder / f"usr/share/fonts/truetype/noto/Noto{style.format(script)}.ttf" for style in STYLES]
+        for path in filter(Path.exists, paths):
+            for code in range(first, last + 1):
+                if unicodedata.category(chr(code)) == "Lo":
+                    for seed in range(2):
+                        yield script, chr(code), partial(_glyph, chr(code), path, 20, 4 * code + seed + 1)
+
+
+def _glyph(letter: str, path: Path, size: int, seed: int) -> np.ndarray:
+    """White on black; where a seed is given, turned, scaled and moved by it."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    rng = np.random.default_rng(seed)
+    moved = rng.normal(0, 1.0, 2) if seed else np.zeros(2)
+    size = round(size * np.exp(rng.normal(0, 0.15))) if seed else size
+    image = Image.new("L", (GREY_SIDE, GREY_SIDE))
+    font = ImageFont.truetype(str(path), size)
+    left, top, right, bottom = font.getbbox(letter)
+    at = ((GREY_SIDE - left - right) / 2 + moved[0], (GREY_SIDE - top - bottom) / 2 + moved[1])
+    ImageDraw.Draw(image).text(at, letter, fill=255, font=font)
+    return np.asarray(image.rotate(rng.normal(0, 8), Image.Resampling.BILINEAR) if seed else image)
+
+
+def _speech(folder: Path) -> Images:
+    """Spectrograms of a second of telephone prompts, to be told by language."""
+    for path in sorted((folder / "usr/share/asterisk/sounds").glob("*_*_*/**/*.wav")):
+        language = path.relative_to(folder / "usr/share/asterisk/sounds").parts[0][:2]
+        with wave.open(str(path)) as file:
+            seconds = file.getnframes() // SECOND
+        if "silence" not in path.parts:
+            for second in range(seconds):
+                yield language, f"{language}/{path.stem}", partial(_spectrogram, path, second)
+
+
+def _spectrogram(path: Path, second: int) -> np.ndarray:
+    with wave.open(str(path)) as file:
+        file.setpos(second * SECOND)
+        sound = np.frombuffer(file.readframes(SECOND), dtype="<i2").astype(float)
+    frames = np.stack([sound[at : at + FRAME] for at in range(0, SECOND - FRAME + 1, HOP)][: SIDE - 1])
+    power = np.abs(np.fft.rfft(frames * np.hanning(FRAME), axis=1)) ** 2
+    edges = np.linspace(1, HIGHEST * FRAME / SECOND, SIDE + 1).astype(int)
+    bands = np.stack([power[:, low : high + 1].mean(1) for low, high in pairwise(edges)])
+    levels = (np.log10(bands + 1) - QUIETEST) / (LOUDEST - QUIETEST)
+    image = np.clip(255 * np.pad(levels, ((0, 0), (0, SIDE - levels.shape[1])), mode="edge"), 0, 255)
+    return image[::-1].astype(np.uint8)
+
+
+def _emoji(folder: Path) -> Images:
+    """Emoji as four vendors draw them, to be told by group."""
+    for vendor in VENDORS:
+        package = folder / f"emoji-{vendor}/package"
+        for each in json.loads((package / "emoji.json").read_text(encoding="utf-8")):
+            path = package / f"img/{vendor}/64" / each["image"]
+            if each["category"] != "Component" and path.exists():
+                yield each["category"], each["short_name"], partial(_picture, path)
+
+
+def _sprites(folder: Path) -> Images:
+    """Frames of the units of a game, to be told by race; those of one unit are a group."""
+    units = folder / "usr/share/games/wesnoth/1.16/data/core/images/units"
+    for path in sorted(units.glob("*/**/*.png")):
+        race, stem = path.relative_to(units).parts[0], path.stem.split("-")[0]
+        if race in RACES:
+            yield race, f"{race}/{stem}", partial(_picture, path)
+
+
+def _clipart(folder: Path) -> Images:
+    """Clip art by folder."""
+    root = folder / "usr/share/openclipart/png"
+    for path in sorted(root.glob("*/**/*.png")):
+        if path.relative_to(root).parts[0] in CLIPART and path.stat().st_size <= LARGEST_FILE:
+            yield path.relative_to(root).parts[0], str(path.relative_to(root)), partial(_picture, path)
+
+
+def _picture(path: Path) -> np.ndarray:
+    """A drawing on white, fitted into a square."""
+    from PIL import Image, ImageOps
+
+    with Image.open(path) as opened:
+        drawing = ImageOps.contain(opened.convert("RGBA"), (SIDE, SIDE), Image.Resampling.BOX)
+    ground = Image.new("RGBA", (SIDE, SIDE), "white")
+    ground.alpha_composite(drawing, ((SIDE - drawing.width) // 2, (SIDE - drawing.height) // 2))
+    return np.asarray(ground.convert("RGB"))
+
+
+def _photographs(folder: Path) -> Images:
+    """Tiles of photographs, to be told by photograph."""
+    for path in sorted((folder / "usr/share/wallpapers").glob("*/contents/images/2560x1600.jpg")):
+        tiles = _tiles(path)
+        for at in range(len(tiles)):
+            yield path.parts[-4], f"{path.parts[-4]} {at}", partial(tiles.__getitem__, at)
+
+
+def _tiles(path: Path) -> Any:
+    from PIL import Image
+
+    across, down = TILES
+    with Image.open(path) as opened:
+        image = np.asarray(opened.convert("RGB").resize((across * SIDE, down * SIDE), Image.Resampling.BOX))
+    return image.reshape(down, SIDE, across, SIDE, 3).swapaxes(1, 2).reshape(-1, SIDE, SIDE, 3)
+
+
+READERS: dict[str, Callable[[Path], Images]] = {
+    "letters": _letters,
+    "scripts": _scripts,
+    "speech": _speech,
+    "emoji": _emoji,
+    "sprites": _sprites,
+    "clipart": _clipart,
+    "photographs": _photographs,
+}
