@@ -114,10 +114,14 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
 
 
 def _image(file: Path) -> np.ndarray:
-    """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped."""
-    from PIL import Image
+    """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
 
-    with parsing(file, "an image"), Image.open(file) as opened:
+    A photograph is turned as the camera says that it was held.
+    """
+    from PIL import Image, ImageOps
+
+    with parsing(file, "an image"), Image.open(file) as stored:
+        opened = ImageOps.exif_transpose(stored)
         if opened.mode == "F":
             raise WrongInput(f"expected {quoted(file.name)} with 8 or 16 bits a pixel, got floats; convert it")
         if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale

@@ -154,7 +154,7 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
             at = int(np.argmin(np.isfinite(numbers)))
             raise WrongInput(
                 f"target {quoted(values.name)}, {raw.place(at)}: expected a finite number for a "
-                f"regression{got(values.iloc[at])}"
+                f"regression{got(values.iloc[at])}{_hint(numbers)}"
             )
         low, high = outward(numbers.min(), numbers.max())
         return {"low": low, "high": high}
@@ -162,9 +162,15 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
     if not 2 <= len(classes) <= MANY:
         raise WrongInput(
             f"expected 2 to {MANY} classes in the target {quoted(values.name)}, got {len(classes)}; "
-            "name another target, or declare the classes in a schema"
+            f"name another target, or declare the classes in a schema{_hint(numbers)}"
         )
     return {"classes": classes}
+
+
+def _hint(numbers: np.ndarray) -> str:
+    """What to do where only the first value of a target is no number."""
+    alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
+    return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 
 
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:

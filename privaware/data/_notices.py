@@ -15,7 +15,7 @@ from privaware.data._names import is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
-from privaware.data._values import quoted, spelt_of, words_of
+from privaware.data._values import numbers_of, quoted, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema
 
@@ -23,6 +23,9 @@ __all__ = ["notices"]
 
 RARE = 5
 """A class of fewer rows than this may be a typo."""
+NEARLY_ALL = 0.9
+SEVERAL = 2
+"""Columns of numbers in which the first row has a word: one alone may be a typo."""
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
@@ -37,10 +40,29 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     for name, column in used.items():
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
+    sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
     if schema.unit == "row":
         sentences += [_of_persons(name) for name in others if _names_persons(raw, name)]
     return sentences
+
+
+def _second_names(raw: Raw, names: list[str]) -> list[str]:
+    """Whether the first row seems to hold names or units of columns of numbers."""
+    words = [name for name in names if name in (raw.columns or ()) and _begins_with_a_word(raw, name)]
+    if raw.typed or len(words) < SEVERAL:
+        return []
+    return [
+        f"{raw.place(0)} holds words in {len(words)} columns whose other values are numbers: if it is a second row of "
+        "names or units, remove it from the file"
+    ]
+
+
+def _begins_with_a_word(raw: Raw, name: str) -> bool:
+    numbers, missing = numbers_of(raw.values(name))
+    if not len(numbers) or missing[0] or np.isfinite(numbers[0]):
+        return False
+    return bool(np.isfinite(numbers[1:]).sum() >= NEARLY_ALL * max((~missing[1:]).sum(), 1))
 
 
 def _of_persons(name: str) -> str:

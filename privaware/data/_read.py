@@ -10,11 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privaware.data._arff import read_arff
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
 from privaware.data._json_lines import JsonLines, read_json, read_json_lines
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
+from privaware.data._statistics import STATISTICS, read_statistics
 from privaware.data._values import got, quoted
 from privaware.errors import WrongInput
 
@@ -29,6 +31,7 @@ ARROW = (*PARQUET, ".feather", ".arrow", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson")
 JSON = (*JSON_LINES, ".json")
+ARFF = (".arff",)
 
 
 def read(
@@ -76,12 +79,22 @@ def _file(path: Path, reading: dict[str, Any]) -> Raw:
         return _csv(CsvFile(path=path, **reading))
     if suffix in JSON:
         return _json(path, reading["encoding"], read_json_lines if suffix in JSON_LINES else read_json)
-    if compressed or suffix not in (*ARROW, *EXCEL, ".npz"):
+    if suffix in ARFF:
+        return _arff(path, reading["encoding"])
+    if compressed or suffix not in (*ARROW, *EXCEL, *STATISTICS, ".npz"):
         raise WrongInput(
-            f"expected {', '.join((*TEXT, *JSON, *ARROW, *EXCEL, '.npz'))} (text files also as "
+            f"expected {', '.join((*TEXT, *JSON, *ARFF, *ARROW, *EXCEL, *STATISTICS, '.npz'))} (text files also as "
             f"{', '.join(COMPRESSED)}) or a folder of images, got {quoted(path.name)}; convert it to one of these"
         )
+    if suffix in STATISTICS:
+        return Raw(frame=check_names(read_statistics(path, reading["encoding"]), path.name), name=path.name)
     return read_npz(path) if suffix == ".npz" else _excel(path) if suffix in EXCEL else _arrow(path)
+
+
+def _arff(path: Path, encoding: str | None) -> Raw:
+    with parsing(path, "ARFF"):
+        content = read_arff(path, encoding)
+    return Raw(frame=check_names(content.frame, path.name), name=path.name, line=content.lines.__getitem__)
 
 
 def _csv(file: CsvFile) -> Raw:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from privaware.data import draft, notices, read, typed
+from privaware.data import Raw, draft, notices, read, typed
+from privaware.errors import WrongInput
 from privaware.schema import Schema
 
 ROWS = 200
@@ -112,3 +115,32 @@ def test_one_value_in_every_row_is_said_and_a_mark_beside_gaps_is_used() -> None
     for name in ("always", "never"):
         assert f"'{name}' has the same value, or none, in every row and teaches nothing; leave it out" in sentences
     assert not any("marked" in sentence or "another value" in sentence for sentence in sentences)
+
+
+def sheet(path: Path, *second: object) -> Raw:
+    pytest.importorskip("openpyxl")
+    rows: list[list[object]] = [[at, 2.5 * at, "a" if at % 2 else "b"] for at in range(30)]
+    cells = pd.DataFrame([["height", "weight", "y"], *([list(second)] if second else []), *rows])
+    cells.to_excel(path, header=False, index=False)
+    return read(path)
+
+
+def test_a_second_row_of_names_or_units_is_said_with_its_place(tmp_path: Path) -> None:
+    raw = sheet(tmp_path / "units.xlsx", "cm", "kg", "a")
+    (said,) = [each for each in notices(raw, typed(raw, target="y")) if "second row" in each]
+    assert said.startswith("row 1 holds words in 2 columns whose other values are numbers: if it is a second row of ")
+    for other in ((), ("unknown", 3.5, "a"), (None, None, "a")):
+        raw = sheet(tmp_path / f"plain{len(other)}{other[0] if other else ''}.xlsx", *other)
+        assert not any("second row" in each for each in notices(raw, typed(raw, target="y")))
+
+
+def test_a_target_of_numbers_under_a_unit_is_refused_with_the_fix(tmp_path: Path) -> None:
+    rows = "".join(f"{at % 7},{1.5 * at}\n" for at in range(200))
+    (tmp_path / "d.csv").write_text(f"size,price\ncm,EUR\n{rows}")
+    for task in (None, "regression"):
+        with pytest.raises(WrongInput, match=r"if the first row holds second names or units of the columns, remove it"):
+            typed(read(tmp_path / "d.csv"), target="price", task=task)
+    (tmp_path / "d.csv").write_text(f"size,price\n3,1.5\ncm,EUR\n{rows}")
+    with pytest.raises(WrongInput, match="2 to 100 classes") as refused:
+        typed(read(tmp_path / "d.csv"), target="price")
+    assert "units" not in str(refused.value)

@@ -305,3 +305,25 @@ def test_an_image_of_floats_is_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 0.5, np.float32)).save(tmp_path / "cat" / "a.tiff")
     with pytest.raises(WrongInput, match=r"expected 'a.tiff' with 8 or 16 bits a pixel, got floats"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_a_photograph_is_turned_as_it_was_held(tmp_path: Path, turn: int) -> None:
+    upright = np.repeat(np.repeat(np.array([[0, 80], [160, 240], [40, 200]], np.uint8), 16, axis=0), 16, axis=1)
+    undo = {
+        1: upright,
+        2: upright[:, ::-1],
+        3: upright[::-1, ::-1],
+        4: upright[::-1],
+        5: upright.T,
+        6: np.rot90(upright, 1),
+        7: upright[::-1, ::-1].T,
+        8: np.rot90(upright, -1),
+    }
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    Image.fromarray(np.ascontiguousarray(undo[turn])).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    images = read(tmp_path).images
+    assert images is not None
+    assert images.shape == (1, 1, 48, 32)
+    assert np.abs(images[0, 0, 8::16, 8::16].astype(int) - upright[8::16, 8::16]).max() < 8
