@@ -98,12 +98,12 @@ class ImageSet:
 
 def cells(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
     """The settings of every cell of a set: several seeds at the first epsilon, one at the others."""
-    for method in ("constant", "logistic regression", "network"):
-        yield {"images": name, "method": method}
     for epsilon in EPSILONS:
         for seed in seeds if epsilon == EPSILONS[0] else seeds[:1]:
             for method in LEARNERS:
                 yield {"images": name, "epsilon": epsilon, "seed": seed, "method": method}
+    for method in ("constant", "logistic regression", "network"):
+        yield {"images": name, "method": method}
 
 
 def main() -> None:
