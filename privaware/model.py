@@ -57,9 +57,11 @@ class Model:
 
     def probabilities(self, data: Data) -> np.ndarray:
         """The probability of each class, one line a row."""
-        logits = self.outputs(data.x)
-        logits -= logits.max(axis=1, keepdims=True)
-        weights = np.exp(logits)
+        return self.softmax(self.outputs(data.x))
+
+    def softmax(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities from raw outputs."""
+        weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def predictions(self, data: Data) -> np.ndarray:

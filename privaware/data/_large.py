@@ -20,6 +20,7 @@ import numpy as np
 from privaware.data._data import PART, Data, Rows
 from privaware.data._digest import row_hashes
 from privaware.data._labelled import labelled_part
+from privaware.data._outside import Outside
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._persons import CountedRows, capped, counted_rows, expect_unit_column, of_persons
 from privaware.data._raw import Raw, parsing
@@ -138,6 +139,18 @@ class LargeRows(ABC):
             counted = counted_rows(self.only(columns=(schema.unit, target)).parts, schema, self.rows)
         table = self.only(columns=used, counted=counted)
         return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
+
+    def unlabelled(self, schema: Schema) -> Iterator[tuple[Data, Outside]]:
+        """Rows to predict, coded part by part in their order, each with the counts of what does not fit the schema."""
+        Data.of(self.head, schema, labelled=False, outside=Outside())  # names every column where one is missing
+        parts = self.only(columns=tuple(column.name for column in schema.declared) or None).parts
+        assert isinstance(parts, LocalParts)
+
+        def coded(raw: Raw) -> tuple[Data, Outside]:
+            outside = Outside()
+            return Data.of(raw, schema, labelled=False, outside=outside), outside
+
+        return parts.each(coded)
 
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, int]:
         """The keyed hash of each row, and how many have no target.

@@ -96,8 +96,9 @@ class LargeCsv(LargeRows):
         return raw.take(np.flatnonzero(np.unpackbits(self.counted.bits(block.line, block.line + 1), count=len(raw))))
 
 
-def large_csv(source: Any, reading: Mapping[str, Any]) -> LargeCsv | None:
-    """The file, if it is a large CSV that is not compressed; a pipe is none, since it can be read only once."""
+def large_csv(source: Any, reading: Mapping[str, Any], least: int | None = None) -> LargeCsv | None:
+    """The file, if it is a CSV of `least` bytes that is not compressed; a pipe is none, since it is read only once."""
     if not isinstance(source, (str, Path)) or not Path(source).is_file() or Path(source).suffix.lower() not in TEXT:
         return None
-    return LargeCsv(Path(source), reading) if Path(source).stat().st_size >= LARGE else None
+    enough = Path(source).stat().st_size >= (LARGE if least is None else least)
+    return LargeCsv(Path(source), reading) if enough else None

@@ -32,6 +32,13 @@ class Outside:
             of_column = self.counts.setdefault(column, {})
             of_column[what] = of_column.get(what, 0) + count
 
+    def include(self, other: Outside) -> None:
+        """Adds the counts of other rows."""
+        for column, each in other.counts.items():
+            of_column = self.counts.setdefault(column, {})
+            for what, count in each.items():
+                of_column[what] = of_column.get(what, 0) + count
+
     def sentences(self) -> list[str]:
         """One sentence a column, for the first of them.
 

@@ -125,19 +125,20 @@ class LocalParts(Parts[B]):
         self._read, self._functions = read, functions
 
     def total(self, what: Sum[B, P, Any]) -> P:
-        return merged(what, self._each(what.partial))
+        return merged(what, self.each(what.partial))
 
     def map(self, function: Callable[[B], C]) -> LocalParts[C]:
         return LocalParts(self._read, (*self._functions, function))
 
     def held(self, make: Callable[[B], C], join: Join[C] | None = None) -> HeldParts[C]:
-        made = self._each(make)
+        made = self.each(make)
         return HeldParts(made if join is None else _neighbours(made, join))
 
     def listed(self) -> list[B]:
-        return list(self._each(lambda part: part))
+        return list(self.each(lambda part: part))
 
-    def _each(self, function: Callable[[B], C]) -> Iterator[C]:
+    def each(self, function: Callable[[B], C]) -> Iterator[C]:
+        """`function` of each part in their order; few of them are in memory at once."""
         functions = (*self._functions, function)
         return in_order(lambda part: reduce(lambda value, step: step(value), functions, part), self._read())
 
@@ -158,7 +159,7 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
                 change(part)
             return what.partial(part)
 
-        return merged(what, self._each(partial))
+        return merged(what, self.each(partial))
 
     def _changed(self) -> list[B]:
         """The parts for a map of them, after the changes that no total has made yet."""

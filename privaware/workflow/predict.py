@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from privaware import features
 from privaware._files import atomic_file
 from privaware.card import Guarantee, ModelCard
-from privaware.data import Outside
+from privaware.data import Data, Outside, large_csv, large_table
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
 
 __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
 
 SUFFIXES = (".csv", ".parquet")
+IN_BLOCKS = 2**26
+"""Bytes of a CSV file from which on it is predicted a block at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +78,8 @@ def predict(
 
     Labels are spelt as in the training data; the target may be absent. `outside` in the result counts the values of
     each column that the model has not seen: categories that are not declared, numbers and dates outside the bounds, and
-    what is no number or date. `header`, `sep`, `decimal` and `encoding` say how a CSV file is written.
+    what is no number or date. Large tables are read and written some rows at a time. `header`, `sep`, `decimal` and
+    `encoding` say how a CSV file is written.
 
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
@@ -86,23 +89,37 @@ def predict(
     >>> written["rows"] > 100
     True
     """
-    import pandas as pd
-
     path = Path(out)
     if path.suffix.lower() not in SUFFIXES:
         raise WrongInput(f"expected --out as a .csv or .parquet file, got {path.name!r}")
     if path.exists():
         raise _not_overwritten(path)
     released = load(model)
-    outside = Outside()
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
-    rows = released.rows(data, outside=outside, **reading)
-    columns = {"prediction": released.labels(released.predictions(rows))}
-    if released.schema.classes:
-        probabilities = released.probabilities(rows)
-        columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(released.schema.classes)}
-    _write(pd.DataFrame(columns), path)
-    return {"rows": len(rows), "out": str(path), "outside": outside.counts}
+    outside = Outside()
+    pieces = (_columns(released, rows) for rows in _pieces(released, data, reading, outside))
+    return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
+
+
+def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: Outside) -> Iterator[Data]:
+    """The rows to predict, at once or a part of a large table at a time; what the model has not seen is counted."""
+    table = large_table(data) or large_csv(data, reading, IN_BLOCKS)
+    if table is None or model.schema.form == "image":
+        yield model.rows(data, outside=outside, **reading)
+        return
+    for rows, of_part in table.unlabelled(model.schema):
+        outside.include(of_part)
+        yield rows
+
+
+def _columns(model: ReleasedModel, rows: Data) -> dict[str, np.ndarray]:
+    """What is written of some rows."""
+    outputs = model.outputs(rows.x)
+    columns = {"prediction": model.labels(model.decide(outputs))}
+    if model.schema.classes:
+        probabilities = model.softmax(outputs)
+        columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(model.schema.classes)}
+    return columns
 
 
 def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -124,17 +141,41 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
     return Outside(result["outside"]).sentences()
 
 
-def _write(frame: Any, path: Path) -> None:
+def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:
+    """Writes the pieces one after another; returns how many rows they have."""
+    write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
     try:
         with atomic_file(path, overwrite=False) as file:
-            if path.suffix.lower() == ".csv":
-                frame.to_csv(file, index=False)
-            else:
-                frame.to_parquet(file)
+            return write(pieces, file)
     except FileExistsError:  # another process was first
         raise _not_overwritten(path) from None
     except OSError as problem:
         raise WrongInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
+
+
+def _write_csv(pieces: Iterable[dict[str, np.ndarray]], file: BinaryIO) -> int:
+    import pandas as pd
+
+    rows = 0
+    for number, piece in enumerate(pieces):
+        pd.DataFrame(piece).to_csv(file, index=False, header=number == 0)
+        rows += len(piece["prediction"])
+    return rows
+
+
+def _write_parquet(pieces: Iterable[dict[str, np.ndarray]], file: BinaryIO) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    rows, writer = 0, None
+    for piece in pieces:
+        table = pa.table(piece)
+        writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+        rows += table.num_rows
+    if writer is not None:
+        writer.close()
+    return rows
 
 
 def _not_overwritten(path: Path) -> WrongInput:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -73,3 +74,61 @@ def test_card_that_does_not_fit_the_tensors_is_refused(tmp_path: Path) -> None:
     (folder / "model.json").write_text(json.dumps(entries))
     with pytest.raises(WrongInput, match="do not fit the architecture"):
         load(folder)
+
+
+@pytest.fixture
+def many() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    towns = rng.choice(["a", "b", "ü", "nowhere"], 500, p=[0.5, 0.3, 0.15, 0.05])
+    return pd.DataFrame({"left out": rng.normal(size=500), "age": rng.integers(0, 120, 500), "town": towns, "z": 0.5})
+
+
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table is large, and its parts are small."""
+    monkeypatch.setattr("privaware.workflow.predict.IN_BLOCKS", 1)
+    monkeypatch.setattr("privaware.data._large_csv.LargeCsv.block", 700)
+    monkeypatch.setattr("privaware.data._large.LARGE", 1)
+    monkeypatch.setattr("privaware.data._large.PART", 37)
+
+
+@pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
+@pytest.mark.parametrize("name", ["many.csv", "many.parquet"])
+def test_predictions_in_pieces_are_those_of_the_whole(
+    tmp_path: Path, many: pd.DataFrame, name: str, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    many.to_csv(path, index=False) if name.endswith("csv") else many.to_parquet(path)
+    whole = predict(FORMAT_1, path, out=tmp_path / f"whole {out}")
+    monkeypatch.setattr(ReleasedModel, "rows", lambda *_, **__: pytest.fail("read at once"))
+    cut(monkeypatch)
+    pieces = []
+    outputs = ReleasedModel.outputs
+    monkeypatch.setattr(ReleasedModel, "outputs", lambda self, x: (pieces.append(len(x)), outputs(self, x))[1])
+    result = predict(FORMAT_1, path, out=tmp_path / out)
+    assert sum(pieces[1:]) == 500
+    assert max(pieces[1:]) < 60
+    reader = pd.read_csv if out.endswith("csv") else pd.read_parquet
+    pd.testing.assert_frame_equal(reader(tmp_path / out), reader(tmp_path / f"whole {out}"), rtol=1e-6)
+    assert result["rows"] == whole["rows"] == 500
+    assert result["outside"] == whole["outside"]
+    assert result["outside"]["town"] == {"unseen": int((many["town"] == "nowhere").sum())}
+
+
+@pytest.mark.parametrize("name", ["many.csv", "many.parquet"])
+def test_a_refusal_in_a_late_piece_leaves_no_file_and_names_its_place(
+    tmp_path: Path, many: pd.DataFrame, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    many = many.assign(age=many["age"].astype(float))
+    many.loc[450, "age"] = None
+    many.to_csv(path, index=False) if name.endswith("csv") else many.to_parquet(path)
+    with pytest.raises(WrongInput) as at_once:
+        predict(FORMAT_1, path, out=tmp_path / "p.csv")
+    cut(monkeypatch)
+    with pytest.raises(WrongInput, match="line 452" if name.endswith("csv") else "row 451") as in_pieces:
+        predict(FORMAT_1, path, out=tmp_path / "p.csv")
+    assert str(in_pieces.value) == str(at_once.value)
+    many.drop(columns="town").to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(WrongInput, match="'town'"):
+        predict(FORMAT_1, tmp_path / "less.csv", out=tmp_path / "p.csv")
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["less.csv", name])
