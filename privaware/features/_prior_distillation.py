@@ -1,7 +1,8 @@
 """Distillation of the prior into a small network, on synthetic images alone.
 
-The student's pooled feature maps must predict, through one linear layer that is then discarded, the whitened features
-that the teacher averages over a view and its mirror image.
+The student must predict, for a view of an image, the principal coordinates of the whitened features that the teacher
+averages over the view and its mirror image. Products of rows are all that a linear model sees of them, and principal
+coordinates keep products: what the student predicts is itself a feature. Views and their targets are computed once.
 
 Paper: Hinton, Vinyals and Dean 2015, Distilling the Knowledge in a Neural Network, arXiv:1503.02531, for the idea.
 
@@ -12,10 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,12 +23,18 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.features._prior_augmentation import DRAWS, augment
 from privaware.features._prior_images import SyntheticImages, generator_for
-from privaware.features._prior_maps import SIDE, backbone, channels_at, pooled_maps
+from privaware.features._prior_maps import SIDE
+from privaware.features._prior_student import Student, StudentShape
 
 __all__ = ["Distillation", "DistillationRecipe"]
 
 Teacher = Callable[[Tensor], Tensor]
 """From views in [-1, 1] to features (rows, columns), not normalised."""
+
+MICROBATCH = 4096
+VIEWS_OF_AN_IMAGE = 2
+STEADY = 1.0
+"""Gradients of the student are clipped to this length: without it one of three runs diverged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +42,17 @@ class DistillationRecipe:
     """Everything that determines the student, apart from its teacher and the length of the schedule."""
 
     seed: int
-    images: int = 400_000
+    views: int = 1_000_000
+    axes: int = 65_536
+    """The views whose teacher's features give the principal axes."""
     size: int = 48
     generators: int = 64
     each: int = 32
-    depth: int = 10
-    width: int = 4
-    stride: int = 2
-    depths: tuple[int, ...] = (0, 1, 2)
-    pools: tuple[int, ...] = (4, 4, 2)
-    batch: int = 2048
-    lr: float = 2e-3
-    decay: float = 1e-4
-    warmup: int = 200
-
-    def __post_init__(self) -> None:
-        for name in ("depths", "pools"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+    shape: StudentShape = field(default_factory=StudentShape)
+    batch: int = 1024
+    lr: float = 1.5e-3
+    decay: float = 0.02
+    warmup: int = 300
 
     @property
     def source(self) -> SyntheticImages:
@@ -61,72 +61,70 @@ class DistillationRecipe:
 
 
 class Distillation:
-    """A student in training on one device; `compiled` is a mode of torch.compile, or empty for none."""
+    """A student in training on one device."""
 
-    def __init__(
-        self, recipe: DistillationRecipe, teacher: Teacher, columns: int, device: Any = "cpu", compiled: str = ""
-    ) -> None:
+    def __init__(self, recipe: DistillationRecipe, teacher: Teacher, device: Any = "cpu") -> None:
         self.recipe, self.device = recipe, torch.device(device)
-        rng = np.random.default_rng([recipe.seed, 1])
-        self.network = backbone(recipe.depth, recipe.width, rng, stride=recipe.stride).to(self.device)
-        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        channels = channels_at(recipe.depth, recipe.width)
-        width = sum(channels[at] * pool**2 for at, pool in zip(recipe.depths, recipe.pools, strict=True))
-        self.head = nn.Linear(width, columns, device=self.device)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-        self.modules = nn.ModuleDict({"network": self.network, "head": self.head})
-        fused = self.device.type == "cuda"
-        self.optimiser = torch.optim.AdamW(
-            self.modules.parameters(), lr=recipe.lr, weight_decay=recipe.decay, fused=fused
-        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            self.student = Student(recipe.shape, learning=True)
+        nn.init.zeros_(self.student.output.weight)
+        nn.init.zeros_(self.student.output.bias)
+        self.student.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        weights = [p for p in self.student.parameters() if p.ndim > 1]
+        others = [p for p in self.student.parameters() if p.ndim == 1]
+        groups = [{"params": weights, "weight_decay": recipe.decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, lr=recipe.lr, fused=self.device.type == "cuda")
         self.step_number = 0
-        self._teacher, self._loss = teacher, self._student_loss
-        if compiled:
-            self._teacher = torch.compile(teacher, mode=compiled)
-            self._loss = torch.compile(self._student_loss, mode=compiled)
-        self._images: Tensor | None = None
+        self._teacher = teacher
+        self._examples: tuple[Tensor, Tensor] | None = None
 
     def step(self, progress: float) -> Tensor:
-        """One update at this point of the schedule, from 0 to 1; its loss, without synchronising the device."""
-        views = self.views()
-        return self.learn(views, self.targets(views), progress)
-
-    def views(self) -> Tensor:
-        """The augmented images of this step."""
-        if self._images is None:
-            self._images = self.recipe.source.generate(self.recipe.images, self.device)
+        """One update at this point of the schedule, from 0 to 1; its loss, 1 for a prediction of zero."""
+        views, targets = self.examples
         g = generator_for(self.recipe.seed, "distil", self.step_number, self.device)
-        rows = torch.randint(len(self._images), (self.recipe.batch,), device=self.device, generator=g)
-        draws = torch.rand(self.recipe.batch, DRAWS, device=self.device, generator=g)
-        views = augment(self._images[rows].to(torch.float32) / 255, draws, SIDE)
-        return views.contiguous(memory_format=torch.channels_last)
-
-    @torch.no_grad()
-    def targets(self, views: Tensor) -> Tensor:
-        """The teacher's features, scaled to one as their mean square."""
-        with self._autocast():
-            features = self._teacher(views).float()
-        return functional.normalize(features, dim=1) * math.sqrt(features.shape[1])
-
-    def learn(self, views: Tensor, targets: Tensor, progress: float) -> Tensor:
-        """One update towards these targets; the mean squared error, 1 for a prediction of zero."""
+        rows = torch.randint(len(views), (self.recipe.batch,), device=self.device, generator=g)
+        mirrored = torch.rand(self.recipe.batch, 1, 1, 1, device=self.device, generator=g) < 0.5
+        chosen = _unpacked(views[rows])
+        inputs = torch.where(mirrored, chosen.flip(3), chosen)
         for group in self.optimiser.param_groups:
             warm = min(1.0, (self.step_number + 1) / self.recipe.warmup)
             group["lr"] = self.recipe.lr * warm * (0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0)))
         self.optimiser.zero_grad()
-        loss = self._loss(views, targets)
+        with self._autocast():
+            predicted = self.student(inputs)
+        loss = (predicted.float() - targets[rows].float()).square().sum(1).mean()
         loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.student.parameters(), STEADY)
         self.optimiser.step()
         self.step_number += 1
         return loss.detach()
 
-    def _student_loss(self, views: Tensor, targets: Tensor) -> Tensor:
+    @property
+    def examples(self) -> tuple[Tensor, Tensor]:
+        """Views as bytes, and their targets in half precision with a mean square length of one."""
+        if self._examples is None:
+            views = self._views()
+            features = _Features(self._teacher, self._autocast)
+            axes = _principal_axes(features, views[: self.recipe.axes], self.recipe.shape.columns)
+            targets = torch.cat([(features(part) @ axes).half() for part in views.split(MICROBATCH)])
+            length = targets.float().square().sum(1).mean().sqrt()
+            self._examples = views, (targets.float() / length).half()
+        return self._examples
+
+    def _views(self) -> Tensor:
+        """Augmented images as bytes, two of each image."""
         recipe = self.recipe
-        with self._autocast():
-            maps = pooled_maps(self.network, views, recipe.depths, recipe.pools, mirror=False, normed=False)
-            predicted = self.head(torch.cat([m.flatten(1) for m in maps], 1))
-        return functional.mse_loss(predicted.float(), targets)
+        images = recipe.source.generate(math.ceil(recipe.views / VIEWS_OF_AN_IMAGE), self.device)
+        views = torch.empty(recipe.views, 3, SIDE, SIDE, dtype=torch.uint8, device=self.device)
+        for at in range(0, recipe.views, MICROBATCH):
+            part = views[at : at + MICROBATCH]
+            rows = torch.arange(at, at + len(part), device=self.device) % len(images)
+            g = generator_for(recipe.seed, "view", at, self.device)
+            draws = torch.rand(len(part), DRAWS, device=self.device, generator=g)
+            seen = augment(images[rows].to(torch.float32) / 255, draws, SIDE)
+            part.copy_(((seen + 1) * 127.5).round().clamp(0, 255))
+        return views
 
     def _autocast(self) -> Any:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
@@ -135,7 +133,7 @@ class Distillation:
         """All that is needed to resume."""
         return {
             "recipe": asdict(self.recipe),
-            "both": self.modules.state_dict(),
+            "student": self.student.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step_number,
         }
@@ -144,6 +142,34 @@ class Distillation:
         """Resumes from `state`; one of another recipe is refused."""
         if state["recipe"] != asdict(self.recipe):
             raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
-        self.modules.load_state_dict(state["both"])
+        self.student.load_state_dict(state["student"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step_number = state["step"]
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The teacher's features of views as bytes, of length one."""
+
+    teacher: Teacher
+    autocast: Callable[[], Any]
+
+    @torch.no_grad()
+    def __call__(self, views: Tensor) -> Tensor:
+        with self.autocast():
+            features = self.teacher(_unpacked(views)).float()
+        return functional.normalize(features, dim=1)
+
+
+def _unpacked(views: Tensor) -> Tensor:
+    return (views.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+
+
+def _principal_axes(features: _Features, views: Tensor, count: int) -> Tensor:
+    """The `count` directions of the largest second moments, as columns."""
+    moments = torch.zeros((), device=views.device)
+    for part in views.split(MICROBATCH):
+        rows = features(part)
+        moments = moments + rows.T @ rows
+    _, vectors = torch.linalg.eigh(moments / len(views))
+    return vectors[:, -count:].flip(1)

@@ -13,6 +13,7 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from privaware.features._prior_student import Student
     from privaware.features._prior_weights import PriorWeights
     from privaware.features._prior_whitening import Whitening
 
@@ -23,6 +24,7 @@ __all__ = [
     "SHIPPED_VIEWS",
     "expected_checksum",
     "scattering_whitening",
+    "stored_student",
     "stored_weights",
     "stored_whitening",
 ]
@@ -60,6 +62,14 @@ def stored_weights(file: str, device: str) -> PriorWeights:
     from privaware.features._prior_weights import load
 
     return load(file, device)
+
+
+@lru_cache(maxsize=4)
+def stored_student(file: str, device: str) -> Student:
+    """The small network of a file, on a device."""
+    from privaware.features._prior_student import load_student
+
+    return load_student(file, device)
 
 
 @lru_cache(maxsize=4)

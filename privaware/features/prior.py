@@ -18,13 +18,13 @@ set); for others the large one, and with a GPU `prior_views` is better.
 
 A private linear model on it: `fit(..., learner="linear", settings={"features": [{"name": "prior", "scatter": 1.0}]})`.
 Without a GPU use `{"name": "prior", "network": "small"}`: a network distilled from the large one on the same synthetic
-images, which takes a fifth of its time (`MILLISECONDS`) and costs some accuracy; without `mirror` half of that.
+images, which predicts its features in a tenth of the time (`MILLISECONDS`) and costs one to three points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from privaware.features._prior_shipped import (
     SHIPPED_GLYPHS,
     SHIPPED_SMALL,
     expected_checksum,
+    stored_student,
     stored_weights,
     stored_whitening,
 )
@@ -48,13 +49,16 @@ if TYPE_CHECKING:
 __all__ = ["Prior"]
 
 MICROBATCH = {"cpu": 128, "cuda": 2048}
-MILLISECONDS = {"large": 19.0, "small": 3.6, "glyphs": 1.9}
+MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
 """The time for one image on two processor cores without scattering, measured on an Arm Neoverse-N1."""
 
 
 @dataclass(frozen=True)
 class _Network:
-    """A shipped network: its file, its depth and width, and the defaults of the fields that follow from it."""
+    """A shipped network: its file, its depth and width, and the defaults of the fields that follow from it.
+
+    One without maps, the small one, has no depth to choose: it predicts features of the large one.
+    """
 
     file: Path
     shape: tuple[int, int]
@@ -62,10 +66,14 @@ class _Network:
     pools: tuple[int, ...]
     mirror: bool
 
+    @property
+    def predicts(self) -> bool:
+        return not self.depths
+
 
 NETWORKS = {
     "large": _Network(SHIPPED, (16, 4), (1, 3, 4, 5), (4, 4, 2, 2), True),
-    "small": _Network(SHIPPED_SMALL, (10, 4), (0, 1, 2), (4, 4, 2), True),
+    "small": _Network(SHIPPED_SMALL, (0, 0), (), (), False),
     "glyphs": _Network(SHIPPED_GLYPHS, (10, 4), (2,), (2,), False),
 }
 
@@ -74,7 +82,8 @@ NETWORKS = {
 class Prior:
     """`depths` counts residual blocks from 0; map number i is averaged to pools[i] x pools[i].
 
-    `network` is "large", "small" or "glyphs"; `whiten` the power of the whitening, 0 for none; `mirror` averages the
+    `network` is "large", "small" or "glyphs"; the small one has neither depths nor pools, and its rows come whitened.
+    `whiten` is the power of the whitening, 0 for none; `mirror` averages the
     features of an image and its mirror image; `normed` takes maps behind the next group norm; `scatter` is the weight
     of whitened scattering coefficients, `glyphs` that of the network for glyphs beside another one; `weights` is a
     file written by `privaware reproduce ours/prior/weights`, instead of the one in the package. Fields left out follow
@@ -103,15 +112,21 @@ class Prior:
         shipped = [network.file] * (self.weights is None) + [SHIPPED_GLYPHS] * bool(self.glyphs)
         if shipped:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
+        expect_between("prior", 0, 0.5, whiten=self.whiten)
+        expect_between("prior", 0, 100, scatter=self.scatter, glyphs=self.glyphs)
+        expect_positive("prior", norm=self.norm)
+        if network.predicts:
+            chosen = [
+                name for name in ("depths", "pools", "whiten", "normed") if getattr(self, name) != _DEFAULTS[name]
+            ]
+            expect(not chosen, "prior", "no choice of maps for the small network, whose rows come whitened", chosen)
+            return
         integers = all(type(v) is int and v >= 0 for v in (*self.depths, *self.pools))
         rising = bool(self.depths) and sorted(set(self.depths)) == list(self.depths)
         expect(integers and rising, "prior", "depths as rising whole numbers", self.depths)
         fitting = len(self.pools) == len(self.depths) and all(1 <= pool <= 8 for pool in self.pools)
         expected = f"pools as one whole number from 1 to 8 for each of {len(self.depths)} depths"
         expect(fitting, "prior", expected, self.pools)
-        expect_between("prior", 0, 0.5, whiten=self.whiten)
-        expect_between("prior", 0, 100, scatter=self.scatter, glyphs=self.glyphs)
-        expect_positive("prior", norm=self.norm)
 
     @classmethod
     def from_description(cls, **described: Any) -> Prior:
@@ -142,7 +157,9 @@ class Prior:
 
         parts = [(1.0, self.network_features(device))]
         if self.scatter:
-            parts.append((self.scatter, whitened_scattering(self.file, self.whiten, bool(self.mirror), str(device))))
+            file = str(SHIPPED) if self._predicts else self.file
+            mirror = self._predicts or bool(self.mirror)
+            parts.append((self.scatter, whitened_scattering(file, self.whiten, mirror, str(device))))
         if self.glyphs:
             parts.append((self.glyphs, Prior(network="glyphs").network_features(device)))
 
@@ -155,11 +172,14 @@ class Prior:
         return transform
 
     def network_features(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """From preprocessed images to whitened feature maps, not yet normalised."""
+        """From preprocessed images to whitened feature maps, or predictions of them, not yet normalised."""
         import torch
 
         from privaware.features._prior_maps import pooled_maps
 
+        if self._predicts:
+            predicted = stored_student(self.file, str(device)).features
+            return (lambda x: (predicted(x) + predicted(x.flip(3))) / 2) if self.mirror else predicted
         self.width()  # refuses depths that the network does not have
         network = stored_weights(self.file, str(device)).network
         whitening = self._whitening(str(device))
@@ -175,6 +195,9 @@ class Prior:
         from privaware.features._prior_maps import channels_at
         from privaware.features._prior_scattering import COLUMNS
 
+        beside = (COLUMNS if self.scatter else 0) + (Prior(network="glyphs").width() if self.glyphs else 0)
+        if self._predicts:
+            return beside + stored_student(self.file, "cpu").shape.columns
         depth, width = (
             NETWORKS[self.network].shape if self.weights is None else stored_weights(self.file, "cpu").shape[:2]
         )
@@ -182,10 +205,12 @@ class Prior:
         if self.depths[-1] >= len(channels):
             raise WrongInput(f"prior: expected depths from 0 to {len(channels) - 1}, got {self.depths!r}")
         entries = sum(channels[at] * p**2 for at, p in zip(self.depths, self.pools, strict=True))
-        return entries + (COLUMNS if self.scatter else 0) + (Prior(network="glyphs").width() if self.glyphs else 0)
+        return entries + beside
 
     def architecture(self, outputs: int) -> dict[str, Any]:
         """The description of the network with an output layer on these features, as `network_tensors` fit it."""
+        if self._predicts:
+            raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
         if self.scatter or self.glyphs or self.normed or not self.whiten:
             raise WrongInput(
                 "prior: expected whitened maps alone to train on: scatter and glyphs 0, normed false, whiten above 0"
@@ -203,6 +228,10 @@ class Prior:
         return tensors | {f"whitened.{name}": value for name, value in whitening.tensors(self.pools).items()}
 
     @property
+    def _predicts(self) -> bool:
+        return NETWORKS[self.network].predicts
+
+    @property
     def file(self) -> str:
         """The weights file."""
         return str(NETWORKS[self.network].file) if self.weights is None else self.weights
@@ -215,3 +244,6 @@ class Prior:
                 f"prior: the stored statistics are of maps with normed={not self.normed}; set it so, or whiten to 0"
             )
         return stored_whitening(self.file, self.depths, self.pools, self.whiten, device)
+
+
+_DEFAULTS = {field.name: field.default for field in fields(Prior)}

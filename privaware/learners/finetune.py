@@ -54,7 +54,7 @@ LR_BATCH, LARGEST_LR = 4096, 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Finetune(Learner):
-    """`prior` are settings of the feature `prior`, such as {"network": "small"}.
+    """`prior` are settings of the feature `prior`, such as {"network": "glyphs"}.
 
     `share` is the noise multiplier of the head's phase over that of the second phase. Of that, `steps` counts batches
     of expected size `batch`; `norm` is its clipping norm; `lr` left out follows from noise and batch; the head has

@@ -121,7 +121,7 @@ def glyphs(bench: Bench, settings: Settings) -> Result:
     Writes prior_glyphs.safetensors and prior_glyphs.json beside the store, and resumes as pretraining does.
     """
     from privaware.features._prior_simclr import GlyphPretraining, GlyphRecipe
-    from privaware.features.prior import NETWORKS, Prior
+    from privaware.features.prior import Prior
 
     chosen = {name: value for name, value in settings.items() if name not in ("steps", "statistics")}
     training = GlyphPretraining(
@@ -129,9 +129,8 @@ def glyphs(bench: Bench, settings: Settings) -> Result:
     )
     file = (bench.out or Path()) / "prior_glyphs.safetensors"
     loss = train_resumed(training, settings["steps"], file, bench)
-    small = NETWORKS["small"]
-    student = Prior(network="small", depths=small.depths, pools=small.pools, mirror=False)
-    digest = _write_prior("glyphs", training, student, settings, bench, file)
+    maps = Prior(network="glyphs", depths=(0, 1, 2), pools=(4, 4, 2))
+    digest = _write_prior("glyphs", training, maps, settings, bench, file)
     return {"steps": training.step_number, "loss": loss, "sha256": digest}
 
 
@@ -141,18 +140,19 @@ def distil(bench: Bench, settings: Settings) -> Result:
     Writes prior_small.safetensors and prior_small.json beside the store, and resumes as pretraining does.
     """
     from privaware.features._prior_distillation import Distillation, DistillationRecipe
+    from privaware.features._prior_student import StudentShape, save_student
     from privaware.features.prior import Prior
 
-    chosen = {name: value for name, value in settings.items() if name not in ("steps", "statistics")}
+    chosen = {name: value for name, value in settings.items() if name not in ("steps", "shape")}
+    recipe = DistillationRecipe(**chosen, shape=StudentShape(**settings.get("shape", {})))
     teacher = Prior()
-    training = Distillation(
-        DistillationRecipe(**chosen), teacher.network_features(bench.device), teacher.width(), bench.device
-    )
+    training = Distillation(recipe, teacher.network_features(bench.device), bench.device)
     file = (bench.out or Path()) / "prior_small.safetensors"
     loss = train_resumed(training, settings["steps"], file, bench)
-    student = Prior(network="small", depths=training.recipe.depths, pools=training.recipe.pools)
-    digest = _write_prior("small", training, student, settings, bench, file)
-    return {"steps": training.step_number, "loss": loss, "sha256": digest}
+    teacher_digest = hashlib.sha256(Path(teacher.file).read_bytes()).hexdigest()
+    facts = _facts("small", recipe, training.step_number, settings, bench) | {"teacher": teacher_digest}
+    save_student(file, training.student.folded(), facts)
+    return {"steps": training.step_number, "loss": loss, "sha256": _write_note(file, facts, recipe)}
 
 
 def views(bench: Bench, settings: Settings) -> Result:
@@ -236,29 +236,41 @@ def feature_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
     """Weights and statistics in one file, and a note that says how they came about."""
-    import torch
-
     from privaware.features._prior_weights import measure, measure_scattering, save
-    from privaware.papers._runner import commit, machine
 
     recipe_used, rows = training.recipe, settings["statistics"]
     pools = {name: getattr(prior, name) for name in ("depths", "pools", "normed", "mirror")}
     statistics = measure(training.network.eval(), recipe_used.source, rows=rows, first=HELD_OUT_CHUNK, **pools)
     scattering = measure_scattering(recipe_used.source, rows=rows // 2, first=HELD_OUT_CHUNK, device=bench.device)
-    facts = {
-        "command": f"privaware reproduce ours/prior/{item}, {dict(settings)}",
-        "seed": str(recipe_used.seed),
-        "commit": commit(),
+    facts = _facts(item, recipe_used, training.step_number, settings, bench) | {
         "depth": str(recipe_used.depth),
         "width": str(recipe_used.width),
         "stride": str(getattr(recipe_used, "stride", 1)),
-        "recipe": json.dumps(asdict(recipe_used)),
-        "steps": str(training.step_number),
+    }
+    save(file, training.network, statistics, scattering, prior.normed, facts)
+    return _write_note(file, facts, recipe_used)
+
+
+def _facts(item: str, recipe: Any, steps: int, settings: Settings, bench: Bench) -> dict[str, str]:
+    """How weights came about."""
+    import torch
+
+    from privaware.papers._runner import commit, machine
+
+    return {
+        "command": f"privaware reproduce ours/prior/{item}, {dict(settings)}",
+        "seed": str(recipe.seed),
+        "commit": commit(),
+        "recipe": json.dumps(asdict(recipe)),
+        "steps": str(steps),
         "machine": machine(bench.device),
         "torch": torch.__version__,
     }
-    save(file, training.network, statistics, scattering, prior.normed, facts)
+
+
+def _write_note(file: Path, facts: dict[str, str], recipe: Any) -> str:
+    """Writes these facts with the checksum of the weights beside them, which it returns."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    note = {**facts, "recipe": asdict(recipe_used), "sha256": digest}
+    note = {**facts, "recipe": asdict(recipe), "sha256": digest}
     file.with_suffix(".json").write_text(json.dumps(note, indent=2) + "\n")
     return digest

@@ -16,6 +16,7 @@ from privaware import features, fit
 from privaware.errors import WrongInput
 from privaware.features._prior_images import SyntheticImages
 from privaware.features._prior_maps import backbone
+from privaware.features._prior_student import load_student
 from privaware.features._prior_weights import load as load_weights
 from privaware.features._prior_weights import measure, measure_scattering, save
 from privaware.features.prior import NETWORKS, Prior
@@ -115,8 +116,11 @@ def test_shipped_weights_match_their_checksum_and_are_packaged(network: str) -> 
     note = json.loads(file.with_suffix(".json").read_text())
     assert hashlib.sha256(file.read_bytes()).hexdigest() == note["sha256"]
     assert all(note[fact] for fact in ("command", "seed", "commit"))
-    assert file.stat().st_size < {"large": 10_000_000, "small": 4_000_000, "glyphs": 4_000_000}[network]
-    assert load_weights(file).shape[:2] == NETWORKS[network].shape
+    assert file.stat().st_size < {"large": 10_000_000, "small": 14_000_000, "glyphs": 4_000_000}[network]
+    if NETWORKS[network].predicts:
+        assert load_student(file).shape.columns == Prior(network=network).width()
+    else:
+        assert load_weights(file).shape[:2] == NETWORKS[network].shape
     shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = shipped["package-data"]["privaware"]
     for path in (file, file.with_suffix(".json")):
@@ -134,7 +138,7 @@ def test_description_names_the_weights_and_others_are_refused() -> None:
         features.build({name: value for name, value in description.items() if name not in ("network", "checksum")})
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["large", "glyphs"])
 def test_network_with_an_output_layer_reads_the_same_features(network: str) -> None:
     prior = Prior(network=network, mirror=False)
     trainable = build(prior.architecture(3), device="meta")
@@ -156,11 +160,34 @@ def test_shipped_features_take_images_of_any_size(shape: tuple[int, int, int]) -
     assert network == pytest.approx(alone, abs=1e-4)  # scattering is concatenated with equal weight
 
 
-@pytest.mark.parametrize(("network", "last"), [("large", 5), ("small", 2)])
-def test_pretrained_features_match_crops_of_held_out_images(network: str, last: int) -> None:
-    """Two crops of one held-out image are nearer in the last map than crops of other images."""
+def test_small_network_predicts_the_large_one() -> None:
+    """Products of rows, which are all that a linear model sees, agree on held-out images."""
+    images = SyntheticImages(seed=97, generators=2, each=16).generate(64).float().numpy() / 255
+    large, small = Prior()(images), Prior(network="small")(images)
+    apart = ~np.eye(64, dtype=bool)
+    agreement = np.corrcoef((large @ large.T)[apart], (small @ small.T)[apart])[0, 1]
+    assert agreement > 0.8
+
+
+def test_small_network_has_no_maps_to_choose_or_train() -> None:
+    for wrong in ({"depths": (2,)}, {"pools": (1,)}, {"whiten": 0.5}, {"normed": True}):
+        with pytest.raises(WrongInput, match="no choice of maps for the small network"):
+            Prior(network="small", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(WrongInput, match="only predicts features"):
+        Prior(network="small").architecture(3)
+
+
+def test_mirrored_rows_of_the_small_network_are_those_of_the_mirror_image() -> None:
+    images = np.random.default_rng(4).random((3, 3, 32, 32), dtype=np.float32)
+    both, one = Prior(network="small", mirror=True), Prior(network="small")
+    assert both(images) == pytest.approx(both(images[..., ::-1].copy()), abs=2e-3)
+    assert np.abs(one(images) - one(images[..., ::-1].copy())).max() > 2e-3
+
+
+@pytest.mark.parametrize("deep", [Prior(depths=(5,), pools=(1,)), Prior(network="small")], ids=["large", "small"])
+def test_pretrained_features_match_crops_of_held_out_images(deep: Prior) -> None:
+    """Two crops of one held-out image are nearer than crops of other images."""
     images = SyntheticImages(seed=99, generators=2, each=8).generate(32).float().numpy() / 255
-    deep = Prior(network=network, depths=(last,), pools=(1,))
     first, second = deep(images[..., 2:42, 2:42]), deep(images[..., 6:46, 6:46])
     similarity = first @ second.T
     assert (similarity.argmax(1) == np.arange(32)).mean() > 0.9

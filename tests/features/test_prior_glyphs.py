@@ -65,4 +65,4 @@ def test_a_model_on_both_networks_names_both_checksums() -> None:
     with pytest.raises(WrongInput, match="fit it again"):
         Prior(network="small", glyphs=1.0, checksum=Prior(network="small").checksum)
     with pytest.raises(WrongInput, match="scatter and glyphs 0"):
-        both.architecture(3)
+        Prior(glyphs=1.0).architecture(3)

@@ -192,5 +192,5 @@ def test_model_is_fitted_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_shipped_weights_are_fine_tuned() -> None:
     data = rows(12)
-    model = Finetune(prior={"network": "small"}, steps=1, batch=20, head_steps=20).run(data, QUIET, Rng(seed=0))
+    model = Finetune(prior={"network": "glyphs"}, steps=1, batch=20, head_steps=20).run(data, QUIET, Rng(seed=0))
     assert (model.predictions(data) == data.y).mean() > 0.9

@@ -1,0 +1,175 @@
+"""The small network of the prior: residual blocks of plain convolutions, and two layers that predict the large one.
+
+While it learns, every convolution has a batch norm, whose statistics are those of synthetic images. They are folded
+into the weights before the network is written, so that an image passes convolutions and sums alone.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.errors import WrongInput
+
+__all__ = ["Student", "StudentShape", "load_student", "save_student"]
+
+STEM = 5
+"""The side of the first filters, which halve the image."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentShape:
+    """Channels and blocks of each stage, the points of its pooled map, and the widths of the two layers behind them."""
+
+    widths: tuple[int, ...] = (64, 128, 256)
+    blocks: tuple[int, ...] = (2, 2, 2)
+    pools: tuple[int, ...] = (4, 4, 2)
+    hidden: int = 768
+    columns: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("widths", "blocks", "pools"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def pooled(self) -> int:
+        """The number of entries of all pooled maps."""
+        return sum(width * pool**2 for width, pool in zip(self.widths, self.pools, strict=True))
+
+
+class Student(nn.Module):
+    """From images in [-1, 1] to predictions of the large prior's features; `learning` has batch norms, others none."""
+
+    def __init__(self, shape: StudentShape, *, learning: bool) -> None:
+        super().__init__()
+        self.shape = shape
+        self.stem = _convolution(3, shape.widths[0], STEM, 2, learning)
+        self.stages = nn.ModuleList()
+        channels = shape.widths[0]
+        for stage, (width, blocks) in enumerate(zip(shape.widths, shape.blocks, strict=True)):
+            strides = [2 if stage else 1] + [1] * (blocks - 1)
+            inputs = [channels] + [width] * (blocks - 1)
+            made = (_Block(i, width, s, learning) for i, s in zip(inputs, strides, strict=True))
+            self.stages.append(nn.Sequential(*made))
+            channels = width
+        self.norm: nn.Module = nn.BatchNorm1d(shape.pooled) if learning else nn.Identity()
+        self.hidden = _layer(shape.pooled, shape.hidden, learning)
+        self.output = nn.Linear(shape.hidden, shape.columns)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = functional.relu(self.stem(images.to(memory_format=torch.channels_last)))
+        pooled = []
+        for stage, pool in zip(self.stages, self.shape.pools, strict=True):
+            x = stage(x)
+            pooled.append(functional.adaptive_avg_pool2d(x, pool).flatten(1))
+        rows = torch.cat(pooled, 1).to(self.output.weight.dtype)
+        predicted: Tensor = self.output(functional.relu(self.hidden(self.norm(rows))))
+        return predicted
+
+    @torch.no_grad()
+    def folded(self) -> Student:
+        """The same function of an image without batch norms."""
+        plain = Student(self.shape, learning=False)
+        for name, part in self.named_modules():
+            if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
+                _fold(part[0], part[1], plain.get_submodule(name))
+        plain.output.load_state_dict(self.output.state_dict())
+        scale, shift = _scale_and_shift(self.norm)
+        plain.hidden.bias += plain.hidden.weight @ shift.cpu()  # type: ignore[operator]
+        plain.hidden.weight *= scale.cpu()  # type: ignore[operator]
+        return plain.eval().requires_grad_(False)
+
+    def prepared(self, device: str) -> Student:
+        """On a device, its convolutions in the precision that is fastest there."""
+        self.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        for part in (self.stem, self.stages):
+            part.to(fastest_precision(device))
+        return self
+
+    def features(self, images: Tensor) -> Tensor:
+        """Rows in single precision for images in [-1, 1]."""
+        weight: Tensor = self.stem.weight  # type: ignore[assignment]
+        return self(images.to(weight.dtype)).float()
+
+
+class _Block(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int, learning: bool) -> None:
+        super().__init__()
+        self.first = _convolution(inputs, outputs, 3, stride, learning)
+        self.second = _convolution(outputs, outputs, 3, 1, learning)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride, learning)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(self.second(functional.relu(self.first(x))) + self.shortcut(x))
+
+
+def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bool) -> nn.Module:
+    made = nn.Conv2d(inputs, outputs, side, stride, side // 2, bias=not learning)
+    nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
+    return nn.Sequential(made, nn.BatchNorm2d(outputs)) if learning else made
+
+
+def _layer(inputs: int, outputs: int, learning: bool) -> nn.Module:
+    made = nn.Linear(inputs, outputs)
+    return nn.Sequential(made, nn.BatchNorm1d(outputs)) if learning else made
+
+
+def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """What a batch norm does to a column once it has stopped learning."""
+    assert isinstance(norm, nn.BatchNorm2d | nn.BatchNorm1d)
+    assert norm.running_var is not None
+    assert norm.running_mean is not None
+    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    return scale, norm.bias - norm.running_mean * scale
+
+
+def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
+    assert isinstance(linear, nn.Conv2d | nn.Linear)
+    assert isinstance(into, nn.Conv2d | nn.Linear)
+    assert into.bias is not None
+    scale, shift = _scale_and_shift(norm)
+    into.weight.copy_(linear.weight * scale.reshape(-1, *[1] * (linear.weight.ndim - 1)))
+    into.bias.copy_(shift if linear.bias is None else shift + scale * linear.bias)
+
+
+@cache
+def fastest_precision(device: str) -> torch.dtype:
+    """Half precision where the processor computes in it, as Arm servers do: twice as fast as single there."""
+    arm = device == "cpu" and platform.machine() == "aarch64" and torch.backends.mkldnn.is_available()
+    flags = Path("/proc/cpuinfo")
+    return torch.float16 if arm and flags.is_file() and "asimdhp" in flags.read_text() else torch.float32
+
+
+def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> None:
+    """Writes a folded student in half precision, without pickle."""
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().cpu().half().contiguous() for name, value in student.state_dict().items()}
+    save_file(tensors, str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
+
+
+def load_student(file: str | Path, device: str = "cpu") -> Student:
+    """Reads what `save_student` wrote, onto a device."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(file), framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name).float() for name in opened.keys()}  # noqa: SIM118
+        student = Student(StudentShape(**json.loads(metadata["shape"])), learning=False)
+        student.load_state_dict(tensors)
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise WrongInput(
+            f"prior: expected {Path(file).name!r} as `privaware reproduce ours/prior/small` writes it: {reason:.160}"
+        ) from None
+    return student.eval().requires_grad_(False).prepared(device)
