@@ -97,13 +97,13 @@ class ImageSet:
 
 
 def cells(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
-    """The settings of every cell of a set: several seeds at the first epsilon, one at the others."""
-    for epsilon in EPSILONS:
-        for seed in seeds if epsilon == EPSILONS[0] else seeds[:1]:
-            for method in LEARNERS:
-                yield {"images": name, "epsilon": epsilon, "seed": seed, "method": method}
+    """The settings of every cell of a set: what is needed for a row of the page first, more seeds at epsilon 1 last."""
     for method in ("constant", "logistic regression", "network"):
         yield {"images": name, "method": method}
+    runs = [(epsilon, seeds[0]) for epsilon in EPSILONS] + [(EPSILONS[0], seed) for seed in seeds[1:]]
+    for epsilon, seed in runs:
+        for method in LEARNERS:
+            yield {"images": name, "epsilon": epsilon, "seed": seed, "method": method}
 
 
 def main() -> None:

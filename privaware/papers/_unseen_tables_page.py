@@ -10,7 +10,7 @@ from typing import Any
 from privaware.papers._page import Page, markdown
 from privaware.papers._results import Cell
 
-__all__ = ["functions"]
+__all__ = ["functions", "unseen_gains"]
 
 ITEM = "benchmarks/unseen_tables"
 MANY = 2_000
@@ -79,6 +79,12 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         return _share([one for one in tables if (one.half, one.epsilon) == (half, epsilon) and one.rows >= least])
 
     return {"shares": shares, "every": every, "commits": commits, "share": share}
+
+
+def unseen_gains(page: Page, epsilon: float) -> list[tuple[float, float]]:
+    """The gain of `auto` and that without privacy, for each table that no default was chosen on."""
+    chosen = [one for one in _tables(page.cells(ITEM)) if (one.half, one.epsilon) == ("check", epsilon)]
+    return [(one.gain, one.plain_gain) for one in chosen]
 
 
 def _share(tables: list[Unseen]) -> str:
