@@ -100,6 +100,21 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "private constant", "constant"]
         return markdown([*head, "logistic, no privacy", "network, no privacy"], rows)
 
+    def begun() -> str:
+        """Sets whose methods without privacy are not measured yet."""
+        known = {(one.name, one.epsilon) for one in sets}
+        runs: dict[tuple[float, str], dict[str, list[Cell]]] = {}
+        for cell in cells:
+            key = (cell.settings.get("epsilon", 0.0), cell.settings["images"])
+            runs.setdefault(key, {}).setdefault(cell.settings["method"], []).append(cell)
+        rows = [
+            [name, ours["auto"][0].result["rows"], f"{epsilon:g}", len(ours["auto"])]
+            + [f"{mean(cell.result['score'] for cell in ours[method]):.3f}" for method in ("auto", "private constant")]
+            for (epsilon, name), ours in sorted(runs.items())
+            if "auto" in ours and "private constant" in ours and (name, epsilon) not in known
+        ]
+        return markdown(["set", "rows", "epsilon", "seeds", "`auto`", "private constant"], rows) if rows else "None."
+
     def joint(epsilon: float) -> str:
         """Tables, texts and images together, from the cells of their pages."""
         of_tables = tables.unseen_gains(Page("unseen_tables", results=page.results), epsilon)
@@ -117,7 +132,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    return {"shares": shares, "every": every, "joint": joint, "commits": commits}
+    return {"shares": shares, "every": every, "begun": begun, "joint": joint, "commits": commits}
 
 
 def share(gains: list[tuple[float, float]]) -> str:

@@ -38,6 +38,7 @@ def test_share_is_that_of_the_better_plain_method_and_low_sets_are_named(tmp_pat
     images(tmp_path, "low", {"auto": [0.46, 0.46], "private constant": [0.48, 0.5], **plain, "network": [0.6]})
     images(tmp_path, "half measured", {"auto": [0.9], "private constant": [0.5]})
     shown = functions(Page("unseen_images", results=tmp_path))
+    assert cells_of(shown["begun"]()) == [["half measured", "900", "1", "1", "0.900", "0.500"]]
     assert cells_of(shown["shares"]()) == [["1", "2", "2", "0.433", "low"]]
     assert [row[:4] for row in cells_of(shown["every"]())] == [
         ["good", "900", "2", "grey"],
