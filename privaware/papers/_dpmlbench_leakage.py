@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from statistics import mean
 
 from privaware.metrics import utility_loss
@@ -41,7 +41,11 @@ def defence(means: Means) -> Verdict | None:
 
 def budget(means: Means) -> Verdict | None:
     """The defence hardly weakens as epsilon grows to 1000."""
-    shares = _shares(means, GRADIENT + NO_ACCESS, lambda epsilon: epsilon == 1000)
+    shares = [
+        share
+        for key, _ in means.having(ATTACKS[0], GRADIENT + NO_ACCESS)
+        if key[3] == 1000 and (share := means.leakage(key)) is not None
+    ]
     if not shares:
         return None
     return mean(shares) <= LITTLE, f"at epsilon 1000 {mean(shares):.0%} of the leakage of SGD remain on average"
@@ -121,7 +125,7 @@ def no_access(means: Means) -> Verdict | None:
 
 def networks(means: Means) -> Verdict | None:
     """Leakage has no strong relation to the network."""
-    shares = _by_place(means, place=1)
+    shares = _by_network(means)
     if len(shares) < 3:
         return None
     return max(shares.values()) - min(shares.values()) <= 0.15, _words(shares)
@@ -129,7 +133,7 @@ def networks(means: Means) -> Verdict | None:
 
 def vgg(means: Means) -> Verdict | None:
     """VGG leaks least, because many algorithms do not converge on it."""
-    shares = _by_place(means, place=1)
+    shares = _by_network(means)
     if "vgg" not in shares or len(shares) < 2:
         return None
     return min(shares, key=shares.__getitem__) == "vgg", _words(shares)
@@ -137,7 +141,7 @@ def vgg(means: Means) -> Verdict | None:
 
 def data(means: Means) -> Verdict | None:
     """The harder the data, the smaller the share of SGD's leakage that remains."""
-    shares = _by_place(means, place=2)
+    shares = _by_data(means)
     if not set(HARDER) <= set(shares):
         return None
     averages = [shares[name] for name in HARDER]
@@ -162,30 +166,37 @@ def mnist(means: Means) -> Verdict | None:
 
 def labels(means: Means) -> Verdict | None:
     """Label-private models leak more than row-private ones."""
-    private = _shares(means, LABEL, lambda epsilon: True)
-    rows = _shares(means, GRADIENT, lambda epsilon: True)
+    places = {key[1:3] for key, _ in means.having(ATTACKS[0], LABEL)}
+    private, rows = (
+        [
+            share
+            for key, _ in means.having(ATTACKS[0], learners)
+            if key[3] is not None and key[1:3] in places and (share := means.leakage(key)) is not None
+        ]
+        for learners in (LABEL, GRADIENT)
+    )
     if not private or not rows:
         return None
     words = f"{mean(private):.0%} of the leakage of SGD remain with label privacy, {mean(rows):.0%} with row privacy"
     return mean(private) > mean(rows), words
 
 
-def _shares(means: Means, learners: Iterable[str], wanted: Callable[[float], bool]) -> list[float]:
-    """Shares of the leakage of SGD that remain, black-box."""
-    return [
-        share
-        for key, _ in means.having(ATTACKS[0], learners)
-        if key[3] is not None and wanted(key[3])
-        if (share := means.leakage(key)) is not None
-    ]
+def _by_network(means: Means) -> dict[str, float]:
+    """The mean share of the leakage of SGD that remains on CIFAR-10, black-box."""
+    return _mean_shares(means, lambda network, data: network if data == "cifar10" else None)
 
 
-def _by_place(means: Means, *, place: int) -> dict[str, float]:
-    """The mean share of the leakage of SGD that remains, by network (place 1) or data set (place 2), black-box."""
+def _by_data(means: Means) -> dict[str, float]:
+    """The mean share of the leakage of SGD that remains with SimpleCNN, black-box."""
+    return _mean_shares(means, lambda network, data: data if network == "simple_cnn" else None)
+
+
+def _mean_shares(means: Means, name_of: Callable[[str, str], str | None]) -> dict[str, float]:
     groups: dict[str, list[float]] = {}
     for key, _ in means.having(ATTACKS[0], GRADIENT):
-        if key[3] is not None and (share := means.leakage(key)) is not None:
-            groups.setdefault(str(key[place]), []).append(share)
+        name = name_of(str(key[1]), str(key[2]))
+        if name is not None and key[3] is not None and (share := means.leakage(key)) is not None:
+            groups.setdefault(name, []).append(share)
     return {name: mean(shares) for name, shares in groups.items()}
 
 
