@@ -33,3 +33,9 @@ def no_structure_probed() -> None:
     """What one test plants in a layer rule must not be hidden by what another has probed."""
     if probe := sys.modules.get("privaware.descent._probe"):
         probe.known.clear()
+
+
+@pytest.fixture(autouse=True)
+def no_public_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` takes words for texts, as where the network of `sentences` is not installed: it is slow."""
+    monkeypatch.setattr("privaware.features._public_text.installed", lambda: False)

@@ -1,9 +1,11 @@
 """The study behind what `auto` takes for text: every candidate on labelled texts, at several budgets.
 
     python -m benchmarks.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
+        [--candidates NAME ...] [--remember FILE]
 
 FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/text_evidence.json`, and
-keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded.
+keeps the cells that are there and not measured. A quarter of the rows is scored; runs are seeded. `--remember FILE`
+keeps what the public network made of the texts.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import _remembered
 from benchmarks._text_sets import CHOSEN_ON, NAMES, load
+from privaware.workflow._text_choice import CANDIDATES
 
 DELTA = 1e-5
 EVIDENCE = Path("privaware/workflow/text_evidence.json")
@@ -28,7 +32,7 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     from privaware.data import Data
     from privaware.noise import Rng
     from privaware.schema import Schema
-    from privaware.workflow._text_choice import CANDIDATES, candidate, clipping
+    from privaware.workflow._text_choice import candidate, clipping
     from privaware.workflow._training_plan import training_plan
 
     texts, labels = load(name, options.folder)
@@ -40,7 +44,7 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     found = []
     for epsilon in epsilons:
         norm = clipping(schema, epsilon)
-        learners: dict[str, Any] = {each: {**candidate(each, schema), **norm} for each in CANDIDATES}
+        learners: dict[str, Any] = {each: {**candidate(each, schema), **norm} for each in options.candidates}
         scores = {}
         for each, settings in {"constant": None, **learners}.items():
             learner = "majority" if settings is None else "linear"
@@ -63,8 +67,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 4000])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin nothing after so many seconds")
+    parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
+    parser.add_argument("--remember", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=EVIDENCE)
     options = parser.parse_args()
+    if options.remember is not None:
+        _remembered.remember(_remembered.read(options.remember))
     began = time.monotonic()
     for rows in options.rows:
         for name in options.texts:

@@ -25,6 +25,12 @@ UNREVIEWED = "private given bounds and categories read off the rows"
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
 """The flaw of the standard workflow of a search."""
 
+LEARNED_ELSEWHERE = {
+    "sentences": "the text that the network all-MiniLM-L6-v2 learned from; should some of these very rows have been in "
+    "it, what the network learned from them is not covered"
+}
+"""What features learned from that is not among the rows."""
+
 
 class PricedPlan(Protocol):
     """What a guarantee and a model card take from a plan (`workflow/_plan.py`)."""
@@ -94,4 +100,11 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     public.append("public: the schema, the declared number of rows and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")
+    public += [f"public: {LEARNED_ELSEWHERE[name]}" for name in _features(plan) if name in LEARNED_ELSEWHERE]
     return (*public, "trusted: this machine, its random generator, and double-precision arithmetic")
+
+
+def _features(plan: PricedPlan) -> list[str]:
+    """The names of the features that a plan's learner takes."""
+    features = plan.settings.get("features") or ()
+    return [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in features]

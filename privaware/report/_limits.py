@@ -33,5 +33,10 @@ def limitations(card: ModelCard) -> list[str]:
     )
     if schema.form == "table":
         lines.append("Numbers outside the declared bounds are clipped to them; what was not declared is not known.")
+    if any(feature.get("name") == "sentences" for feature in card.features):
+        lines.append(
+            "Texts are read by a network that learned from public text: should some of these very rows have been in "
+            "that text, what the network learned from them is not covered by the guarantee."
+        )
     owner = card.description.get("limitations", [])
     return [*lines, *(line for line in owner if isinstance(owner, list) and isinstance(line, str))]

@@ -171,8 +171,11 @@ RULES = (
     ),
     Rule(
         "text",
-        "Begin with a linear model on hashed words; a recurrent network asks for a larger epsilon",
-        lambda f: "hashing has no privacy cost, and a linear model has no layer to train under noise",
+        "Begin with a linear model on `sentences`, or on hashed words; a recurrent network asks for a larger epsilon",
+        lambda f: (
+            "neither has a privacy cost, and a linear model has no layer to train under noise; `sentences` is a "
+            "network that learned from public text, which no guarantee covers if these very rows were in it"
+        ),
         ("text",),
         lambda f: f.schema.form == "text",
     ),

@@ -37,7 +37,7 @@ def choose(
     if schema.form == "image":
         choice = image_choice(schema, epsilon, device=device, time_limit=time_limit)
     elif schema.form == "text":
-        choice = text_choice(schema, epsilon)
+        choice = text_choice(schema, epsilon, time_limit=time_limit)
     else:
         choice = table_choice(schema, epsilon)
     return choice if schema.classes or not choice.centred else with_target_range(choice, schema, metric)

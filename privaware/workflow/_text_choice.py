@@ -1,6 +1,16 @@
-"""What `auto` takes for text: hashed words, their stems and letters, weighed by private frequencies, in a linear head.
+"""What `auto` takes for text: a public network's view of it with hashed words, or weighed words, in a linear head.
 
-`text_evidence.json` holds the scores of two candidates on held-out rows of nine texts; `python -m
+Where the network of `sentences` is installed and fast enough, `auto` takes it with 32,768 slots of hashed words at
+half its length. Simulated in plain float32 on 1,000 rows of six texts with two seeds, the share at epsilon 0.3 / 1 /
+3 of the gain of TF-IDF with a linear SVM rose from 0.32 / 0.58 / 0.78 (weighed words) to 0.38 / 0.79 / 0.97. The
+network alone had 0.30 / 0.76 / 0.87 and lost on French and on telling authors apart; words at 0.35, 0.7 and 1 had
+0.77, 0.80 and 0.76 at 1; 4,096 slots 0.79, and 0.94 at 3; weighed words beside it 0.78; a public whitening and a
+public mean gained nothing clear; static vectors of tokens (wordllama, five texts) had 0.81 where the network had 1.11
+and words 0.40.
+
+Without it, `auto` takes hashed words, their stems and letters, weighed by private frequencies.
+
+`text_evidence.json` holds the scores of candidates on held-out rows of nine texts; `python -m
 benchmarks.text_choice` measures them again. How it was chosen, in plain float32 on ten texts with two to four seeds, as
 the share of the gain that TF-IDF with a linear SVM has over the constant, summed, at epsilon 0.3 / 1 / 3: words and
 runs of three letters in 4,096 slots, 100 steps: 0.42 / 0.67 / 0.79; stems and 32,768 slots in 15 steps: 0.50 / 0.73 /
@@ -13,20 +23,24 @@ of counts, thresholds or shrinkage of released weights, more steps at epsilon 1,
 
 >>> from privaware.schema import Schema
 >>> reviews = Schema(form="text", classes=("bad", "good"), rows=5000)
->>> text_choice(reviews, epsilon=1.0).settings["features"]
+>>> text_choice(reviews, epsilon=1.0, network=True).settings["features"][0]["name"]
+'sentences'
+>>> text_choice(reviews, epsilon=1.0, network=False).settings["features"]
 [{'name': 'hashed', 'slots': 32768, 'words': 1, 'letters': 3, 'stems': 4}, {'name': 'weigh'}]
->>> text_choice(reviews, epsilon=1.0).settings["norm"]
+>>> text_choice(reviews, epsilon=1.0, network=False).settings["norm"]
 0.25
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from privaware.features import _public_text
 from privaware.schema import Schema
 from privaware.workflow._choice import Choice
 
@@ -43,9 +57,16 @@ NO_SEQUENCES = (
     "a network that reads words in order is never chosen: an LSTM of 1,000 texts at epsilon 1 and 3 was 0.6 to 22 "
     "points behind hashed words on 6 of 6 cells of three texts (--learner dpsgd --set architecture=lstm is one)"
 )
+PUBLIC = (
+    "the network learned from public text: should some of these very rows have been in that text, what it learned from "
+    "them is not covered by the guarantee (--features hashed --features weigh does without the network)"
+)
+EACH, PATIENCE = 0.03, 600.0
+"""Seconds that the network takes for a text of 50 words on two cores, and those that all may take without a limit."""
 
 OLDER = "words and letters"
 WEIGHED = "weighed words, stems and letters"
+READ = "sentences as a public network reads them"
 GRAMS = {"words": 1, "letters": 3}
 CANDIDATES: dict[str, dict[str, Any]] = {
     OLDER: {"features": [{"name": "hashed", "slots": MANY_SLOTS, **GRAMS}]},
@@ -54,18 +75,39 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "steps": 15,
         "momentum": 0.5,
     },
+    READ: {"features": [{"name": "sentences", "words": 0.5, "slots": SLOTS}], "steps": 15, "momentum": 0.5},
 }
 """What was compared, with a linear head."""
 
 
-def text_choice(schema: Schema, epsilon: float) -> Choice:
-    """Hashed words, stems and letters, weighed, with a linear head; numbers are predicted without weights."""
-    name = WEIGHED if schema.classes else OLDER
+def text_choice(
+    schema: Schema, epsilon: float, *, time_limit: float | None = None, network: bool | None = None
+) -> Choice:
+    """A linear head on what suits the texts: numbers are predicted from words without weights.
+
+    `network` says whether the public network is here; left out, it is looked for.
+    """
+    if not schema.classes:
+        return _linear(OLDER, schema, epsilon, ())
+    here = _public_text.installed() if network is None else network
+    seconds = EACH * schema.rows
+    if here and seconds <= (PATIENCE if time_limit is None else time_limit):
+        took = f"about {_duration(seconds)} on two cores, for texts of 50 words"
+        return _linear(READ, schema, epsilon, (f"the network {_public_text.NETWORK} reads every text: {took}", PUBLIC))
+    why = f"take about {_duration(seconds)}: see --time-limit" if here else f"is not installed: {_public_text.INSTALL}"
+    missed = f"a network that learned from public text would be better, and {why}"
+    return _linear(WEIGHED, schema, epsilon, (missed,))
+
+
+def _linear(name: str, schema: Schema, epsilon: float, more: tuple[str, ...]) -> Choice:
     norm = clipping(schema, epsilon)
     closer = tuple(f"clipping norm {chosen:g} for this many rows x epsilon" for chosen in norm.values())
-    reasons = (_reason(schema.rows * epsilon), *closer, NO_SEQUENCES)
-    settings = {**candidate(name, schema), **norm}
-    return Choice(learner="linear", settings=settings, reasons=reasons)
+    reasons = (_reason(READ if name == READ else WEIGHED, schema.rows * epsilon), *more, *closer, NO_SEQUENCES)
+    return Choice(learner="linear", settings={**candidate(name, schema), **norm}, reasons=reasons)
+
+
+def _duration(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
 def clipping(schema: Schema, epsilon: float) -> dict[str, float]:
@@ -79,7 +121,7 @@ def candidate(name: str, schema: Schema) -> dict[str, Any]:
     """The settings of a candidate, with fewer slots where the rows of all texts would not fit the memory."""
     described = CANDIDATES[name]
     hashed, *after = described["features"]
-    slots = hashed["slots"]
+    slots = int(hashed["slots"])
     while slots > FEWEST_SLOTS and 4 * slots * schema.rows > (MANY_BYTES if slots > MANY_SLOTS else LARGEST_BYTES):
         slots //= 2
     return {**described, "features": [{**hashed, "slots": slots}, *after]}
@@ -93,15 +135,18 @@ def evidence() -> list[Mapping[str, Any]]:
     return cells
 
 
-def _reason(signal: float) -> str:
-    """Why, with the gain over words and letters on development texts."""
-    cells = evidence()
-    gains = sorted(100 * (cell["scores"][WEIGHED] - cell["scores"][OLDER]) for cell in cells)
+def _reason(name: str, signal: float) -> str:
+    """Why, with the gain on development texts: of weighed words over words, or of the network over weighed words."""
+    before = WEIGHED if name == READ else OLDER
+    cells = [cell for cell in evidence() if {name, before} <= set(cell["scores"])]
+    gains = sorted(100 * (cell["scores"][name] - cell["scores"][before]) for cell in cells)
     better = sum(gain > 0 for gain in gains)
     low, high = min(cell["rows"] for cell in cells), max(cell["rows"] for cell in cells)
     budgets = sorted({cell["epsilon"] for cell in cells})
+    what = f"{name}, with hashed words" if name == READ else f"hashed {name}"
+    fewer = "" if name == READ else " in fewer slots"
     return (
-        f"linear on hashed {WEIGHED}, {signal:.3g} rows x epsilon: at {low:,} to {high:,} rows and epsilon "
-        f"{budgets[0]:g} to {budgets[-1]:g} it gained {gains[0]:.0f} to {gains[-1]:.0f} points over {OLDER} in fewer "
-        f"slots, and was better in {better} of {len(cells)} cells of {len({cell['text'] for cell in cells})} texts"
+        f"linear on {what}, {signal:.3g} rows x epsilon: at {low:,} to {high:,} rows and epsilon "
+        f"{budgets[0]:g} to {budgets[-1]:g} it gained {gains[0]:.0f} to {gains[-1]:.0f} points over {before}{fewer}, "
+        f"and was better in {better} of {len(cells)} cells of {len({cell['text'] for cell in cells})} texts"
     )

@@ -124,8 +124,12 @@ def _chosen(
 
 
 def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choice:
-    """The choice, or `linear` where features are named that the chosen learner does not take."""
-    if "features" not in recipe.settings or "features" in setting_names(find_learner(choice.learner)):
+    """The choice with the features that are named, or `linear` where the chosen learner takes none."""
+    if "features" not in recipe.settings:
+        return choice
+    if "features" in choice.settings:  # its reasons are for the features that it would have taken
+        return replace(choice, reasons=(f"{choice.learner} on the features that were asked for",))
+    if "features" in setting_names(find_learner(choice.learner)):
         return choice
     linear = Choice(learner="linear", reasons=("linear: takes the features that were asked for",))
     return linear if schema.classes else with_target_range(linear, schema, recipe.metric)

