@@ -16,6 +16,7 @@ COLUMNS = Annotated[int | None, o.option("How many columns to keep, at most.")]
 POPULATION = Annotated[int | None, o.option("For genetic searches: sets in a generation.")]
 GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many generations.")]
 WORKFLOW = Annotated[str, o.option("aware, or standard: choose without noise, to compare on built-in data.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows (Parquet), or auto.")]
 SELECTION = Annotated[Path | None, o.option("A folder to make, with the choice in selection.json.")]
 
 
@@ -31,6 +32,7 @@ def select(
     set_: o.SET = None,
     describe: o.DESCRIBE = None,
     workflow: WORKFLOW = "aware",
+    ray: RAY = None,
     out: SELECTION = None,
     json: o.JSON = False,
     **run_options: Any,
@@ -47,6 +49,7 @@ def select(
         settings=settings,
         describe=describe,
         workflow=workflow,
+        ray=ray,
         out=out,
         say=say,
         **run_options,

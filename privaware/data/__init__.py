@@ -23,7 +23,7 @@ from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw
 from privaware.data._read import read, read_names
-from privaware.data._streamed import Streamed
+from privaware.data._streamed import Streamed, first_positions
 from privaware.data._values import Spelt, Words, numbers_of, show_values, words_of
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "days_among",
     "decided",
     "draft",
+    "first_positions",
     "hashed_grams",
     "kind_counts",
     "labelled",

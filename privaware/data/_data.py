@@ -46,6 +46,10 @@ class Rows(Protocol):
         """Some of the columns, by name."""
         ...
 
+    def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
+        """Disjoint parts by an independent draw for each row."""
+        ...
+
     def gathered(self) -> Data:
         """All rows in memory."""
         ...
@@ -58,12 +62,14 @@ class Data:
     Tables are float64 (rows, columns) with numbers clipped to their bounds and category codes, a column for each in
     `schema.used`. A missing number that has a slot of its own is NaN; a missing or unseen category has the code
     after the last one. Images are float32 (rows, channels, height, width) in [0, 1]; text is an
-    object array of str, a missing text being the empty one.
+    object array of str, a missing text being the empty one. `begin` tells the rows of one part of a large table from
+    those of another, and is larger for a later part.
     """
 
     schema: Schema
     x: np.ndarray
     y: np.ndarray
+    begin: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -78,7 +84,8 @@ class Data:
     @property
     def parts(self) -> HeldParts[Data]:
         """The rows in parts of `PART`, at least one."""
-        return HeldParts(self.take(slice(at, at + PART)) for at in range(0, max(len(self), 1), PART))
+        starts = range(0, max(len(self), 1), PART)
+        return HeldParts(replace(self.take(slice(at, at + PART)), begin=at) for at in starts)
 
     def mapped(self, function: Callable[[Data], Data]) -> Data:
         """The rows after a function of each row by itself."""
@@ -146,7 +153,7 @@ class Data:
         if schema.form != "table":
             return replace(self, schema=schema, y=y)
         cells = {column.name: uncoded_column(self.x, at) for at, column in enumerate(self.schema.declared)}
-        return replace(type(self).of(Raw(cells=cells, rows=len(self)), schema, labelled=False), y=y)
+        return replace(type(self).of(Raw(cells=cells, rows=len(self)), schema, labelled=False), y=y, begin=self.begin)
 
     @classmethod
     def _labelled(cls, raw: Raw, schema: Schema, x: Any, labelled: bool) -> Data:

@@ -274,7 +274,9 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
 def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
     """Rows in parts, coded anew in each pass; those of persons are capped before, which no part could do alone."""
     coded, by_row = Data.of if schema.bounded else Data.uncoded, _by_row(schema)
-    return Streamed(schema=schema, parts=parts.map(lambda raw: replace(coded(raw, by_row), schema=schema)))
+    return Streamed(
+        schema=schema, parts=parts.map(lambda raw: replace(coded(raw, by_row), schema=schema, begin=raw.begin))
+    )
 
 
 def _by_row(schema: Schema) -> Schema:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from privaware.data._cells import Cells
 from privaware.data._data import Data
-from privaware.data._parts import Parts
+from privaware.data._parts import Parts, Sum
 from privaware.data._values import Spelt, Words, words_of
+from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Streamed"]
+__all__ = ["Part", "Streamed", "first_positions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -34,9 +38,55 @@ class Streamed:
         """Some of the columns, by name."""
         return self.mapped(lambda part: part.keep(names))
 
+    def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
+        """Disjoint parts by a draw for the position of each row: those of the same rows in memory.
+
+        One pass counts the rows of each part of the table, which say where the next one begins.
+        """
+        firsts, draws = first_positions(self.parts), rng.by_position()
+
+        def shard(at: int, part: Data) -> Data:
+            place = 0 if part.begin is None else firsts[part.begin]  # a part without rows, which tells the schema
+            return part.take(draws.shards(place, len(part), shares) == at)
+
+        return tuple(self.mapped(partial(shard, at)) for at in range(len(shares)))
+
     def gathered(self) -> Data:
         """All rows in memory, in their order where parts come in theirs."""
         return joined(self.parts.listed())
+
+
+class Part(Protocol):
+    """Some rows of a table."""
+
+    @property
+    def begin(self) -> int | None: ...
+
+    def __len__(self) -> int: ...
+
+
+def first_positions(parts: Parts[Any]) -> dict[int, int]:
+    """The position, among the rows that count, of the first row of each `Part`, by where it begins in the table."""
+    counts = parts.total(_PartSizes())
+    begins = sorted(counts)
+    return dict(zip(begins, itertools.accumulate((counts[begin] for begin in begins), initial=0), strict=False))
+
+
+class _PartSizes(Sum[Part, dict[int, int], None]):
+    """How many rows each part has, by where it begins."""
+
+    def partial(self, part: Part) -> dict[int, int]:
+        if part.begin is None:
+            raise RuntimeError("expected parts of a table that say where they begin; rows could not be told apart")
+        return {part.begin: len(part)}
+
+    def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+        if left.keys() & right.keys():
+            raise RuntimeError("expected each part to begin elsewhere; rows could not be told apart")
+        return left | right
+
+    def release(self, total: dict[int, int], noise: float, rng: Rng) -> None:
+        raise NotImplementedError("numbers of rows stay in memory")
 
 
 def joined(parts: Sequence[Data]) -> Data:

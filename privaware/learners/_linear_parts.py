@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.data import Data, Parts, Rows, Sum
+from privaware.data import Data, Parts, Rows, Sum, first_positions
 from privaware.exact_sums import Total, clip_rows
 from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_of
 from privaware.learners._linear_gradient import ROWS, LinearGradient, Totals
 from privaware.model import scaled
-from privaware.noise import Rng
+from privaware.noise import PositionDraws, Rng
 
 __all__ = ["PartsGradient"]
 
@@ -40,6 +40,7 @@ class SparseRows:
         self.width = feature.width(schema)
         targets = data.y if schema.classes else np.nan_to_num(scaled(data.y, schema)).astype(np.float32)
         self.targets = targets.astype(np.min_scalar_type(len(schema.classes))) if schema.classes else targets
+        self.begin = data.begin
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -65,6 +66,20 @@ def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Batch:
+    """A Poisson sample of the rows: a draw for the position of each, whose first one in each part is in `firsts`."""
+
+    draws: PositionDraws
+    rate: float
+    firsts: dict[int, int]
+
+    def sample(self, part: SparseRows) -> np.ndarray:
+        """A mask of the rows of a part."""
+        assert part.begin is not None  # `first_positions` has refused others
+        return self.draws.sample(self.firsts[part.begin], len(part), self.rate)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
     """Clipped gradients at `weights`; one row moves their sum by `norm` at most."""
 
@@ -72,12 +87,15 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
     classes: int
     constant: float
     norm: float
+    batch: Batch | None = None
 
     def partial(self, part: SparseRows) -> Totals:
-        totals = [self.gradient(part, at).totals(self.weights) for at in range(0, max(len(part), 1), DENSE)]
-        for more in totals[1:]:
-            self.merge(totals[0], more)
-        return totals[0]
+        sampled = None if self.batch is None else self.batch.sample(part)
+        totals = Total(), Total()
+        for at in range(0, max(len(part), 1), DENSE):
+            chosen = None if sampled is None else torch.from_numpy(np.flatnonzero(sampled[at : at + DENSE]))
+            totals = self.merge(totals, self.gradient(part, at).totals(self.weights, chosen))
+        return totals
 
     def merge(self, left: Totals, right: Totals) -> Totals:
         return left[0].merge(right[0]), left[1].merge(right[1])
@@ -122,11 +140,19 @@ class PartsGradient:
         self._parts: Parts[SparseRows] = data.parts.held(partial(SparseRows, feature))
         self._settings: dict[str, Any] = {"classes": len(data.schema.classes), "constant": constant, "norm": norm}
         self.rows = torch.zeros((0, feature.width(data.schema)))
+        self._firsts: dict[int, int] | None = None
 
-    def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
-        """The sum of clipped gradients (outputs, width + 1) of all rows: there is no batch of parts."""
-        assert batch is None
-        totals = self._parts.total(ClippedSums(weights=weights, **self._settings))
+    def batch(self, rate: float, rng: Rng) -> Batch | None:
+        """The sample of a step: the one of the same rows in memory."""
+        if rate == 1:
+            return None
+        if self._firsts is None:
+            self._firsts = first_positions(self._parts)
+        return Batch(draws=rng.by_position(), rate=rate, firsts=self._firsts)
+
+    def clipped_sum(self, weights: Tensor, batch: Batch | None = None) -> Tensor:
+        """The sum of clipped gradients (outputs, width + 1), of all rows or of a batch."""
+        totals = self._parts.total(ClippedSums(weights=weights, batch=batch, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
 

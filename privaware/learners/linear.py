@@ -126,7 +126,7 @@ class Linear(Learner):
         return cost
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        alone = self.features is None and self.rate == 1 and not (self.centre or self.base) and self.device == "cpu"
+        alone = self.features is None and not (self.centre or self.base) and self.device == "cpu"
         if alone and data.schema.form == "table" and not isinstance(data, Data):
             return self._run_in_parts(data, noise, rng)
         data = data.gathered()
@@ -228,7 +228,7 @@ class Linear(Learner):
         state, averages = update.initial_state(weights), average.initial_state(weights)
         began = time.monotonic()
         for step in range(self.steps):
-            exact_sum = gradient.clipped_sum(weights, self._batch(len(gradient.rows), rng))
+            exact_sum = self._clipped_sum(gradient, weights, rng)
             noisy = rng.gaussian(exact_sum, noise=noise, sensitivity=self.norm)
             update.apply(weights, noisy / (self.rate * schema.rows), state, update.lr, 0.0)
             average.update(weights, averages, average.weight(step, self.steps))
@@ -279,12 +279,18 @@ class Linear(Learner):
 
         return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
-    def _batch(self, rows: int, rng: Rng) -> Tensor | None:
+    def _clipped_sum(self, gradient: LinearGradient | PartsGradient, weights: Tensor, rng: Rng) -> Tensor:
+        """The sum of the clipped gradients of a step's batch."""
         import torch
 
+        from privaware.learners._linear_parts import PartsGradient
+
+        if isinstance(gradient, PartsGradient):
+            return gradient.clipped_sum(weights, gradient.batch(self.rate, rng))
         if self.rate == 1:
-            return None
-        return torch.from_numpy(self._sampler.draw(rng, rows)).to(self.device)
+            return gradient.clipped_sum(weights)
+        batch = torch.from_numpy(self._sampler.draw(rng, len(gradient.rows))).to(self.device)
+        return gradient.clipped_sum(weights, batch)
 
     def _gradient(self, data: Data, rows: Any) -> LinearGradient:
         import torch

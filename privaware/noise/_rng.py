@@ -29,6 +29,7 @@ import numpy as np
 from privaware.errors import WrongInput
 from privaware.noise._blocks import add_noise
 from privaware.noise._opendp import noisy_max, noisy_number
+from privaware.noise._positions import PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
 from privaware.noise._streams import Streams
 
@@ -193,7 +194,7 @@ class Rng:
 
     def poisson(self, rows: int, rate: float) -> np.ndarray:
         """A mask over `rows`: each is in with probability `rate`, independently. At rate 1 every row is in."""
-        return self._streams.cpu["sampling"].random(rows) < rate
+        return self.by_position().sample(0, rows, rate)
 
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Several samples distributed as `poisson`'s at once: (samples, width) row positions, and which of them count.
@@ -236,8 +237,12 @@ class Rng:
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         """The part of each row, by an independent draw for each: no row's part depends on another row."""
-        edges = np.cumsum(np.asarray(shares, dtype=float) / sum(shares))[:-1]
-        return np.searchsorted(edges, self._streams.cpu["sampling"].random(rows), side="right")
+        return self.by_position().shards(0, rows, shares)
+
+    def by_position(self) -> PositionDraws:
+        """Draws for the rows of one sample or split, wherever they are, under a key of their own."""
+        first, second = self._streams.cpu["sampling"].integers(2**64, size=2, dtype=np.uint64)
+        return PositionDraws(key=(int(first), int(second)))
 
     def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
         """A float64 tensor of the sampling stream on a device: uniform in [0, 1), new at each replay of a graph."""

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privaware import accounting
 from privaware._validate import expect_positive
-from privaware.data import Data
+from privaware.data import Rows, release
 from privaware.errors import WrongInput
 from privaware.events import Disjoint, Event, Laplace
-from privaware.mechanism import Mechanism, Then
+from privaware.mechanism import Mechanism, Then, run
 from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.models.spaces import Point
@@ -29,7 +29,7 @@ from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
 from privaware.workflow._plan import Plan, chooses_columns, rows_moved
-from privaware.workflow._score_cells import GROUPS, STATISTICS, bootstrap_interval, exact_cells, groups_of, scored_words
+from privaware.workflow._score_cells import GROUPS, STATISTICS, CellSums, bootstrap_interval, groups_of, scored_words
 
 __all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_words", "with_score"]
 
@@ -81,8 +81,11 @@ class ScoredModel:
 class ScoredTraining:
     """A training on most rows, and for `epsilon` its score on the others; see the top of the file for the proof.
 
-    `epsilon` is for a unit, in whose neighbours up to `rows` rows are added or removed.
+    `epsilon` is for a unit, in whose neighbours up to `rows` rows are added or removed. A large table is put aside
+    and scored in its parts, row by row the same.
     """
+
+    in_parts: ClassVar[bool] = True
 
     training: Mechanism[Model | SearchResult]
     metric: str
@@ -106,14 +109,15 @@ class ScoredTraining:
             return Disjoint(events=(training, score))
         return training + score
 
-    def run(self, data: Data, noise: float, rng: Rng) -> ScoredModel:
+    def run(self, data: Rows, noise: float, rng: Rng) -> ScoredModel:
         train, held_out = data.split(rng, (1 - self.held_out, self.held_out))
-        train = replace(train, schema=self.train_schema(data.schema))
-        trained = self.training.run(train, noise, rng)
+        schema = self.train_schema(data.schema)
+        trained = run(self.training, train.mapped(lambda part: replace(part, schema=schema)), noise, rng)
         model, point = (trained.model, trained.point) if isinstance(trained, SearchResult) else (trained, None)
         model = replace(model, schema=replace(model.schema, rows=data.schema.rows))
         sensitivity = GROUPS[self.metric] * (2.0 if self.unit == "label" else 1.0)
-        noisy = rng.laplace(exact_cells(self.metric, model, held_out), noise=self.noise, sensitivity=sensitivity)
+        cells = CellSums(metric=self.metric, model=model, sensitivity=sensitivity)
+        noisy = release(cells, held_out.parts, self.noise, rng)
         score = self.score(noisy, model.schema, sensitivity * self.noise, rng)
         return ScoredModel(model=model, score=score, point=point)
 

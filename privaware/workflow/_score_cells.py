@@ -16,14 +16,16 @@ array([0.85])
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from privaware import features
-from privaware.data import Data
+from privaware.data import Data, Sum
 from privaware.model import Model
+from privaware.noise import Rng
 
-__all__ = ["GROUPS", "STATISTICS", "bootstrap_interval", "exact_cells", "groups_of", "scored_words"]
+__all__ = ["GROUPS", "STATISTICS", "CellSums", "bootstrap_interval", "exact_cells", "groups_of", "scored_words"]
 
 GROUPS = {"accuracy": 1, "auc": 1, "mae": 1, "r2": 2}
 """To how many groups of cells a row adds."""
@@ -65,6 +67,24 @@ def exact_cells(metric: str, model: Model, data: Data) -> np.ndarray:
     errors, squares = _rounded(errors**2), _rounded(np.nan_to_num(truth) ** 2)
     rest = np.maximum(_rounded(np.nan_to_num(truth)) - squares, 0.0)
     return np.array([errors.sum(), (1 - errors).sum(), squares.sum(), rest.sum()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSums(Sum[Data, np.ndarray, np.ndarray]):
+    """The cells of all rows, with Laplace noise for what one row adds to them."""
+
+    metric: str
+    model: Model
+    sensitivity: float
+
+    def partial(self, part: Data) -> np.ndarray:
+        return exact_cells(self.metric, self.model, part)
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
+
+    def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
+        return np.asarray(rng.laplace(total, noise=noise, sensitivity=self.sensitivity))
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

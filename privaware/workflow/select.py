@@ -79,6 +79,7 @@ def select(
     settings: Mapping[str, Any] | None = None,
     describe: Any = None,
     workflow: str = "aware",
+    ray: str | None = None,
     **run_options: Unpack[RunArguments],
 ) -> Selection:
     """Columns worth having, chosen by one of `privaware list selectors` for `epsilon` in all.
@@ -86,12 +87,13 @@ def select(
     `data` and the ways to a schema are as for `fit`. With `out` a folder is made with the columns and what they cost
     in selection.json; `describe` is a TOML file in which its owner says who answers for it and what it is for.
     `workflow="standard"` chooses without noise, to compare on built-in data: the result says NOT PRIVATE, and its
-    epsilon is what the aware workflow costs.
+    epsilon is what the aware workflow costs. `ray` is the address of a Ray cluster whose workers read a
+    Parquet file, or a folder of them, where it is.
 
     >>> select("wisconsin", method="top", epsilon=5.0, settings={"columns": 2}, seed=1).columns
     ('mean concave points', 'worst perimeter')
     """
-    options = RunOptions.of(run_options, describe=describe)
+    options = RunOptions.of(run_options, describe=describe, ray=ray)
     with charged_run("select", data, options) as run:
         delta = options.delta_for(run.schema)
         expect_workflow(workflow, None, run.source)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -123,3 +125,24 @@ def test_refusals_in_threads_show_values_where_their_owner_asked_for_it(monkeypa
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with show_values():
         assert list(in_order(got, ["abc"])) == [", got 'abc'"]
+
+
+def test_parts_are_split_as_the_same_rows_in_memory() -> None:
+    """However the table is cut, and in whatever order its parts are read."""
+    rows, shares = data(1000), (0.7, 0.2, 0.1)
+    expected = rows.split(Rng(seed=4), shares)
+    for edges in ([], [1, 500], [0, 3, 3, 999]):
+        cut = [replace(rows.take(slice(a, b)), begin=a) for a, b in pairwise([0, *edges, 1000]) if a < b]
+        table = Streamed(schema=SCHEMA, parts=LocalParts(lambda cut=cut: iter(cut[::-1])))  # type: ignore[misc]
+        for shard, there in zip(expected, table.split(Rng(seed=4), shares), strict=True):
+            parts = sorted(there.parts.listed(), key=lambda part: part.begin or 0)
+            assert np.array_equal(np.concatenate([part.x for part in parts]), shard.x)
+            assert np.array_equal(np.concatenate([part.y for part in parts]), shard.y)
+
+
+def test_rows_that_cannot_be_told_apart_are_not_split() -> None:
+    rows = data(10)
+    for begins in ((None, None), (0, 0)):
+        parts = [replace(rows, begin=begin) for begin in begins]
+        with pytest.raises(RuntimeError, match="could not be told apart"):
+            Streamed(schema=SCHEMA, parts=LocalParts(lambda parts=parts: iter(parts))).split(Rng(seed=1), (1.0, 1.0))  # type: ignore[misc]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from privaware.data import Data, Streamed
+from privaware.data import Data, LocalParts, Streamed
 from privaware.exact_sums import clip_rows
 from privaware.features.onehot import OneHot
 from privaware.learners import _linear_parts
 from privaware.learners._fixed_features import rows_of
 from privaware.learners._linear_gradient import ROWS
-from privaware.learners._linear_parts import SparseRows
+from privaware.learners._linear_parts import Batch, SparseRows
 from privaware.learners.linear import Linear
 from privaware.mechanism import run
 from privaware.noise import Rng
@@ -44,7 +47,27 @@ def test_a_table_is_not_gathered_and_gives_the_same_model(monkeypatch: pytest.Mo
     assert same_tensors(run(learner, cut(data, 1), 0.7, Rng(seed=3)).tensors, expected)
 
 
-@pytest.mark.parametrize("settings", [{"rate": 0.5}, {"centre": 0.1}, {"base": 0.1}])
+def test_samples_of_parts_are_those_of_the_same_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows are drawn one by one: all of these are alike in pairs, and the sample of a step splits pairs."""
+    monkeypatch.setattr(_linear_parts, "DENSE", 64)
+    half = rows_for(SCHEMA, 250)
+    data = Data(schema=SCHEMA, x=np.repeat(half.x, 2, axis=0), y=np.repeat(half.y, 2))
+    learner, expected = Linear(steps=4, rate=0.3), []
+    cuts = [(0, 500), (0, 1, 77, 400, 500)]
+    monkeypatch.setattr(Streamed, "gathered", lambda self: pytest.fail("all rows in memory"))
+    for edges in cuts:
+        parts = [replace(data.take(slice(a, b)), begin=a) for a, b in pairwise(edges)]
+        rows = Streamed(schema=SCHEMA, parts=LocalParts(lambda parts=parts: iter(parts[::-1])))  # type: ignore[misc]
+        expected.append(run(learner, rows, 0.7, Rng(seed=3)).tensors)
+    assert same_tensors(*expected)
+    assert same_tensors(run(learner, data, 0.7, Rng(seed=3)).tensors, expected[0])
+    sparse = SparseRows(OneHot(), replace(data, begin=0))
+    batch = Batch(draws=Rng(seed=3).by_position(), rate=0.3, firsts={0: 0})
+    pairs = batch.sample(sparse).reshape(250, 2)
+    assert 0.3 < np.mean(pairs[:, 0] != pairs[:, 1]) < 0.55  # 0.42 expected; 0 if rows were drawn by what they hold
+
+
+@pytest.mark.parametrize("settings", [{"centre": 0.1}, {"base": 0.1}])
 def test_what_is_no_sum_over_all_rows_gathers_them(settings: dict[str, float]) -> None:
     learner, data = Linear(steps=3, **settings), rows_for(SCHEMA, 500)  # type: ignore[arg-type]
     parts = Streamed(schema=SCHEMA, parts=data.parts)

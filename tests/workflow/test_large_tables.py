@@ -62,6 +62,7 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         ("boosted", {"steps": 8, "trees": 8}, True),
         ("additive", {"steps": 8}, False),
         ("linear", {"steps": 8}, False),
+        ("linear", {"steps": 8, "rate": 0.3}, False),
         ("majority", None, False),
         ("mean", None, True),
     ],
@@ -118,6 +119,28 @@ def test_auto_never_gathers_the_rows_of_a_large_table(tmp_path: Path, monkeypatc
     monkeypatch.setattr(_large, "PART", 2000)
     path = write(tmp_path / "t.parquet", rows=9000)
     assert fit(path, target="y", epsilon=2.0, seed=3).learner == "boosted"
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "person", "cap": 2}], ids=["rows", "persons"])
+@pytest.mark.parametrize(("regression", "metric"), [(False, "accuracy"), (False, "auc"), (True, "r2"), (True, "mae")])
+def test_a_large_table_is_scored_in_pieces_as_in_memory(
+    regression: bool, metric: str, unit: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows have no target, so that positions in the file are not those of the rows that count."""
+    path = write(tmp_path / "t.parquet", regression=regression, persons=300 if unit else 0)
+    frame = pd.read_parquet(path)
+    frame.loc[[3, *range(202, 320), 899], "y"] = None
+    frame.to_parquet(path, row_group_size=250)
+    monkeypatch.setattr(Streamed, "gathered", lambda self: pytest.fail("all rows in memory"))
+    bought: dict[str, Any] = {"score_epsilon": 0.5, "metric": metric, "say": lambda sentence: None, **unit}
+    learned = {"learner": "boosted", "settings": {"steps": 4, "trees": 4}}
+    at_once, in_pieces = both(path, monkeypatch, **learned, **bought)
+    assert at_once.score == in_pieces.score
+    assert at_once.score is not None
+    assert (in_pieces.event, in_pieces.plan) == (at_once.event, at_once.plan)
+    assert at_once.model is not None
+    assert in_pieces.model is not None
+    assert same_tensors(in_pieces.model.tensors, at_once.model.tensors)
 
 
 def test_what_does_not_fit_is_refused_before_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

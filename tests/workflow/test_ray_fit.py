@@ -18,6 +18,7 @@ from privaware.data import _large, _persons, read
 from privaware.errors import WrongInput
 from privaware.workflow import _source
 from privaware.workflow.fit import Fit, fit
+from privaware.workflow.select import select
 from tests.parts import same_tensors
 from tests.workflow.test_cluster import Machines
 
@@ -83,6 +84,30 @@ def test_persons_on_a_cluster_that_loses_workers_are_capped_as_by_one_process(
     assert same_tensors(here.model.tensors, there.model.tensors)
     assert here.model.schema == there.model.schema
     assert (here.event, here.epsilon, here.plan) == (there.event, there.epsilon, there.plan)
+
+
+@pytest.mark.parametrize("method", ["cfs_greedy", "cfs_ga", "top", "worth"])
+def test_columns_are_selected_on_a_cluster_as_by_one_process(
+    method: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"target": "buys", "method": method, "epsilon": 2.0, "seed": 7, "limit": 9.0, **PERSONS}
+    here = select(folder, **call)
+    pool = on(monkeypatch, 3)
+    there = select(folder, ray="auto", **call)
+    assert pool.lost == 1
+    assert (here.columns, here.event, here.plan) == (there.columns, there.event, there.plan)
+    assert here.columns
+
+
+def test_a_score_on_a_cluster_that_loses_workers_is_that_of_one_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = fitted(folder, "here", score_epsilon=0.5)
+    pool = on(monkeypatch, 8, 14)
+    there = fitted(folder, "there", ray="auto", score_epsilon=0.5)
+    assert pool.lost == 2
+    assert here.score == there.score
+    assert here.score is not None
 
 
 def test_folder_of_files_is_the_table_of_all_their_rows(folder: Path) -> None:
