@@ -20,6 +20,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
+from privaware.learners._bending import Bend, is_skewed
 from privaware.learners._coded_rows import CodedRows, Layout
 from privaware.learners._gain_sums import GainSums
 from privaware.learners._leaf_sums import (
@@ -72,6 +73,7 @@ class Boosting(Learner):
     `cells` is about the number of levels of a number without declared bins.
     `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over the target's private spread,
     `rest` where those are that move its bias in the end, over `reach`: 4 for about the mean, 1 to stay with the median.
+    `bend` is how much outputs far from the mean of a skewed target are bent upwards (`_bending.py`; 0: not at all).
     `monotone` names number columns along which the model must rise (1) or fall (-1): in a classification, the chance of
     the second of two classes. `progress` changes nothing that is released.
     """
@@ -88,6 +90,7 @@ class Boosting(Learner):
     cells: int = 32
     reach: float = 1.0
     rest: float = REST
+    bend: float = 0.0
     monotone: dict[str, int] = field(default_factory=dict)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
@@ -98,6 +101,7 @@ class Boosting(Learner):
         expect_between(self._name, 4, 4096, cells=self.cells)
         expect_between(self._name, 1e-3, 8, reach=self.reach)
         expect_between(self._name, 0.1, 64, rest=self.rest)
+        expect_between(self._name, 0, 1, bend=self.bend)
         expect_in(self._name, "[0, 1]", share=self.share)
         expect_in(self._name, "[0, 1)", pairs=self.pairs)
         if not self.trees and not self.steps:
@@ -116,10 +120,11 @@ class Boosting(Learner):
         schema, (of_start, of_steps, of_pairs, of_trees, of_check) = data.schema, self._noises(data.schema, noise)
         layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
-        most_noise, monotone = layout.most_noise(noise), Monotone.of(schema, self.monotone, self._name)
+        monotone = Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
         start, unit = _start((layout, rows), of_start, (self.reach, self.rest), rng)
         spread, deviations = unit, np.zeros(0)
+        most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start[0]), spread))
         weights[0] = start
         if math.isfinite(of_steps):
             weights, deviations = self._descend((layout, rows), (weights, unit), of_steps, most_noise, rng)
@@ -136,15 +141,16 @@ class Boosting(Learner):
         chances = column_chances(layout, weights, deviations) if len(deviations) else None
         splits = random_splits(schema, layout.levels, shape, rng.initial, pairs, chances)
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
+        bent: tuple[float, ...] = ()
         if not schema.classes:
-            rest = release(RestSums(reach=self.rest * spread), rows, of_start, rng)
-            shift = self.rest * spread * np.clip(rest / schema.rows, -1, 1)
-            weights[0] += shift
-            if math.isfinite(of_check):
-                gains = GainSums(mean=float(start[0]), shift=float(shift[0]), unit=spread)
-                if release(gains, rows, of_check, rng)[0] < of_check:  # no more than noise
-                    weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
-                    weights[0] = start
+            bend, shift, better = self._finish((schema, rows), (float(start[0]), spread), (of_start, of_check), rng)
+            if not better:
+                weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
+                weights[0] = start
+            elif bend is None:
+                weights[0] += shift
+            else:
+                bent = (bend.centre, bend.spread, bend.strength, shift)
         last = 1 + sum(layout.levels)
         tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
         tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}
@@ -157,8 +163,31 @@ class Boosting(Learner):
             "depth": self.depth,
             "deviations": [float(value) for value in deviations / (2 if len(schema.classes) == 2 else 1)],
             "clipped": len(schema.classes) == 2,
+            "bent": list(bent),
         }
         return Model(schema=schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
+
+    def _finish(
+        self,
+        rows: tuple[Schema, ChangingParts[CodedRows]],
+        target: tuple[float, float],
+        noises: tuple[float, float],
+        rng: Rng,
+    ) -> tuple[Bend | None, float, bool]:
+        """How outputs of a regression are bent, what is then added to them, and whether they are better than the mean.
+
+        `target` is its mean and spread, `noises` are those of what is added and of the check.
+        """
+        (schema, parts), (mean, spread), (of_rest, of_check) = rows, target, noises
+        bend = Bend.of(mean, spread, self.bend) if self.rest > 1 else None  # not where the median is followed
+        if bend is not None:
+            parts.update(bend.change)
+        rest = release(RestSums(reach=self.rest * spread), parts, of_rest, rng)
+        shift = float(self.rest * spread * np.clip(rest[0] / schema.rows, -1, 1))
+        if not math.isfinite(of_check):
+            return bend, shift, True
+        gain = release(GainSums(mean=mean, shift=shift, unit=spread), parts, of_check, rng)[0]
+        return bend, shift, bool(gain >= of_check)  # less is no more than noise
 
     def _starts(self, schema: Schema) -> int:
         """Releases of the bias: counts of the classes; or the target's mean twice, its spreads, the rest in the end."""

@@ -43,11 +43,12 @@ STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
 MOST_NOISE = 0.7
 """The deviation that noise may give a logit before later steps correct it."""
 
-MOST_NOISE_OF_NUMBERS = (0.3, 0.4)
-"""The same for numbers, over the spread of the target: the least and the most, by rows over noise."""
+MOST_NOISE_OF_NUMBERS, SKEWED = (0.45, 0.4), (0.5, 0.4)
+"""The same for numbers, over the spread of the target: smaller steps stay too near the mean where rows are few, and
+where the target is skewed."""
 
-CLEAR = 1000
-"""Rows over noise from which the most is allowed."""
+SIGNALS = (300.0, 900.0)
+"""Rows over noise up to which the first of these holds, and from which on the second."""
 
 
 class CodedRows:
@@ -144,12 +145,12 @@ class Layout:
         numbers = tuple((at, used[at].missing == "category") for at in self.numbered)
         return CurveBasis(levels=self.levels, numbers=numbers)
 
-    def most_noise(self, noise: float) -> float:
+    def most_noise(self, noise: float, skewed: bool = False) -> float:
         """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
         if self.classes:
             return MOST_NOISE
-        least, most = MOST_NOISE_OF_NUMBERS
-        return min(max(most * self.schema.rows / noise / CLEAR, least), most)
+        most = SKEWED if skewed else MOST_NOISE_OF_NUMBERS
+        return float(np.interp(self.schema.rows / noise, SIGNALS, most))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

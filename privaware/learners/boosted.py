@@ -9,8 +9,9 @@ gradients and of second derivatives in its leaves. Leaves are regularised by the
 public facts (rows, noise, trees) allow. With `pairs` above 0, that part of the trees' budget buys a test of which
 columns act together, and three trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to
 half their largest length, which halves the noise: of two classes the model knows what its chances stand for, of more
-the frequent ones gain. The last release of a regression is how much nearer to the targets its outputs are than the
-mean: if that is no more than noise, the model is the mean.
+the frequent ones gain. Outputs of a skewed target are bent upwards far from its mean (`_bending.py`), which costs
+nothing, before what is left is released. The last release of a regression is how much nearer to the targets its outputs
+are than the mean: if that is no more than noise, the model is the mean.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
@@ -44,4 +45,6 @@ __all__ = ["Boosted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Boosted(Boosting):
-    """`trees` of a `depth`, after an additive start where it pays."""
+    """`trees` of a `depth`, after an additive start where it pays; outputs of a skewed target are bent."""
+
+    bend: float = 0.3

@@ -223,10 +223,16 @@ class Trees(nn.Module):
     SOME = 64
 
     def __init__(
-        self, levels: tuple[int, ...], numbers: int, outputs: int, shape: tuple[int, int], clipped: bool = False
+        self,
+        levels: tuple[int, ...],
+        numbers: int,
+        outputs: int,
+        shape: tuple[int, int],
+        clipped: bool = False,
+        bent: tuple[float, ...] = (),
     ) -> None:
         super().__init__()
-        self.levels, self.clipped, (trees, depth) = levels, clipped, shape
+        self.levels, self.clipped, self.bent, (trees, depth) = levels, clipped, bent, shape
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.scores = nn.Parameter(torch.zeros(sum(levels), outputs))
         self.slopes = nn.Parameter(torch.zeros(numbers, outputs))
@@ -248,7 +254,15 @@ class Trees(nn.Module):
             goes_right = right[tree[:, None], split, codes[:, columns]]
             leaf = (goes_right * 2 ** split.flip(0)).sum(2)
             outputs = outputs + self.leaves[start : start + self.SOME][tree, leaf].sum(1)
+        if self.bent:
+            return _bent(outputs, *self.bent)
         return _unclipped(outputs) if self.clipped else outputs
+
+
+def _bent(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
+    """Outputs of a regression whose target is skewed, bent as in training (`learners/_bending.py`)."""
+    away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
+    return centre + shift + spread / strength * torch.expm1(strength * away)
 
 
 def _unclipped(outputs: Tensor) -> Tensor:

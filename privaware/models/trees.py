@@ -8,8 +8,9 @@ Paper: Prokhorenkova et al. 2018, CatBoost (symmetric trees), arXiv:1706.09516.
 Privacy: no cost of its own; no row is mixed with another.
 Use when: a table has skewed columns or interactions.
 
->>> Trees(levels=[3], outputs=1, trees=9, depth=2).describe()
-{'name': 'trees', 'levels': [3], 'outputs': 1, 'numbers': 0, 'trees': 9, 'depth': 2, 'deviations': [], 'clipped': False}
+>>> described = Trees(levels=[3], outputs=1, trees=9, depth=2).describe()
+>>> {name: value for name, value in described.items() if value}
+{'name': 'trees', 'levels': [3], 'outputs': 1, 'trees': 9, 'depth': 2}
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Trees(Description):
     `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
     With `clipped` the scores of two classes were learnt from gradients that were clipped to a half: a chance q of the
     rarer one stands for q / (q + 1/2), and outputs are the logits of that.
+    `bent` are centre, spread, strength and shift of one output that is bent away from a line (`learners/_bending.py`).
     """
 
     name: ClassVar[str] = "trees"
@@ -48,6 +50,7 @@ class Trees(Description):
     depth: int = 3
     deviations: tuple[float, ...] = ()
     clipped: bool = False
+    bent: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_counts("levels")
@@ -63,6 +66,13 @@ class Trees(Description):
         if not good or len(self.deviations) not in (0, len(self.levels) + self.numbers):
             raise self._error("deviations", "a number for each column and each slope, or none")
         self._set("deviations", tuple(float(value) for value in self.deviations))
+        self._check_bent()
+
+    def _check_bent(self) -> None:
+        good = isinstance(self.bent, (list, tuple)) and all(is_finite(value) for value in self.bent)
+        if not good or (self.bent and (self.outputs != 1 or len(self.bent) != 4 or not min(self.bent[1:3]) > 0)):
+            raise self._error("bent", "centre, spread, strength and shift of one output, or none")
+        self._set("bent", tuple(float(value) for value in self.bent))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +85,7 @@ class Trees(Description):
     def _module(self) -> nn.Module:
         from privaware.models import _layers
 
-        return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth), self.clipped)
+        return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth), self.clipped, self.bent)
 
 
 @dataclass(frozen=True, kw_only=True)

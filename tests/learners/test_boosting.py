@@ -13,6 +13,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
+from privaware.learners._bending import Bend
 from privaware.learners._boosting import CLIP
 from privaware.learners._coded_rows import CodedRows, Layout
 from privaware.learners._gain_sums import GainSums
@@ -359,3 +360,47 @@ def test_joined_parts_are_the_rows_of_all_of_them() -> None:
     assert all(np.array_equal(one, other) for one, other in zip(cut.codes, together.codes, strict=True))
     assert np.array_equal(cut.target, together.target)
     assert cut.values.shape == together.values.shape
+
+
+def test_outputs_of_a_skewed_target_are_bent_and_predict_what_training_computed() -> None:
+    """Columns multiply what others say: a sum of them alone stays below the tail."""
+    columns = tuple(Column(name=f"x{at}", low=-1, high=1) for at in range(4))
+    schema = Schema(columns=columns, low=0, high=40, rows=3000)
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (3000, 4))
+    data = Data(schema=schema, x=x, y=np.exp(x.sum(axis=1) + rng.normal(0, 0.3, 3000)).clip(0, 40))
+    scores = {}
+    for bend in (0.0, 0.3):
+        model = Boosted(trees=40, steps=40, bend=bend).run(data, 3.0, Rng(seed=1))
+        scores[bend] = 1 - np.mean((model.predictions(data) - data.y) ** 2) / data.y.var()
+    assert scores[0.3] > scores[0.0] + 0.05
+    centre, spread, strength, shift = model.architecture["bent"]
+    straight = replace(model, architecture={**model.architecture, "bent": []}).outputs(x)
+    expected = Bend(centre=centre, spread=spread, strength=strength)(straight) + shift
+    assert model.outputs(x) == pytest.approx(expected, abs=1e-4)
+    assert model.predictions(data).mean() == pytest.approx(data.y.mean(), abs=0.1 * data.y.std())
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "skewed"),
+    [(-0.7, 0.2, True), (-0.7, 0.05, False), (0.0, 0.2, False), (0.7, 0.2, False), (-0.6, 0.5, False)],
+    ids=["tail above", "bound far below", "even", "tail below", "short"],
+)
+def test_a_target_is_skewed_by_its_mean_spread_and_bounds(mean: float, spread: float, skewed: bool) -> None:
+    assert (Bend.of(mean, spread, 0.3) is not None) == skewed
+    assert Bend.of(mean, spread, 0.0) is None
+
+
+def test_a_bent_output_is_a_function_of_its_row_alone_and_rises() -> None:
+    bend, outputs = Bend(centre=-0.6, spread=0.1, strength=0.3), np.linspace(-3, 3, 1001).astype(np.float32)
+    whole = bend(outputs)
+    assert np.array_equal(np.concatenate([bend(outputs[at : at + 1]) for at in range(1001)]), whole)
+    assert np.array_equal(np.concatenate([bend(outputs[:7]), bend(outputs[7:])]), whole)
+    assert (np.diff(whole) >= 0).all()
+
+
+def test_the_median_is_not_bent() -> None:
+    data = rows_for(replace(NUMBER, low=0.0, high=1000.0), 300)
+    data = replace(data, y=np.random.default_rng(1).pareto(3.0, 300) * 10)
+    described = [Boosted(trees=2, steps=2, rest=rest).run(data, 0.01, Rng(seed=1)).architecture for rest in (4.0, 1.0)]
+    assert [len(each["bent"]) for each in described] == [4, 0]
