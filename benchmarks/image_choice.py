@@ -28,22 +28,22 @@ COLOURS = ("cifar10", "svhn")
 
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
-    """Descriptions of features by name; the prior stands beside scattering."""
+    """Descriptions of features by name; the large prior stands beside scattering."""
     prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
-    small = prior | {"network": "small"}
+    small = {"name": "prior", "network": "small"}
     if name not in COLOURS:
         return {
             "pixels": [{"name": "pixels"}],
             "scattering": [scatter, {"name": "group_norm", "groups": 27}],
             "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
-            "small prior": [small | {"mirror": False}],
         }
     return {
         "pixels": [{"name": "pixels"}],
         "scattering": [scatter, {"name": "group_norm", "groups": 81}],
         "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
-        "small prior, mirrored": [small],
+        "small prior": [small],
         "small prior and glyphs": [small | {"glyphs": 0.5}],
+        "small prior, glyphs and scattering": [small | {"glyphs": 0.5, "scatter": 1.0}],
         "large prior, mirrored": [prior],
         "large prior and glyphs": [prior | {"glyphs": 0.5}],
     }
