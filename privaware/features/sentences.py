@@ -18,6 +18,8 @@ Use when: texts are English, and rows or the budget are few; `auto` takes it whe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +55,9 @@ class Sentences:
         """One text at a time, so that no bit of a row depends on how long the texts beside it are."""
         pieces, network = read_network()
         rows = np.empty((len(x), WIDTH), np.float32)
-        for at, text in enumerate(x):
-            rows[at] = network(pieces.codes(str(text), self.length)).numpy()
+        with one_thread():
+            for at, text in enumerate(x):
+                rows[at] = network(pieces.codes(str(text), self.length)).numpy()
         if not self.words:
             return rows
         hashed = hashed_grams(x, slots=self.slots, words=1, letters=3, norm=self.words, stems=4)
@@ -63,3 +66,16 @@ class Sentences:
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""
         return WIDTH + (self.slots if self.words else 0)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Products of one text are small: more threads wait for one another, and may round otherwise."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -59,10 +59,24 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head.append("`auto` without the network")
         return markdown(head, shown)
 
+    def without() -> str:
+        """The same without the network: on the texts measured with it, and on all."""
+        shown = []
+        for epsilon in sorted({at for (at, _), by_method in runs.items() if WORDS in by_method}):
+            words = {
+                text: _score(by[WORDS]) for (at, text), by in sorted(runs.items()) if at == epsilon and WORDS in by
+            }
+            both = [text for text in words if "auto" in runs[epsilon, text]]
+            for texts in (both, list(words)):
+                gain = sum((words[text] or 0.0) - plain[text, "constant"]["score"] for text in texts)
+                most = sum(plain[text, "plain"]["score"] - plain[text, "constant"]["score"] for text in texts)
+                shown.append([f"{epsilon:g}", ", ".join(texts), f"{gain / most:.3f}" if texts else ""])
+        return markdown(["epsilon", "texts", "share without the network"], shown)
+
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    return {"shares": shares, "every": every, "commits": commits}
+    return {"shares": shares, "every": every, "without": without, "commits": commits}
 
 
 METHODS = ("auto", "private constant")

@@ -62,7 +62,7 @@ PUBLIC = (
     "them is not covered by the guarantee (--features hashed --features weigh does without the network)"
 )
 EACH, PATIENCE = 0.03, 600.0
-"""Seconds that the network takes for a text of 50 words on two cores, and those that all may take without a limit."""
+"""Seconds that the network takes for a text of 20 words on one core, and those that all may take without a limit."""
 
 OLDER = "words and letters"
 WEIGHED = "weighed words, stems and letters"
@@ -92,7 +92,7 @@ def text_choice(
     here = _public_text.installed() if network is None else network
     seconds = EACH * schema.rows
     if here and seconds <= (PATIENCE if time_limit is None else time_limit):
-        took = f"about {_duration(seconds)} on two cores, for texts of 50 words"
+        took = f"about {_duration(seconds)} on one core, for texts of 20 words"
         return _linear(READ, schema, epsilon, (f"the network {_public_text.NETWORK} reads every text: {took}", PUBLIC))
     why = f"take about {_duration(seconds)}: see --time-limit" if here else f"is not installed: {_public_text.INSTALL}"
     missed = f"a network that learned from public text would be better, and {why}"

@@ -57,6 +57,19 @@ def test_a_text_keeps_its_bits_beside_any_other_texts() -> None:
 
 
 @needs_network
+def test_threads_change_no_bit_and_are_as_before_afterwards() -> None:
+    before, rows = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            rows.append(Sentences()(TEXTS))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(*rows)
+
+
+@needs_network
 def test_no_more_than_the_first_tokens_are_read() -> None:
     one, other = Sentences(length=5)(np.array(["one two three four", "one two three five"], dtype=object))
     assert np.array_equal(one, other)

@@ -29,3 +29,5 @@ def test_share_is_the_sum_of_gains_over_that_without_privacy_and_low_texts_are_n
     assert row == ["1", "2", "2", "0.325", "low"]
     assert [line.split("|")[1].strip() for line in shown["every"]().splitlines()[2:]] == ["good", "low"]
     assert [line.split("|")[-2].strip() for line in shown["every"]().splitlines()[2:]] == ["0.600", ""]
+    without = [entry.strip() for entry in shown["without"]().splitlines()[2].split("|")[1:-1]]
+    assert without == ["1", "good", "0.250"]
