@@ -40,6 +40,8 @@ MULTIPLICATION = 2e-10
 STEPS = 100
 CENTRED_GREY, MANY = 4_000, 40_000
 """Rows x epsilon from which a private mean of scattering pays for itself, and from which twice the steps do."""
+FEW_IN_COLOUR = 10_000
+"""Rows x epsilon below which the small prior is the better one: its rows have fewer directions for noise to hide in."""
 CENTRE = 0.05
 """The part of the budget for that mean."""
 CLOSER = 0.25
@@ -139,7 +141,10 @@ def representations(schema: Schema, epsilon: float) -> list[Representation]:
         return [GLYPHS, replace(wavelets, head=(*head, ("steps", 2 * STEPS), ("norm", CLOSER))), wavelets]
     if grey:
         return [GLYPHS, wavelets]
-    return [_prior("large"), _prior("small"), wavelets] if channels == 3 else [wavelets]
+    if channels != 3:
+        return [wavelets]
+    priors = [_prior("small"), _prior("large")] if signal < FEW_IN_COLOUR else [_prior("large"), _prior("small")]
+    return [*priors, wavelets]
 
 
 @cache
@@ -169,11 +174,13 @@ def gain_evidence(name: str, schema: Schema, epsilon: float) -> str:
 
 
 def _prior(network: str) -> Representation:
-    """The prior over an image and its mirror image (one pass alone lost ten points of 67), scattering and glyphs."""
-    words = "features of networks pretrained on synthetic images and glyphs, with scattering"
-    feature = {"name": "prior", "scatter": 1.0, "glyphs": 0.5}
-    columns, seconds = (21_696, 0.021) if network == "large" else (20_672, 0.0055)
-    if network == "small":
+    """The large prior over an image and its mirror image, with scattering, or the small one; glyphs beside them."""
+    words = "features of networks pretrained on synthetic images and glyphs"
+    feature: dict[str, Any] = {"name": "prior", "glyphs": 0.5}
+    columns, seconds = (21_696, 0.021) if network == "large" else (2_048, 0.0035)
+    if network == "large":
+        words, feature = f"{words}, with scattering", feature | {"scatter": 1.0}
+    else:
         words, feature = f"{words} (the small one)", feature | {"network": "small"}
     return Representation(
         name=f"{network} prior and glyphs", words=words, features=(feature,), columns=columns, seconds=seconds

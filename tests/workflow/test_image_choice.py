@@ -40,15 +40,17 @@ def test_grey_images_get_glyphs_and_scattering_where_they_are_too_many_for_proce
     assert features(images(60_000), device="cuda") == GLYPHS
 
 
-def test_colours_get_the_mirrored_prior_and_the_small_one_where_they_are_many() -> None:
-    large = {"name": "prior", "scatter": 1.0, "glyphs": 0.5}
-    assert features(images(1000, (3, 32, 32))) == [large]
-    assert features(images(30_000, (3, 32, 32))) == [large | {"network": "small"}]
+def test_colours_get_the_small_prior_where_they_are_few_or_many_and_the_large_one_between() -> None:
+    small = {"name": "prior", "network": "small", "glyphs": 0.5}
+    assert features(images(1000, (3, 32, 32))) == [small]
+    assert features(images(15_000, (3, 32, 32))) == [{"name": "prior", "scatter": 1.0, "glyphs": 0.5}]
+    assert features(images(15_000, (3, 32, 32)), epsilon=0.5) == [small]
+    assert features(images(30_000, (3, 32, 32))) == [small]
     assert names(images(200_000, (3, 32, 32))) == ["scatter", "group_norm"]
 
 
 def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> None:
-    assert features(images(4000, (3, 32, 32)), time_limit=60.0)[0]["network"] == "small"
+    assert features(images(15_000, (3, 32, 32)), time_limit=100.0)[0]["network"] == "small"
     assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
     choice = image_choice(images(8000), 1.0, time_limit=10.0)
     assert any("would be better" in reason for reason in choice.reasons)
@@ -70,7 +72,7 @@ def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> No
     schema = images(1500, (channels, 32, 32))
     records = [each for each in json.loads(EVIDENCE.read_text()) if each["colours"] == channels]
     chosen = [each for each in records if each["epsilon"] == 3.0]
-    name, base = ("glyphs" if channels == 1 else "large prior and glyphs"), "scattering"
+    name, base = ("glyphs" if channels == 1 else "small prior and glyphs"), "scattering"
     gains = [100 * (each["scores"][name] - each["scores"][base]) for each in chosen]
     sentence = gain_evidence(name, schema, 3.0)
     assert len(chosen) == {1: 6, 3: 2}[channels]
