@@ -19,6 +19,7 @@ Use when: texts are English, and rows or the budget are few; `auto` takes it whe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -54,10 +55,14 @@ class Sentences:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """One text at a time, so that no bit of a row depends on how long the texts beside it are."""
         pieces, network = read_network()
+
+        def read(text: object) -> np.ndarray:
+            return network(pieces.codes(str(text), self.length)).numpy()
+
         rows = np.empty((len(x), WIDTH), np.float32)
-        with one_thread():
-            for at, text in enumerate(x):
-                rows[at] = network(pieces.codes(str(text), self.length)).numpy()
+        with single_threads() as pool:
+            for at, row in enumerate(pool.map(read, x)):
+                rows[at] = row
         if not self.words:
             return rows
         hashed = hashed_grams(x, slots=self.slots, words=1, letters=3, norm=self.words, stems=4)
@@ -69,13 +74,16 @@ class Sentences:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Products of one text are small: more threads wait for one another, and may round otherwise."""
+def single_threads() -> Iterator[ThreadPoolExecutor]:
+    """A thread for each core, whose products take no further ones.
+
+    Products of one text are small: more threads would wait for one another, and may round otherwise.
+    """
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        yield
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool
     finally:
         torch.set_num_threads(threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -11,6 +12,8 @@ from privaware.papers._results import Cell
 
 __all__ = ["functions"]
 
+Runs = dict[tuple[float, str], dict[str, list[Cell]]]
+"""Private cells by epsilon and text, then by method."""
 ITEM = "benchmarks/unseen_texts"
 BELOW = 0.01
 """How far the mean over seeds may be below the private constant."""
@@ -20,7 +23,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     """By name, for the template."""
     cells = page.cells(ITEM)
     plain = {(cell.settings["text"], cell.settings["method"]): cell.result for cell in cells if not _private(cell)}
-    runs: dict[tuple[float, str], dict[str, list[Cell]]] = {}
+    runs: Runs = {}
     for cell in filter(_private, cells):
         key = (cell.settings["epsilon"], cell.settings["text"])
         runs.setdefault(key, {}).setdefault(cell.settings["method"], []).append(cell)
@@ -59,29 +62,28 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head.append("`auto` without the network")
         return markdown(head, shown)
 
-    def without() -> str:
-        """The same without the network: on the texts measured with it, and on all."""
-        shown = []
-        for epsilon in sorted({at for (at, _), by_method in runs.items() if WORDS in by_method}):
-            words = {
-                text: _score(by[WORDS]) for (at, text), by in sorted(runs.items()) if at == epsilon and WORDS in by
-            }
-            both = [text for text in words if "auto" in runs[epsilon, text]]
-            for texts in (both, list(words)):
-                gain = sum((words[text] or 0.0) - plain[text, "constant"]["score"] for text in texts)
-                most = sum(plain[text, "plain"]["score"] - plain[text, "constant"]["score"] for text in texts)
-                shown.append([f"{epsilon:g}", ", ".join(texts), f"{gain / most:.3f}" if texts else ""])
-        return markdown(["epsilon", "texts", "share without the network"], shown)
-
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    return {"shares": shares, "every": every, "without": without, "commits": commits}
+    return {"shares": shares, "every": every, "without": partial(_without, runs, plain), "commits": commits}
 
 
 METHODS = ("auto", "private constant")
 WORDS = "auto without the network"
 """What `auto` takes where the network of `sentences` is not installed."""
+
+
+def _without(runs: Runs, plain: dict[tuple[str, str], Any]) -> str:
+    """The share without the network: on the texts measured with it, and on all."""
+    shown = []
+    for epsilon in sorted({at for (at, _), by_method in runs.items() if WORDS in by_method}):
+        words = {text: _score(by[WORDS]) for (at, text), by in sorted(runs.items()) if at == epsilon and WORDS in by}
+        both = [text for text in words if "auto" in runs[epsilon, text]]
+        for texts in (both, list(words)):
+            gain = sum((words[text] or 0.0) - plain[text, "constant"]["score"] for text in texts)
+            most = sum(plain[text, "plain"]["score"] - plain[text, "constant"]["score"] for text in texts)
+            shown.append([f"{epsilon:g}", ", ".join(texts), f"{gain / most:.3f}" if texts else ""])
+    return markdown(["epsilon", "texts", "share without the network"], shown)
 
 
 def _score(cells: list[Cell]) -> float | None:

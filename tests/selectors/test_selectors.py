@@ -274,9 +274,12 @@ def test_pafs_trains_no_more_models_than_it_pays_for() -> None:
             calls.append(len(problem.ridge))
             return super().perturb(problem, **public)
 
-    data = informative(400)
-    Pafs(population=20, generations=4, models=30).run(data, 1.0, Counting(seed=1))
-    assert sum(calls) == 30
+    data, totals = informative(400), []
+    for seed in range(4):
+        calls.clear()
+        Pafs(population=20, generations=4, models=30).run(data, 1.0, Counting(seed=seed))
+        totals.append(sum(calls))
+    assert max(totals) == 30
     assert Pafs(columns=1, population=20).trial_count(data.schema) == 8
 
 

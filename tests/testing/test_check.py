@@ -97,7 +97,8 @@ def test_p35_audit_catches_the_planted_p11_bug() -> None:
 def test_p16_one_validation_row_cannot_change_control_flow() -> None:
     """Of all rows tried, some fall into the validation part and would end the training sooner or later."""
     rows, ends = rows_for(example(), 12), []
-    for seed, (_, other) in enumerate(neighbours(rows, "row")):
+    tried = [other for _ in range(5) for _, other in neighbours(rows, "row")]
+    for seed, other in enumerate(tried):
         replay(planted_releases.Parts(), rows, other, 2.0, seed=seed)
         try:
             replay(planted_descent.EarlyStopping(), rows, other, 2.0, seed=seed)

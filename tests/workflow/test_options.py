@@ -30,7 +30,7 @@ PROMISED = {
         "ray",
         "select_settings",
     },
-    select: {"workflow", "method", "settings", "epsilon", "describe"},
+    select: {"workflow", "method", "settings", "epsilon", "describe", "ray"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "describe", "device"},
     crossover: {"simple", "complex", "epsilons", "repeats", "settings", "device"},
