@@ -167,8 +167,11 @@ def _unpacked(views: Tensor) -> Tensor:
 
 def _principal_axes(features: _Features, views: Tensor, count: int) -> Tensor:
     """The `count` directions of the largest second moments, as columns."""
-    moments = torch.zeros((), device=views.device)
-    for part in views.split(MICROBATCH):
+    first = features(views[:MICROBATCH])
+    if len(views) < first.shape[1]:  # a trial: moments of few views in many columns would take a minute
+        return torch.linalg.svd(first, full_matrices=False).Vh[:count].T
+    moments = first.T @ first
+    for part in views[MICROBATCH:].split(MICROBATCH):
         rows = features(part)
         moments = moments + rows.T @ rows
     _, vectors = torch.linalg.eigh(moments / len(views))
