@@ -177,7 +177,7 @@ def _prior(network: str) -> Representation:
     """The large prior over an image and its mirror image, with scattering, or the small one; glyphs beside them."""
     words = "features of networks pretrained on synthetic images and glyphs"
     feature: dict[str, Any] = {"name": "prior", "glyphs": 0.5}
-    columns, seconds = (21_696, 0.021) if network == "large" else (2_048, 0.0035)
+    columns, seconds = (21_696, 0.021) if network == "large" else (2_048, 0.0039)
     if network == "large":
         words, feature = f"{words}, with scattering", feature | {"scatter": 1.0}
     else:
