@@ -65,13 +65,13 @@ class Student(nn.Module):
         self.output = nn.Linear(shape.hidden, shape.columns)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = functional.relu(self.stem(images.to(memory_format=torch.channels_last)))
+        x = functional.relu(self.stem(images.to(memory_format=torch.channels_last)), inplace=True)
         pooled = []
         for stage, pool in zip(self.stages, self.shape.pools, strict=True):
             x = stage(x)
             pooled.append(functional.adaptive_avg_pool2d(x, pool).flatten(1))
         rows = torch.cat(pooled, 1).to(self.output.weight.dtype)
-        predicted: Tensor = self.output(functional.relu(self.hidden(self.norm(rows))))
+        predicted: Tensor = self.output(functional.relu(self.hidden(self.norm(rows)), inplace=True))
         return predicted
 
     @torch.no_grad()
@@ -109,7 +109,8 @@ class _Block(nn.Module):
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride, learning)
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.relu(self.second(functional.relu(self.first(x))) + self.shortcut(x))
+        inner = functional.relu(self.first(x), inplace=True)
+        return functional.relu(self.second(inner).add_(self.shortcut(x)), inplace=True)
 
 
 def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bool) -> nn.Module:
