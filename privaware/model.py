@@ -43,7 +43,7 @@ class Model:
 
     def outputs(self, x: np.ndarray, device: str = "cpu") -> np.ndarray:
         """Raw outputs of the network for coded rows, one line a row."""
-        return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema))
+        return self._microbatches(x, device, lambda rows: features.apply(self.features, rows, self.schema, device))
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The same for rows that went through the features already."""
@@ -55,18 +55,18 @@ class Model:
         outputs = [_forward(network, transform(rows[start : start + MICROBATCH]), device) for start in starts]
         return np.concatenate(outputs).astype(float)
 
-    def probabilities(self, data: Data) -> np.ndarray:
+    def probabilities(self, data: Data, device: str = "cpu") -> np.ndarray:
         """The probability of each class, one line a row."""
-        return self.softmax(self.outputs(data.x))
+        return self.softmax(self.outputs(data.x, device))
 
     def softmax(self, outputs: np.ndarray) -> np.ndarray:
         """Probabilities from raw outputs."""
         weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
-    def predictions(self, data: Data) -> np.ndarray:
+    def predictions(self, data: Data, device: str = "cpu") -> np.ndarray:
         """Class codes, or numbers within the declared range of the target."""
-        return self.decide(self.outputs(data.x))
+        return self.decide(self.outputs(data.x, device))
 
     def decide(self, outputs: np.ndarray) -> np.ndarray:
         """Class codes or numbers from raw outputs."""
@@ -75,19 +75,19 @@ class Model:
         middle, half = _range(self.schema)
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
-    def predict(self, data: Any) -> np.ndarray:
+    def predict(self, data: Any, *, device: str = "cpu") -> np.ndarray:
         """Labels spelt as in the training data, or numbers, for a data frame, a file or a built-in data set."""
-        return self.labels(self.predictions(self.rows(data)))
+        return self.labels(self.predictions(self.rows(data), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
         """Class codes as the labels of the schema; numbers stay as they are."""
         return np.array(self.schema.classes, dtype=object)[predictions] if self.schema.classes else predictions
 
-    def predict_proba(self, data: Any) -> np.ndarray:
+    def predict_proba(self, data: Any, *, device: str = "cpu") -> np.ndarray:
         """The probability of each class, in the order of the schema, one line a row."""
         if not self.schema.classes:
             raise WrongInput(f"expected a model of classes, got one that predicts the number {self.schema.target!r}")
-        return self.probabilities(self.rows(data))
+        return self.probabilities(self.rows(data), device)
 
     def rows(self, data: Any, *, outside: Outside | None = None, **reading: Any) -> Data:
         """Rows to predict, read against the schema; the target may be missing.

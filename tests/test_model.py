@@ -108,3 +108,18 @@ def test_built_in_data_set_is_predicted_on_its_test_rows() -> None:
     labels = linear_model(np.zeros((2, len(schema.used))), schema).predict("wisconsin")
     assert len(labels) == len(datasets.load("wisconsin").test)
     assert set(labels) == {schema.classes[1]}
+
+
+def test_features_are_computed_where_the_network_is(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+
+    def noted(chain: tuple[object, ...], x: np.ndarray, schema: Schema, device: str = "cpu") -> np.ndarray:
+        places.append(device)
+        return apply(chain, x, schema, device)
+
+    monkeypatch.setattr("privaware.model.features.apply", noted)
+    model = load(FORMAT_1)
+    places.clear()  # `load` tries the model on a row
+    assert list(model.predict(frame, device="cpu:0")) == list(model.predict(frame))
+    assert model.predict_proba(frame, device="cpu:0") == pytest.approx(model.predict_proba(frame))
+    assert places == ["cpu:0", "cpu", "cpu:0", "cpu"]

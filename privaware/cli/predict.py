@@ -23,6 +23,7 @@ def predict(
     decimal: o.DECIMAL = None,
     encoding: o.ENCODING = None,
     out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
+    device: o.DEVICE = "cpu",
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
@@ -33,5 +34,6 @@ def predict(
     from privaware.workflow.predict import outside_sentences
     from privaware.workflow.predict import predict as run
 
-    result = run(model, data, out=out, header=header, sep=sep, decimal=decimal, encoding=encoding)
+    reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    result = run(model, data, out=out, device=device, **reading)
     show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)

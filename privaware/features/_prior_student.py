@@ -29,7 +29,7 @@ STEM = 5
 class StudentShape:
     """Channels and blocks of each stage, the points of its pooled map, and the widths of the two layers behind them."""
 
-    widths: tuple[int, ...] = (64, 128, 256)
+    widths: tuple[int, ...] = (48, 128, 256)
     blocks: tuple[int, ...] = (2, 2, 2)
     pools: tuple[int, ...] = (4, 4, 2)
     hidden: int = 768

@@ -21,9 +21,9 @@ from privaware.errors import WrongInput
 from privaware.features._prior_dictionary import CodeMoments, CodeWhitening, Dictionary
 from privaware.features._prior_images import generator_for
 from privaware.features._prior_maps import SIDE, feature_maps
-from privaware.features._prior_whitening import Statistics
+from privaware.features._prior_whitening import Statistics, Whitening
 
-__all__ = ["ViewStatistics", "over_views", "stored_statistics", "views"]
+__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "views"]
 
 SHIFT = 2
 MARGINS = (2, 4)
@@ -131,6 +131,13 @@ def _positions(network: nn.Module, images: Tensor, depth: int, seed: int, at: in
     vectors = feature_maps(network, images, (depth,), False)[0].movedim(1, 3).flatten(0, 2)
     generator = generator_for(seed, "positions", at, vectors.device)
     return vectors[torch.randint(len(vectors), (POSITIONS,), device=vectors.device, generator=generator)]
+
+
+@lru_cache(maxsize=4)
+def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
+    """The whitening of all maps in a file, cached: it takes seconds, and a model asks with every few thousand rows."""
+    maps = stored_statistics(file, device).maps
+    return maps.whitening(maps.depths, maps.pools, power).to(device)
 
 
 @lru_cache(maxsize=4)

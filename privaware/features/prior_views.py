@@ -73,12 +73,12 @@ class PriorViews:
 
         from privaware.features._prior_maps import preprocess
         from privaware.features._prior_transform import whitened_scattering
-        from privaware.features._prior_views import stored_statistics, view_parts
+        from privaware.features._prior_views import stored_statistics, stored_view_whitening, view_parts
 
         known = stored_statistics(self._statistics, str(device))
         network = stored_weights(self._weights, str(device)).network
         depths, pools = known.maps.depths, known.maps.pools
-        whitening = known.maps.whitening(depths, pools, WHITEN).to(device)
+        whitening = stored_view_whitening(self._statistics, WHITEN, str(device))
         dictionary = known.dictionary if self.dictionary else None
         scattering = whitened_scattering(self._weights, WHITEN, self.mirror, str(device)) if self.scatter else None
 

@@ -379,9 +379,10 @@ class ChargedRun:
         if not self.schema.bounded:
             rows = rows.coded_by(scoring(model.schema))
         rows = rows.keep(tuple(column.name for column in model.schema.used))  # those that a selection kept
-        scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows))
+        device = self.options.device
+        scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
         if self.metric == "auc" and 0 < rows.y.sum() < len(rows):
-            chances = model.probabilities(rows)[:, 1]
+            chances = model.probabilities(rows, device)[:, 1]
             scores["auc"] = metrics.auc(chances[rows.y == 1], chances[rows.y == 0])
         return scores
 

@@ -15,6 +15,7 @@ from privaware.card import Guarantee, ModelCard
 from privaware.data import Data, Outside, large_csv, large_table
 from privaware.errors import WrongInput
 from privaware.model import Model, read_tensors
+from privaware.workflow._options import expect_device
 
 __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions_for_owner"]
 
@@ -73,13 +74,14 @@ def predict(
     sep: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class.
 
     Labels are spelt as in the training data; the target may be absent. `outside` in the result counts the values of
     each column that the model has not seen: categories that are not declared, numbers and dates outside the bounds, and
     what is no number or date. Large tables are read and written some rows at a time. `header`, `sep`, `decimal` and
-    `encoding` say how a CSV file is written.
+    `encoding` say how a CSV file is written; `device` is where features and network are computed.
 
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
@@ -94,10 +96,11 @@ def predict(
         raise WrongInput(f"expected --out as a .csv or .parquet file, got {path.name!r}")
     if path.exists():
         raise _not_overwritten(path)
+    expect_device(device)
     released = load(model)
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     outside = Outside()
-    pieces = (_columns(released, rows) for rows in _pieces(released, data, reading, outside))
+    pieces = (_columns(released, rows, device) for rows in _pieces(released, data, reading, outside))
     return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
 
 
@@ -112,9 +115,9 @@ def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: O
         yield rows
 
 
-def _columns(model: ReleasedModel, rows: Data) -> dict[str, np.ndarray]:
+def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
     """What is written of some rows."""
-    outputs = model.outputs(rows.x)
+    outputs = model.outputs(rows.x, device)
     columns = {"prediction": model.labels(model.decide(outputs))}
     if model.schema.classes:
         probabilities = model.softmax(outputs)

@@ -33,7 +33,7 @@ def test_a_verb_that_trains_uses_the_gpu(run: Run, people: Path, tmp_path: Path,
     assert result.json["certified"]
     assert torch.cuda.max_memory_allocated() > before
     assert run("verify", "model", "--ledger", f"{people}.ledger", "--json").json["valid"]
-    assert run("predict", "model", people, "--out", "p.csv", "--json").json["rows"] == 300
+    assert run("predict", "model", people, "--device", "cuda", "--out", "p.csv", "--json").json["rows"] == 300
 
 
 def test_a_crossover_uses_the_gpu(run: Run, people: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_console_exits_with_the_code_and_one_sentence(tmp_path: Path) -> Non
         ["fit", "wisconsin", "--learner", "mean"],
         ["fit", "wisconsin", "--device", "abacus"],
         ["fit", "wisconsin", "--device", "meta"],
+        ["predict", "nowhere", "wisconsin", "--device", "abacus"],
         ["fit", "wisconsin", "--target", "age"],
         ["fit", "wisconsin", "--task", "regression"],
         ["fit", "wisconsin", "--task", "divination"],

@@ -19,8 +19,9 @@ from privaware.features._prior_dictionary import POWER, RIDGE, THRESHOLD, CodeMo
 from privaware.features._prior_images import SyntheticImages
 from privaware.features._prior_maps import backbone, preprocess
 from privaware.features._prior_shipped import SHIPPED, SHIPPED_VIEWS
-from privaware.features._prior_views import ViewStatistics, views
+from privaware.features._prior_views import ViewStatistics, stored_view_whitening, views
 from privaware.features._prior_weights import measure, measure_scattering, save
+from privaware.features._prior_whitening import Statistics
 from privaware.features.prior_views import PriorViews
 
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
@@ -136,3 +137,13 @@ def test_wrong_fields_files_and_shapes_are_refused(feature: PriorViews, tmp_path
         replace(feature, statistics=str(tmp_path / "broken.safetensors"))(image)
     with pytest.raises(WrongInput, match="prior_views: expected images"):
         feature(np.zeros((2, 5)))
+
+
+def test_maps_are_whitened_by_matrices_made_once(feature: PriorViews, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    whitening = Statistics.whitening
+    monkeypatch.setattr(Statistics, "whitening", lambda *args, **kwargs: made.append(1) or whitening(*args, **kwargs))
+    stored_view_whitening.cache_clear()
+    images = np.random.default_rng(4).random((2, 3, 32, 32), dtype=np.float32)
+    assert feature(images) == pytest.approx(feature(images))
+    assert len(made) == 1
