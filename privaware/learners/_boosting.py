@@ -22,7 +22,7 @@ from privaware.features.codes import Codes
 from privaware.learners import Learner
 from privaware.learners._bending import Bend, is_skewed
 from privaware.learners._coded_rows import CodedRows, Layout
-from privaware.learners._gain_sums import GainSums
+from privaware.learners._gain_sums import OutputSums, Verdict, judge
 from privaware.learners._leaf_sums import (
     INSIDE,
     SECOND_WEIGHT,
@@ -112,7 +112,7 @@ class Boosting(Learner):
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
-        counts = zip((self._starts(schema), self.steps, 1, self.trees, 1), self._noises(schema, noise), strict=True)
+        counts = zip(self._counts(schema), self._noises(schema, noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
@@ -143,10 +143,10 @@ class Boosting(Learner):
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         bent: tuple[float, ...] = ()
         if not schema.classes:
-            bend, shift, better = self._finish((schema, rows), (float(start[0]), spread), (of_start, of_check), rng)
-            if not better:
+            bend, shift, verdict = self._finish((schema, rows), (float(start[0]), spread), (of_start, of_check), rng)
+            if not verdict.better:
                 weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
-                weights[0] = start
+                weights[0] = start + verdict.mean
             elif bend is None:
                 weights[0] += shift
             else:
@@ -173,7 +173,7 @@ class Boosting(Learner):
         target: tuple[float, float],
         noises: tuple[float, float],
         rng: Rng,
-    ) -> tuple[Bend | None, float, bool]:
+    ) -> tuple[Bend | None, float, Verdict]:
         """How outputs of a regression are bent, what is then added to them, and whether they are better than the mean.
 
         `target` is its mean and spread, `noises` are those of what is added and of the check.
@@ -185,13 +185,18 @@ class Boosting(Learner):
         rest = release(RestSums(reach=self.rest * spread), parts, of_rest, rng)
         shift = float(self.rest * spread * np.clip(rest[0] / schema.rows, -1, 1))
         if not math.isfinite(of_check):
-            return bend, shift, True
-        gain = release(GainSums(mean=mean, shift=shift, unit=spread), parts, of_check, rng)[0]
-        return bend, shift, bool(gain >= of_check)  # less is no more than noise
+            return bend, shift, Verdict(mean=0.0, shift=0.0, better=True)
+        outputs, deviation = OutputSums(mean=mean, shift=shift, unit=spread), self.rest * of_rest / schema.rows
+        verdict = judge(parts, outputs, rows=schema.rows, deviation=deviation, noise=of_check, rng=rng)
+        return bend, shift + verdict.shift, verdict
 
     def _starts(self, schema: Schema) -> int:
         """Releases of the bias: counts of the classes; or the target's mean twice, its spreads, the rest in the end."""
         return 1 if schema.classes else 4 + self._narrows(schema)
+
+    def _counts(self, schema: Schema) -> tuple[int, ...]:
+        """Releases of start, steps, pairs, trees and check."""
+        return (self._starts(schema), self.steps, 1, self.trees, 2)
 
     def _narrows(self, schema: Schema) -> bool:
         """Whether residuals of a regression are measured again after the start, for the trees."""
@@ -202,11 +207,11 @@ class Boosting(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _noises(self, schema: Schema, noise: float) -> tuple[float, ...]:
-        """Noise multipliers of start, a step, pairs, a tree, the check, infinite for none: one release of `noise`."""
+        """Noise multipliers of a release of start, steps, pairs, trees, check, infinite for none: together `noise`."""
         share = self.share if self.trees and self.steps else float(self.steps > 0)
         pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
         after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
-        counts = (self._starts(schema), self.steps, 1, self.trees, 1)
+        counts = self._counts(schema)
         start, check = START, 0.0
         if not schema.classes:
             signal = schema.rows / noise

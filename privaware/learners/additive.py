@@ -10,8 +10,8 @@ regression that is nearer to the targets than the mean by no more than noise is 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
 Privacy: (epsilon, delta) for one row added or removed: a Gaussian release for the start (three in a regression, four
-with trees, and the check) and for each step, together one Gaussian of the given noise. A row moves those and the check
-by 1. Its gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression: gradients of
+with trees, and two of the check) and for each step, together one Gaussian of the given noise. A row moves those and the
+check by 1. Its gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression: gradients of
 classes are clipped) and is added to the bias, to one level of each of k categories and, times a quarter, of each of m
 numbers, times three quarters of a number of at most 1 to m slopes, and to the waves of each number, whose squares add
 up to at most 1: the sums move by G sqrt(1 + k + 13/8 m). They are exact in any order.

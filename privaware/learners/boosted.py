@@ -10,20 +10,21 @@ public facts (rows, noise, trees) allow. With `pairs` above 0, that part of the 
 columns act together, and three trees in four split on such a pair (`_splits.py`). Gradients of classes are clipped to
 half their largest length, which halves the noise: of two classes the model knows what its chances stand for, of more
 the frequent ones gain. Outputs of a skewed target are bent upwards far from its mean (`_bending.py`), which costs
-nothing, before what is left is released. The last release of a regression is how much nearer to the targets its outputs
-are than the mean: if that is no more than noise, the model is the mean.
+nothing, before what is left is released. The last two releases of a regression are the mean of its outputs, which is
+weighed with that of the start, and how much nearer to the targets they are than their mean: if that is no more than
+noise, the model is the mean.
 
 Paper: Friedman 2001, Greedy Function Approximation; random splits and noisy leaves after Fletcher and Islam 2017,
 Differentially Private Random Decision Forests, arXiv:1606.03572; Maddock, Cormode, Wang, Maple, Jha 2022, Federated
 Boosted Decision Trees with Differential Privacy, arXiv:2210.02910.
-Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (five in a regression, and
-the check), each step and each tree, together one Gaussian of the given noise. A row moves those and the check by 1. Its
-gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the bias, to
-one level of each of k categories and, times a quarter, of each of m numbers, times three quarters of a number of at
-most 1 to m slopes, and to the waves of each number, whose squares add up to at most 1: this moves a step's sums by G
-sqrt(1 + k + 13/8 m). It is added to one leaf, with its second derivative times an eighth, which moves a tree's sums by
-sqrt(G^2 + 1/64). For the test of p pairs it is added to a cell of each, one release that moves by G sqrt(p). Gradients
-are functions of a row alone, bit for bit, on a public lattice, so their sums are exact in any order.
+Privacy: (epsilon, delta) for one row added or removed: one Gaussian release for the bias (five in a regression, and two
+of the check), each step and each tree, together one Gaussian of the given noise. A row moves those and the check by 1.
+Its gradient has length at most G (1/2 for two classes, sqrt(1/2) for more, 1 for a regression). It is added to the
+bias, to one level of each of k categories and, times a quarter, of each of m numbers, times three quarters of a number
+of at most 1 to m slopes, and to the waves of each number, whose squares add up to at most 1: this moves a step's sums
+by G sqrt(1 + k + 13/8 m). It is added to one leaf, with its second derivative times an eighth, which moves a tree's
+sums by sqrt(G^2 + 1/64). For the test of p pairs it is added to a cell of each, one release that moves by G sqrt(p).
+Gradients are functions of a row alone, bit for bit, on a public lattice, so their sums are exact in any order.
 Use when: columns of a table are skewed or interact, and rows are thousands or more.
 
 >>> from privaware.schema import Column, Schema

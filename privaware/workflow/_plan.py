@@ -28,6 +28,7 @@ from privaware.schema import Schema
 from privaware.selectors import Selector, Transformation
 from privaware.selectors.bounds import Bounds
 from privaware.selectors.quantiles import Quantiles
+from privaware.selectors.target_span import TargetSpan
 from privaware.strategies._search import Search
 from privaware.strategies._space_check import expect_valid_space
 from privaware.workflow._choice import Stage
@@ -54,6 +55,8 @@ __all__ = [
 
 BOUNDS_SHARE = 0.5
 """Noise multiplier of the bounds over the learner's: each bound is one cheap choice."""
+SPAN_SHARE = 1.5
+"""The same for bounds of a target alone before its mean or median: they take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
 """The fraction of the budget for bounds that come from counts of all columns at once."""
 BINS = {"linear": 8, "boosted": 16}
@@ -209,7 +212,7 @@ def priced(
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
     reasons: tuple[str, ...] = ()
     if not schema.bounded:
-        before = _bounds_before(name, mechanism.cost(Bounds().outline(schema), 1.0), delta, chooses_columns(mechanism))
+        before = _bounds_before(name, schema, mechanism, delta)
         mechanism = before.then(mechanism)
         kinds = any(column.kind == "undecided" for column in schema.used)
         reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
@@ -234,17 +237,21 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
     return isinstance(mechanism, Selector) and mechanism.releases == "columns"
 
 
-def _bounds_before(name: str, cost: Event, delta: float, single: bool) -> Stage:
-    """The release of bounds before a mechanism of this cost at noise 1; with `single` a column stays one.
+def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
+    """The release of bounds before a mechanism.
 
     Counts of all columns at once are cheaper than two choices for each, but their price has to be weighed against
-    Gaussian releases; before anything else choices scale with it.
+    Gaussian releases; before anything else choices scale with it, or a histogram where only the target is open.
     """
+    cost, single = mechanism.cost(Bounds().outline(schema), 1.0), chooses_columns(mechanism)
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
-    chosen: Bounds | Quantiles = replace(bounds_within(delta), single=single)
+    chosen: Bounds | Quantiles | TargetSpan = replace(bounds_within(delta), single=single)
+    share = BOUNDS_SHARE
     if parts and all(isinstance(part, Gaussian) for part in parts):
-        chosen = Quantiles(delta=chosen.delta, bins=BINS.get(name, 0), single=single)
-    share = share_for(cost, BOUNDS_FRACTION) if isinstance(chosen, Quantiles) else BOUNDS_SHARE
+        chosen = Quantiles(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
+        share = share_for(cost, BOUNDS_FRACTION)
+    elif all(column.bounded for column in schema.declared):
+        chosen, share = TargetSpan(), SPAN_SHARE
     return Stage(what="release bounds", mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 
 

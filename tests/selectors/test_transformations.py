@@ -15,12 +15,14 @@ from privaware.features.onehot import OneHot
 from privaware.features.project import Project
 from privaware.features.standardise import Standardise
 from privaware.noise import Rng
-from privaware.schema import Schema
+from privaware.schema import Column, Schema
 from privaware.selectors._moments import clipped, folded, release, unfolded
 from privaware.selectors.normalise import Normalise
 from privaware.selectors.pca import Pca
 from privaware.selectors.target_range import TargetRange
+from privaware.selectors.target_span import TargetSpan
 from privaware.testing import BrokenPromise, check_mechanism, example, rows_for
+from privaware.workflow._training_plan import training_plan
 
 IMAGE = example("image", rows=24)
 COLOUR = example("image", rows=24, shape=(3, 4, 4))
@@ -39,9 +41,12 @@ NONE = 1e-9
         (Pca(components=3), IMAGE),
         (Pca(components=2, norm=0.5), example()),
         (TargetRange(reach=0.5), NUMBER),
+        (TargetSpan(), replace(NUMBER, low=None, high=None)),
     ],
 )
-def test_transformation_keeps_the_contract(mechanism: Normalise | Pca | TargetRange, schema: Schema) -> None:
+def test_transformation_keeps_the_contract(
+    mechanism: Normalise | Pca | TargetRange | TargetSpan, schema: Schema
+) -> None:
     assert check_mechanism(mechanism, schema=schema, games=60) <= 1.0
 
 
@@ -129,6 +134,49 @@ def test_target_range_is_centred_on_the_mean() -> None:
     assert (released.low + released.high) / 2 == pytest.approx(data.y.mean(), abs=1e-4)
     assert (released.high - released.low) / 2 == pytest.approx(data.y.std(), abs=1e-4)
     assert TargetRange.clip(data, released).y.max() <= released.high
+
+
+class CountedTwice(TargetSpan):
+    """Charges for one histogram, and releases a second one."""
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Schema:
+        super().run(data, noise, rng)
+        return super().run(data, noise, rng)
+
+
+def test_price_of_a_target_span_below_its_histograms_is_caught() -> None:
+    with pytest.raises(BrokenPromise, match="price is too low"):
+        check_mechanism(CountedTwice(), schema=replace(NUMBER, low=None, high=None), games=0)
+
+
+@pytest.mark.parametrize(
+    ("targets", "low", "high"),
+    [
+        (np.linspace(-3, 40, 1500), -5.0, 50.0),
+        (np.linspace(1900, 2020, 1500), 0.0, 5000.0),
+        (np.append(np.geomspace(2e4, 9e6, 1490), np.full(10, np.nan)), 0.0, 1e7),
+        (np.zeros(1500), 0.0, 1e-6),
+    ],
+)
+def test_target_span_holds_nearly_all_targets_and_not_much_more(targets: np.ndarray, low: float, high: float) -> None:
+    data = Data(schema=Schema(rows=1500), x=np.zeros((1500, 0)), y=targets)
+    spans = [TargetSpan().run(data, 25.0, Rng(seed=seed)) for seed in range(20)]
+    ranges = np.array([[span.low, span.high] for span in spans], dtype=float)
+    inside = np.mean((ranges[:, :1] <= np.nan_to_num(targets)) & (np.nan_to_num(targets) <= ranges[:, 1:]), axis=1)
+    assert inside.mean() > 0.9
+    assert np.median(ranges[:, 1] - ranges[:, 0]) <= high - low
+
+
+def test_target_span_finds_the_mean_of_1600_rows_at_a_tenth() -> None:
+    """Two choices of quantiles left a quarter of the rows outside on each side: R2 was -0.04 to -0.06."""
+    rng, schema, losses = np.random.default_rng(2), Schema(columns=(Column(name="a"),), rows=1600), []
+    plan = training_plan(schema, epsilon=0.1, delta=1e-5, learner="mean")
+    for seed in range(20):
+        targets = rng.lognormal(8.0, 0.8, 1600)
+        data = Data(schema=plan.schema, x=np.zeros((1600, 0)), y=targets)
+        mean = plan.mechanism.run(data, plan.noise, Rng(seed=seed)).predictions(data)[0]
+        losses.append((mean - targets.mean()) ** 2 / targets.var())
+    assert np.mean(losses) < 0.01
 
 
 def test_exact_components_have_no_guarantee() -> None:

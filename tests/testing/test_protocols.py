@@ -58,7 +58,16 @@ def test_every_strategy_declares_its_protocol(name: str) -> None:
 
 def test_selectors_release_columns_and_transformations_do_not() -> None:
     assert sorted(selectors() + transformations()) == registry.names("selectors")
-    assert transformations() == ["bins", "bounds", "normalise", "pca", "quantiles", "target_range", "weigh"]
+    assert transformations() == [
+        "bins",
+        "bounds",
+        "normalise",
+        "pca",
+        "quantiles",
+        "target_range",
+        "target_span",
+        "weigh",
+    ]
     for name in registry.names("selectors"):
         protocol = Selector if name in selectors() else Transformation
         assert protocol in find_selector(name).__mro__

@@ -125,7 +125,7 @@ def test_constant_is_not_charged_for_columns() -> None:
     assert [what for what, _ in result.parts] == ["train majority"]
     number = replace(bare, classes=())
     [(_, bounds), _] = training_plan(number, epsilon=1.0, delta=1e-5, learner="mean").parts
-    assert sum(count for _, count in leaves(bounds)) == 2
+    assert sum(count for _, count in leaves(bounds)) == 1
 
 
 @pytest.mark.parametrize("unit", ["row", "person"])
