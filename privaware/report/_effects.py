@@ -17,6 +17,7 @@ from privaware import features
 from privaware.card import ModelCard
 from privaware.model import Model
 from privaware.models import trees
+from privaware.report._surfaces import Surface, surfaces
 from privaware.report._words import date, number
 from privaware.schema import CodedColumn, Column, Schema
 
@@ -51,11 +52,15 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """The curves of all columns, the largest first; `outputs` names what is drawn, `unit` what its numbers are."""
+    """The curves of all columns, the largest first; `outputs` names what is drawn, `unit` what its numbers are.
+
+    `pairs` are the surfaces of columns that act together, where the model has trees that look at two.
+    """
 
     outputs: tuple[str, ...]
     unit: str
     columns: tuple[Effect, ...]
+    pairs: tuple[Surface, ...] = ()
 
 
 def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | None:
@@ -75,12 +80,20 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
         )
         deviations = _deviations(model)
         curves = [_effect(model, at, None if deviations is None else deviations[at]) for at in drawn]
+        pairs = _pairs(model)
     except Exception:  # tensors that are not of this card, or a wrong description, which can surface in any layer
         return None
-    if not all(np.isfinite(curve.values).all() for curve in curves):
+    if not all(np.isfinite(curve.values).all() for curve in (*curves, *pairs)):
         return None
     curves.sort(key=lambda curve: -curve.size)
-    return Effects(outputs=_outputs(schema), unit=_unit(schema), columns=tuple(curves))
+    return Effects(outputs=_outputs(schema), unit=_unit(schema), columns=tuple(curves), pairs=pairs)
+
+
+def _pairs(model: Model) -> tuple[Surface, ...]:
+    """What columns do together, on the same scale as the curves."""
+    used = model.schema.used
+    middle = np.array([_middle(column) for column in used])
+    return surfaces(model, lambda at: _levels(used[at]), middle, lambda outputs: _shown(outputs, model.schema))
 
 
 def _outputs(schema: Schema) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from privaware.report._effects import Effect, Effects
+from privaware.report._surfaces import Surface
 from privaware.report._words import number
 
 __all__ = ["effects_view"]
@@ -29,6 +30,7 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
         "top": number(top, 3),
         "noise": all(effect.noise is not None for effect in drawn),
         "drawn": [_drawing(effect, top, classes) for effect in drawn],
+        "pairs": [_heat_map(surface) for surface in effects.pairs],
         "sizes": [(effect.column, number(effect.size, 3)) for effect in effects.columns],
         "legend": [
             {"name": name, "colour": COLOURS[at % len(COLOURS)], "dash": at >= len(COLOURS)}
@@ -47,7 +49,7 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
         steps = len(effect.points) > 1 and " to " in effect.levels[0]
         shown["svg"] = _svg(effect, top, steps)
         shown["bins"] = len(effect.points) if steps else None
-        shown["low"], shown["high"] = effect.levels[0].split(" to ")[0], effect.levels[-1].split(" to ")[-1]
+        shown["low"], shown["high"] = _start(effect.levels[0]), _stop(effect.levels[-1])
         return shown
     order = np.argsort(-np.abs(effect.values).max(axis=1), kind="stable")[:MOST_BARS]
     shown["left"] = len(effect.levels) - len(order)
@@ -58,6 +60,35 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
     else:
         shown["table"] = [(effect.levels[at], [number(float(value), 2) for value in effect.values[at]]) for at in kept]
     return shown
+
+
+def _heat_map(surface: Surface) -> dict[str, Any]:
+    """A rectangle for each two levels: blue where both together raise the output, orange where they lower it."""
+    lines, others = surface.values.shape
+    width, height = WIDTH / others, 2 * HEIGHT / lines
+    top = float(np.abs(surface.values).max()) or 1.0
+    cells = []
+    for (line, other), value in np.ndenumerate(surface.values):
+        colour, x, y = COLOURS[int(value < 0)], other * width, (lines - 1 - line) * height
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        cells.append(f'<rect {place} fill="{colour}" fill-opacity="{abs(value) / top:.2f}"/>')
+    box = f'viewBox="0 0 {WIDTH} {2 * HEIGHT}" aria-hidden="true" focusable="false"'
+    (first, second), (up, across) = surface.columns, surface.levels
+    ends = {"low": _start(across[0]), "high": _stop(across[-1]), "bottom": _start(up[0]), "top": _stop(up[-1])}
+    return {
+        "first": first,
+        "second": second,
+        "svg": f"<svg {box}>{''.join(cells)}</svg>",
+        "most": number(top, 3),
+    } | ends
+
+
+def _start(level: str) -> str:
+    return level.split(" to ")[0]
+
+
+def _stop(level: str) -> str:
+    return level.split(" to ")[-1]
 
 
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:

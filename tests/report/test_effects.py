@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privaware.card import ModelCard
+from privaware.features.codes import Codes
 from privaware.report import page, page_text
 from privaware.report._effects import effects
 from privaware.report._effects_view import effects_view
@@ -148,3 +149,64 @@ def test_curves_of_an_additive_model_are_its_scores_with_the_noise_they_got() ->
 def test_odd_description_has_no_curves(norm: Any) -> None:
     card, tensors = two_classes()
     assert effects(replace(card, features=({"name": "onehot", "bins": 0, "norm": norm},)), tensors) is None
+
+
+def trees(schema: Schema, leaves: list[list[float]], depth: int = 2) -> tuple[ModelCard, dict[str, np.ndarray]]:
+    """Trees that split age at the first bin and town after n, one after another, with these leaves."""
+    entries = card_entries()
+    entries["schema"] = schema.json()
+    entries["features"] = [{"name": "codes", "cells": 32}]
+    feature = Codes()
+    levels = feature.levels(schema)
+    right = np.zeros((len(leaves), depth, max(levels)), dtype=bool)
+    right[:, 0, 1 : levels[0]], right[:, 1, 1 : levels[1]] = True, True
+    columns = np.tile(np.arange(depth) % 2, (len(leaves), 1))
+    entries["architecture"] = {
+        "name": "trees",
+        "levels": list(levels),
+        "outputs": 1,
+        "trees": len(leaves),
+        "depth": depth,
+    }
+    tensors = {
+        "bias": np.zeros(1, np.float32),
+        "scores": np.zeros((sum(levels), 1), np.float32),
+        "slopes": np.zeros((0, 1), np.float32),
+        "leaves": np.array(leaves, np.float32)[:, :, None],
+        "columns": columns,
+        "right": right,
+    }
+    return ModelCard.from_json(entries), tensors
+
+
+NUMBER = Schema(columns=(AGE, TOWN), target="y", low=-10, high=10, rows=10)
+
+
+def test_surface_of_a_pair_is_what_its_trees_do_beyond_each_column() -> None:
+    """The first tree is a sum of both columns, the second one is not: only that is drawn."""
+    shown = effects(*trees(NUMBER, [[0.0, 0.1, 0.3, 0.4], [0.0, 0.0, 0.0, 0.3]]))
+    assert shown is not None
+    [pair] = shown.pairs
+    assert pair.columns == ("age", "town")
+    assert pair.levels == (("0 to 20", "20 to 40", "40 to 80"), ("n", "e", "s"))
+    exact = 3.0 * np.outer([0, 1, 1], [0, 1, 1])
+    exact = exact - exact.mean(axis=0) - exact.mean(axis=1, keepdims=True) + exact.mean()
+    assert pair.values == pytest.approx(exact, abs=1e-5)
+
+
+def test_sums_of_columns_and_deeper_trees_have_no_surface() -> None:
+    for leaves, depth in (([[0.0, 0.1, 0.3, 0.4]], 2), ([[0.0] * 7 + [0.3]], 3)):
+        shown = effects(*trees(NUMBER, leaves, depth))
+        assert shown is not None
+        assert [pair for pair in shown.pairs if pair.size > 1e-5] == []
+
+
+def test_heat_map_has_a_rectangle_for_each_two_levels_and_is_on_the_page() -> None:
+    card, tensors = trees(NUMBER, [[0.0, 0.0, 0.0, 0.3]])
+    view = effects_view(effects(card, tensors))
+    assert view is not None
+    [pair] = view["pairs"]
+    assert pair["svg"].count("<rect") == 9
+    assert pair["svg"].count("#3f7fc1") == 5  # both low, and both high
+    assert (pair["bottom"], pair["top"], pair["low"], pair["high"]) == ("0", "80", "n", "s")
+    assert "What pairs of columns do together" in page(card, tensors=tensors)
