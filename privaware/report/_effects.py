@@ -83,7 +83,8 @@ def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | Non
         pairs = _pairs(model)
     except Exception:  # tensors that are not of this card, or a wrong description, which can surface in any layer
         return None
-    if not all(np.isfinite(curve.values).all() for curve in (*curves, *pairs)):
+    drawings = [*(curve.values for curve in curves), *(pair.values for pair in pairs)]
+    if not all(np.isfinite(values).all() for values in drawings):
         return None
     curves.sort(key=lambda curve: -curve.size)
     return Effects(outputs=_outputs(schema), unit=_unit(schema), columns=tuple(curves), pairs=pairs)
