@@ -20,3 +20,13 @@ def test_every_pitfall_has_a_test_or_a_reason() -> None:
     named = {int(number) for name in re.findall(r"def test((?:_p\d+)+)_", tests) for number in re.findall(r"\d+", name)}
     assert named == {number for number in state if state[number] == "tested"}
     assert set(range(1, 39)) - named <= {36}
+
+
+def test_every_defect_of_public_code_names_tests_that_exist() -> None:
+    page = (TESTS.parent / "docs" / "pitfalls.md").read_text()
+    rows = page.split("| algorithm | defect of the public code | test |", 1)[1].strip().splitlines()[1:]
+    named = [re.findall(r"`(test_\w+)`", row.strip("|").split(" | ")[-1]) for row in rows]
+    assert len(rows) > 30
+    assert all(named)
+    written = set(re.findall(r"def (test_\w+)\(", "\n".join(path.read_text() for path in TESTS.rglob("test_*.py"))))
+    assert {test for tests in named for test in tests} <= written

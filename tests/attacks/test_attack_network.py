@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,3 +73,12 @@ def test_network_of_another_reading_is_not_used_again() -> None:
     assert np.array_equal(other, black_box(game, Rng(seed=5), epochs=1, reads="odds"))
     with pytest.raises(WrongInput, match="expected reads among posteriors, odds"):
         black_box(game, Rng(seed=0), reads="logits")
+
+
+@pytest.mark.parametrize("ask", [posteriors_and_correctness, parts_of])
+def test_models_answer_without_dropout(ask: Any) -> None:
+    """The public code asks its target in training mode, where dropout blurs every answer."""
+    game = digits_game().game
+    loose = replace(game.model, architecture={**game.model.architecture, "dropout": 0.5})
+    for answer, expected in zip(ask(loose, game.rows, "cpu"), ask(game.model, game.rows, "cpu"), strict=True):
+        assert np.array_equal(answer, expected)

@@ -84,6 +84,20 @@ def test_quantile_tracks_the_median_gradient_norm():
     assert float(run.state.norms) == pytest.approx(float(sizes.median()), rel=0.05)
 
 
+@pytest.mark.parametrize("microbatch", [1, 7])
+def test_quantile_counts_the_examples_of_all_microbatches(microbatch):
+    """The public code forgets those of all but the last one: noise is that of the batch, the count is not."""
+    clip = quantile(norm=0.3, count_noise=4.0)
+    x, y = examples(20)
+    counts = []
+    for size in (microbatch, None):
+        rng = RecordingRng()
+        recipe(sampler=FullBatch(), clip=clip, steps=1, microbatch=size).run(net(), x, y, noise=2.0, rows=20, rng=rng)
+        counts.append(float(rng.calls[0][0][0, -1]))
+    assert counts[0] == pytest.approx(counts[1], rel=1e-6)
+    assert counts[1] != 0
+
+
 @pytest.mark.parametrize("gamma", [0.0, -1.0, 1e-12, float("nan")])
 def test_automatic_refuses_gamma_below_rounding(gamma):
     with pytest.raises(WrongInput, match="gamma"):

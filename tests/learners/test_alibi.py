@@ -123,13 +123,14 @@ def test_default_is_a_network_for_images_and_a_softmax_regression_for_tables() -
     assert linear.architecture["name"] == "linear"
 
 
-def test_noise_of_labels_is_drawn_once() -> None:
-    """What a run sees of labels is one noisy vector each, however many steps it takes."""
+def test_noise_of_labels_is_drawn_once_a_run() -> None:
+    """What a run sees of labels is one noisy vector each, however many steps it takes, and another run draws anew."""
     tapes = []
-    for steps in (1, 7):
-        rng = Recorder(3)
+    for steps, seed in ((1, 3), (7, 3), (7, 4)):
+        rng = Recorder(seed)
         Alibi(steps=steps, architecture=NETWORK).run(separable(40), 1.0, rng)
         tapes.append(rng.calls)
-    assert [len(tape) for tape in tapes] == [1, 1]
+    assert [len(tape) for tape in tapes] == [1, 1, 1]
     assert np.array_equal(tapes[0][0].returned, tapes[1][0].returned)
+    assert not np.array_equal(tapes[1][0].returned, tapes[2][0].returned)
     assert math.isfinite(float(tapes[0][0].returned.sum()))

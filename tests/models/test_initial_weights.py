@@ -62,3 +62,12 @@ def test_resnet_convolutions_are_initialised_as_by_he() -> None:
     module = build({"name": "resnet", "inputs": [3, 32, 32], "outputs": 10}, Rng(seed=1))
     last = [p for p in module.parameters() if p.dim() == 4][-1]
     assert last.std().item() == pytest.approx((2 / (9 * 64)) ** 0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("activation", "gain"), [("relu", 2**0.5), ("tanh", 5 / 3)])
+def test_vgg_convolutions_are_initialised_for_their_activation(activation: str, gain: float) -> None:
+    """The public code keeps the initial weights of ReLU for tanh."""
+    small = {"filters": [[64], [64]], "hidden": [8], "activation": activation}
+    module = build({"name": "vgg", "inputs": [3, 32, 32], "outputs": 10, **small}, Rng(seed=1))
+    last = [p for p in module.parameters() if p.dim() == 4][-1]
+    assert last.std().item() == pytest.approx(gain / (9 * 64) ** 0.5, rel=0.02)
