@@ -50,6 +50,10 @@ class View:
         self.curves10 = {name: {e: self.table10[e][name] for e in PUBLISHED10} for name in METHODS}
         self.splits = [c.result for c in page.cells("bao/table10/splits")]
         self.table16, self.six = self._few_and_all("bao/table16"), self._few_and_all("bao/figure3/six")
+        self.seven = {
+            c.settings["seventh"]: {float(e): score for e, score in c.result.items()}
+            for c in page.cells("bao/table16/seven")
+        }
         self.figure3, self.figure4, crossing4 = map(
             self._by_columns, ("bao/figure3", "bao/figure4", "bao/figure4/crossing")
         )
