@@ -48,7 +48,7 @@ def figure7(bench: Bench, settings: Settings) -> Result:
     ends = sum(rate in (min(rates), max(rates)) for rate in best.values())
     return {
         "tables": [grid_table(f"{data}: {epochs} epochs in samples of 1/{parts}", measured)],
-        "charts": [chart(f"figure7_{data}", measured)],
+        "charts": [chart(f"figure7_{settings.get('plot', data)}", measured)],
         "words": [
             f"Crossover epsilon: {crossed.sentence} (paper: about 1e4).",
             f"Rates, of {tuple(rates)}: {shown(best)}; {ends} of {len(best)} at an end of what was tried.",

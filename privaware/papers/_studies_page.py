@@ -24,8 +24,9 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
 
 
 def open_studies() -> list[Item]:
-    """What could be run and is not: the figures of Tramer and Boneh that are like those on the page."""
-    return [item for item in items() if item.status == "ready" and item.id.startswith("tramer_boneh/figure")]
+    """What could be run and is not: the figures of both papers that are like those on the page."""
+    figures = ("tramer_boneh/figure", "bao/figure")
+    return [item for item in items() if item.status == "ready" and item.id.startswith(figures)]
 
 
 def table_one(page: Page) -> str:
