@@ -1,6 +1,6 @@
 """`fit` without options on image sets that no default was chosen on.
 
-    python -m benchmarks.unseen_images FOLDER [--sets NAME ...] [--seeds N ...]
+    python -m benchmarks.unseen_images FOLDER [--sets NAME ...] [--seeds N ...] [--methods NAME ...]
     python -m privaware.papers._page unseen_images
 
 FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
@@ -29,6 +29,7 @@ from benchmarks._unseen_image_sets import READERS, load, write
 ITEM = "benchmarks/unseen_images"
 OUT = Path("docs/results/unseen_images")
 LEARNERS = {"auto": "auto", "private constant": "majority"}
+PLAIN = ("constant", "logistic regression", "network")
 EPSILONS = (1.0, 0.1, 0.3)
 DELTA = 1e-5
 
@@ -98,7 +99,7 @@ class ImageSet:
 
 def cells(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
     """The settings of every cell of a set: what is needed for a row of the page first, more seeds at epsilon 1 last."""
-    for method in ("constant", "logistic regression", "network"):
+    for method in PLAIN:
         yield {"images": name, "method": method}
     runs = [(epsilon, seeds[0]) for epsilon in EPSILONS] + [(EPSILONS[0], seed) for seed in seeds[1:]]
     for epsilon, seed in runs:
@@ -112,9 +113,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--sets", nargs="+", default=list(READERS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--methods", nargs="+", choices=[*PLAIN, *LEARNERS], default=[*PLAIN, *LEARNERS])
     options = parser.parse_args()
     for name in options.sets:
-        missing = [settings for settings in cells(name, options.seeds) if not _known(settings, options.out)]
+        asked = (settings for settings in cells(name, options.seeds) if settings["method"] in options.methods)
+        missing = [settings for settings in asked if not _known(settings, options.out)]
         images = ImageSet.of(name, options.folder) if missing else None
         for settings in missing:
             assert images is not None

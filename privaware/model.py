@@ -16,7 +16,7 @@ import numpy as np
 
 from privaware import datasets, features, models, registry
 from privaware._files import atomic_write
-from privaware.data import Data, Outside, read
+from privaware.data import Data, Outside, Raw, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -76,7 +76,7 @@ class Model:
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
     def predict(self, data: Any, *, device: str = "cpu") -> np.ndarray:
-        """Labels spelt as in the training data, or numbers, for a data frame, a file or a built-in data set."""
+        """Labels as in the training data, or numbers, for a data frame, an array, a file or a built-in data set."""
         return self.labels(self.predictions(self.rows(data), device))
 
     def labels(self, predictions: np.ndarray) -> np.ndarray:
@@ -99,7 +99,18 @@ class Model:
             if (expected.form, expected.shape) != (built_in.form, built_in.shape) or not _among(expected, built_in):
                 raise WrongInput(f"expected rows like those the model was made for, got {data}, whose columns differ")
             return datasets.load(data).test.keep(tuple(column.name for column in expected.used))
-        return Data.of(read(data, **reading), self.schema, labelled=False, outside=outside)
+        raw = self._array(data) if isinstance(data, np.ndarray) else read(data, **reading)
+        return Data.of(raw, self.schema, labelled=False, outside=outside)
+
+    def _array(self, rows: np.ndarray) -> Raw:
+        """An array of images, or of the columns of a table in the order of the schema."""
+        names = [column.name for column in self.schema.columns] if self.schema.form == "table" else None
+        if names is not None and (rows.ndim != 2 or rows.shape[1] != len(names)):
+            raise WrongInput(
+                f"expected an array of rows with the {len(names)} columns {', '.join(names[:8])} in this order, got "
+                f"one of shape {rows.shape}; a data frame finds them by name"
+            )
+        return from_array(rows, names)
 
     def save(self, folder: Path) -> str:
         """Writes `model.safetensors` into the folder; returns its SHA-256."""

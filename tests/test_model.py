@@ -39,6 +39,22 @@ def test_predict_gives_labels_of_a_frame_and_of_a_file(frame: pd.DataFrame, tmp_
     assert list(model.predict(tmp_path / "rows.csv")) == list(labels)
 
 
+def test_an_array_has_the_columns_in_the_order_of_the_schema(frame: pd.DataFrame) -> None:
+    model = load(FORMAT_1)
+    names = [column.name for column in model.schema.columns]
+    assert (model.predict_proba(frame[names].to_numpy()) == model.predict_proba(frame)).all()
+    with pytest.raises(WrongInput, match="3 columns age, town, z"):
+        model.predict(frame[names[:2]].to_numpy())
+
+
+def test_an_array_of_images_is_predicted() -> None:
+    schema = Schema(form="image", shape=(1, 2, 2), classes=("dark", "light"), rows=10)
+    model = linear_model(np.array([[-1, -1, -1, -1], [1, 1, 1, 1]]), schema)
+    images = np.zeros((2, 2, 2), np.uint8)
+    images[1] = 255
+    assert model.predict_proba(images)[1, 1] > model.predict_proba(images)[0, 1]
+
+
 def test_predict_proba_sums_to_one_and_agrees_with_predict(frame: pd.DataFrame) -> None:
     model = load(FORMAT_1)
     probabilities = model.predict_proba(frame)

@@ -7,6 +7,7 @@ of the one that does not, never the value: `show_values` is for the owner's own 
 rows again.
 """
 
+from privaware.data._arrays import from_array
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
 from privaware.data._data import Data, Rows, target_of
@@ -52,6 +53,7 @@ __all__ = [
     "decided",
     "draft",
     "first_positions",
+    "from_array",
     "hashed_grams",
     "kind_counts",
     "labelled",

@@ -11,7 +11,7 @@ from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
 from privaware.errors import WrongInput
 
-__all__ = ["read_folder", "read_npz"]
+__all__ = ["from_array", "read_folder", "read_npz"]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 TEXTS = (".txt",)
@@ -31,6 +31,17 @@ def read_npz(path: Path) -> Raw:
     if "x_test" not in arrays:
         return train
     return replace(train, test=_from_arrays(arrays["x_test"], arrays.get("y_test"), path.name))
+
+
+def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
+    """An array from memory: a table with columns of these names, or images."""
+    import pandas as pd
+
+    return (
+        _from_arrays(x, None, "the array")
+        if names is None
+        else Raw(frame=pd.DataFrame(x, columns=names).infer_objects())
+    )
 
 
 def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:

@@ -36,10 +36,15 @@ LONGEST, MOST = 4000, 50
 
 
 def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The entries of a statement, or of the TOML file that holds it: known names, short texts or lists of them."""
+    """The entries of a statement, or of the TOML file that holds it: known names, short texts or lists of them.
+
+    >>> owner_statement({"limitations": "only adults"})
+    {'limitations': ['only adults']}
+    """
     if statement is None:
         return {}
     entries = dict(statement) if isinstance(statement, Mapping) else _read(Path(statement))
+    entries |= {name: [entries[name]] for name in LISTS if _is_text(entries.get(name))}
     for name, entry in entries.items():
         expect(name in LABELS, "--describe", f"entries among {', '.join(LABELS)}", name)
         if name in LISTS:

@@ -157,6 +157,14 @@ class Recipe:
             raise WrongInput(f"--use: expected columns among {shown}, got {', '.join(unknown) or 'none'}")
         return schema.keep(self.columns)
 
+    def left_out(self, schema: Schema) -> tuple[str, ...]:
+        """The sentence that says which columns are used and which are not, where they were chosen before."""
+        if self.columns is None:
+            return ()
+        kept = {column.name for column in self.restricted(schema).declared}
+        others = ", ".join(repr(column.name) for column in schema.declared if column.name not in kept)
+        return (f"columns as chosen before: {', '.join(map(repr, self.columns))}; not used: {others or 'none'}",)
+
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings whose features are a list of tables, and others tables, where they are names.

@@ -73,10 +73,12 @@ def recipe_plan(
     """The plan of what is fixed in a recipe, and of what `auto` chooses beside it, for an epsilon and a delta."""
     expect_budget(schema, **budget)
     expect_time_limit(time_limit)
+    left_out = recipe.left_out(schema)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
     space = named_space(recipe)
     choice = _chosen(schema, recipe, budget, time_limit, device=str(extra.get("device", "cpu")), space=space)
     choice = trained_for(choice, recipe.metric, searched=recipe.search is not None)
+    choice = replace(choice, reasons=(*choice.reasons, *left_out))
     search = search_settings(recipe, choice, space, schema)
     choice = _with_selection(choice, schema, recipe, budget, search)
     plan = planned(schema, choice, budget, public, extra, search=search)

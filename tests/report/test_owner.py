@@ -29,7 +29,7 @@ def test_statement_is_read_from_a_file(tmp_path: Path) -> None:
         (b"owner = 3", "owner as text of at most"),
         (b'owner = ""', "owner as text of at most"),
         (b'boss = "me"', "entries among name, owner"),
-        (b'limitations = "none"', "limitations as a list"),
+        (b"limitations = 3", "limitations as a list"),
         (b"owner", "in TOML"),
         (b"\xff\xfe", "in TOML"),
         (b'owner = "' + b"x" * 5000 + b'"', "at most 4000 characters"),
