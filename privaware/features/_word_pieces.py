@@ -43,12 +43,18 @@ class WordPieces:
 
     def codes(self, text: str, length: int) -> list[int]:
         """At most `length` codes, the first and the last of which mark the ends."""
+        return self.windows(text, length, 1)[0]
+
+    def windows(self, text: str, length: int, most: int) -> list[list[int]]:
+        """One window of at most `length` codes after another, `most` of them, each with marks of its ends."""
         codes: list[int] = []
+        inner = length - 2
         for word in unicodedata.normalize("NFD", text).translate(self._letters).split():
             codes += self._pieces(word)
-            if len(codes) >= length - 2:
+            if len(codes) >= most * inner:
                 break
-        return [self._first, *codes[: length - 2], self._last]
+        starts = range(0, min(max(len(codes), 1), most * inner), inner)
+        return [[self._first, *codes[at : at + inner], self._last] for at in starts]
 
     def _pieces(self, word: str) -> list[int]:
         if word not in self._known:

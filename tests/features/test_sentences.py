@@ -77,6 +77,25 @@ def test_no_more_than_the_first_tokens_are_read() -> None:
     assert not np.array_equal(one, other)
 
 
+@needs_network
+def test_windows_read_on_and_leave_short_texts_as_they_are() -> None:
+    texts = np.array(["one two three four five", "one two three four six", "one two"], dtype=object)
+    first, further = Sentences(length=6)(texts), Sentences(length=6, windows=2)(texts)
+    assert np.array_equal(first[0], first[1])
+    assert not np.array_equal(further[0], further[1])
+    assert np.array_equal(first[2], further[2])
+    rest = Sentences()(np.array(["five"], dtype=object))[0]
+    mean = 4 * first[0].astype(float) + rest  # four pieces and one
+    np.testing.assert_allclose(further[0], mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_windows_are_cut_one_after_another() -> None:
+    pieces = WordPieces(["[UNK]", "[CLS]", "[SEP]", "a", "b", "c"])
+    assert pieces.windows("a b c a", 4, 9) == [[1, 3, 4, 2], [1, 5, 3, 2]]
+    assert pieces.windows("a b c a b", 4, 2) == [[1, 3, 4, 2], [1, 5, 3, 2]]
+    assert pieces.windows("", 4, 2) == [[1, 2]]
+
+
 def test_description_names_the_network_and_round_trips_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
     described = json.loads(json.dumps(features.describe(Sentences(words=0.5))))

@@ -154,8 +154,8 @@ def test_steps_on_texts_fall_with_the_signal_and_those_on_images_do_not() -> Non
 class Sentiment:
     """In place of the network: how many times each of two letters is in a text."""
 
-    def codes(self, text: str, length: int) -> list[int]:
-        return [ord(letter) for letter in text[:length]]
+    def windows(self, text: str, length: int, most: int) -> list[list[int]]:
+        return [[ord(letter) for letter in text[:length]]]
 
     def __call__(self, codes: list[int]) -> torch.Tensor:
         row = torch.zeros(384)
