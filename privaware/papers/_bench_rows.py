@@ -1,8 +1,9 @@
 """The rows that a cell of a benchmark trains and tests on: public ones, with public facts before any row is read.
 
 A table says which rows. Built-in data: `dataset`, with `train` and `test` as numbers of rows if not all are wanted, and
-`protocol = "dpmlbench"` for that paper's split. The user's own: `file` and `target`, with `test` and `auxiliary` as
-further files, and `public = true`: a benchmark trains many models, which is for public rows only.
+`protocol = "dpmlbench"` for that paper's split (with `shuffled = false` in the order of the files, as its authors have
+it). The user's own: `file` and `target`, with `test` and `auxiliary` as further files, and `public = true`: a benchmark
+trains many models, which is for public rows only.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
 
 POOL, STUDENT_TEST, ANCHORS = 9_000, 1_000, 2_000
 """DPMLBench: public rows of ensembles, their test rows, and public rows of other learners that need some."""
-BUILT_IN = {"dataset", "protocol", "train", "test"}
+BUILT_IN = {"dataset", "protocol", "shuffled", "train", "test"}
 OWN = {"file", "target", "public", "test", "auxiliary", "sha256"}
 
 
@@ -59,6 +60,9 @@ def expect_rows(label: str, table: Mapping[str, Any], folder: Path = Path()) -> 
     datasets.source(rows["dataset"])  # an unknown name is answered with the close ones
     expect_one_of(who, ("official", "dpmlbench"), protocol=rows.get("protocol", "official"))
     expect_count(who, train=rows.get("train"), test=rows.get("test"), optional=True)
+    if "shuffled" in rows and (rows.get("protocol") != "dpmlbench" or not isinstance(rows["shuffled"], bool)):
+        wrong = rows["shuffled"]
+        raise WrongInput(f'{who}: expected shuffled as true or false with protocol = "dpmlbench", got {wrong!r}')
     return rows
 
 
@@ -125,7 +129,7 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
     if "file" in rows:
         return _own(rows, needs_public)
     if rows.get("protocol") == "dpmlbench":
-        loaded = _dpmlbench(rows["dataset"], needs_public, ensemble)
+        loaded = _dpmlbench(rows["dataset"], needs_public, ensemble, rows.get("shuffled", True))
     else:
         built_in = datasets.load(rows["dataset"], public=needs_public)
         loaded = BenchRows(train=built_in.train, test=built_in.test, public=built_in.public)
@@ -165,14 +169,14 @@ def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
     return BenchRows(train=train, test=test, public=public)
 
 
-def _dpmlbench(name: str, needs_public: bool, ensemble: bool) -> BenchRows:
+def _dpmlbench(name: str, needs_public: bool, ensemble: bool, shuffled: bool) -> BenchRows:
     """Half of the training rows, and half of 10,000 test rows, or for ensembles 9,000 public and 1,000 test rows."""
     loaded = datasets.load(name)
-    halves = datasets.halves(loaded)
+    halves = datasets.halves(loaded, shuffled=shuffled)
     parts = {"train": halves.train, "test": halves.test, "shadow_train": halves.shadow_train}
     count = len(halves.shadow_test)
     if ensemble:
-        parts["public"], parts["test"] = datasets.parts(loaded.test, POOL, STUDENT_TEST)
+        parts["public"], parts["test"] = datasets.parts(loaded.test, POOL, STUDENT_TEST, shuffled=shuffled)
         kept = len(halves.shadow_train) // 5
         sizes = (len(halves.shadow_train) - kept, kept)
         parts["shadow_train"], parts["shadow_test"] = datasets.parts(halves.shadow_train, *sizes)
