@@ -44,8 +44,8 @@ def main() -> None:
             print(json.dumps(cell), file=sys.stderr, flush=True)
 
 
-def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str, Any]:
-    """The mean score of the constant and of each candidate over the seeds."""
+def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The mean score over the seeds of the constant and of each candidate, or of those that are named."""
     from privaware.learners import find_learner
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
@@ -57,7 +57,7 @@ def measured(name: str, epsilon: float, options: argparse.Namespace) -> dict[str
         data, held_out = as_data(load(name, seed), options.rows)
         schema = data.schema
         able = [each for each, (learner, *_) in CANDIDATES.items() if schema.task in find_learner(learner).tasks]
-        choices = {each: candidate(each, schema, epsilon) for each in able}
+        choices = {each: candidate(each, schema, epsilon) for each in able if not only or each in only}
         if not schema.classes:
             choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}
         for each, choice in {"constant": constant_choice(schema, "compared"), **choices}.items():

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from privaware.papers._page import markdown
+from privaware.papers._results import Cell
 from privaware.workflow._table_choice import evidence, rule
 
-__all__ = ["Selection", "among", "selection_table"]
+__all__ = ["Selection", "among", "measured_selection", "part_of", "selection_table"]
 
 CANDIDATES = (
     ("linear", "boosted"),
@@ -60,10 +61,15 @@ def among(half: str, candidates: Sequence[str]) -> Selection:
             scores = cell["scores"]
             if cell["half"] == half and all(name in scores for name in candidates):
                 taken = max(scores[rule(cell["rows"] * cell["epsilon"])], FLOOR)
-                part = cell["epsilon"] * math.sqrt((1 - SCORED) / len(candidates))
+                part = part_of(cell["epsilon"], len(candidates))
                 whole.append(max(scores[name] for name in candidates) - taken)
                 shared.append(max(_between(cells, name, part) for name in candidates) - taken)
     return Selection(whole=tuple(whole), shared=tuple(shared))
+
+
+def part_of(epsilon: float, candidates: int) -> float:
+    """The epsilon whose noise each of so many candidates has that share a budget with their scores."""
+    return epsilon * math.sqrt((1 - SCORED) / candidates)
 
 
 def _between(cells: Sequence[Mapping[str, Any]], name: str, epsilon: float) -> float:
@@ -86,4 +92,25 @@ def selection_table() -> str:
             names = " / ".join(f"`{name}`" for name in candidates)
             shown = f"{mean(found.shared):+.4f} ({better} better, {worse} worse by {CLOSE:g})"
             rows.append([names, half, found.cells, f"{mean(found.whole):+.4f}", shown, f"{mean(rest):+.4f}"])
+    return markdown(head, rows)
+
+
+def measured_selection(cells: Sequence[Cell]) -> str:
+    """Two candidates at their parts of epsilon 1, measured: how far the better one is from the rule, by half."""
+    head = ["table", "tables", "rule", "at the whole budget", "`linear`", "`boosted`", "`amortised`"]
+    head += ["`linear` / `boosted`", "`boosted` / `amortised`"]
+    rows, leads = [], {}
+    for cell in sorted(cells, key=lambda each: (each.result["half"], each.settings["table"])):
+        part, whole = cell.result["part"], cell.result["whole"]
+        shown = [f"{part[name]:.3f}" if name in part else "" for name in ("linear", "boosted", "amortised")]
+        gains = []
+        for pair in (("linear", "boosted"), ("boosted", "amortised")):
+            able = all(name in part for name in pair)
+            gains.append(f"{max(part[name] for name in pair) - whole:+.3f}" if able else "")
+            if able:
+                leads.setdefault((cell.result["half"], pair), []).append(max(part[name] for name in pair) - whole)
+        rows.append([cell.settings["table"], cell.result["half"], cell.result["rule"], f"{whole:.3f}", *shown, *gains])
+    for half in ("choose", "check"):
+        means = [leads.get((half, pair), []) for pair in (("linear", "boosted"), ("boosted", "amortised"))]
+        rows.append(["mean", half, "", "", "", "", "", *(f"{mean(each):+.4f}" if each else "" for each in means)])
     return markdown(head, rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 from privaware.papers._page import Page, markdown
 from privaware.papers._results import Cell, spread
-from privaware.papers._table_selection import selection_table
+from privaware.papers._table_selection import measured_selection, selection_table
 
 __all__ = ["functions"]
 
@@ -95,6 +95,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "summary": summary,
         "peers": peers,
         "selection": selection_table,
+        "measured_selection": lambda: measured_selection(page.cells("benchmarks/table_selection")),
         "floors": lambda: _floors(page.cells(ITEM)),
         "commits": lambda: _commits(page.cells(ITEM)),
     }
