@@ -99,7 +99,7 @@ def measured_selection(cells: Sequence[Cell]) -> str:
     """Two candidates at their parts of epsilon 1, measured: how far the better one is from the rule, by half."""
     head = ["table", "tables", "rule", "at the whole budget", "`linear`", "`boosted`", "`amortised`"]
     head += ["`linear` / `boosted`", "`boosted` / `amortised`"]
-    rows, leads = [], {}
+    rows, leads = [], dict[tuple[str, tuple[str, str]], list[float]]()
     for cell in sorted(cells, key=lambda each: (each.result["half"], each.settings["table"])):
         part, whole = cell.result["part"], cell.result["whole"]
         shown = [f"{part[name]:.3f}" if name in part else "" for name in ("linear", "boosted", "amortised")]
