@@ -23,9 +23,10 @@ __all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 class ShadowPlan:
     """How many shadow models, and how they are trained.
 
-    Without `learner` and `noise` they are trained as the target was, private selection and search included where its
-    mechanism includes them; `noise` 0 is training without privacy. `online` shadow models see candidate rows, each row
-    in half of them; the others see rows of the attacker only, which are disjoint from the candidates.
+    Without `learner` and `noise` they are trained as the target was, private selection (`Then`) and search (the
+    `FoundModel` of strategies) included where its mechanism includes them; `noise` 0 is training without privacy.
+    `online` shadow models see candidate rows, each row in half of them; the others see rows of the attacker only, which
+    are disjoint from the candidates.
     """
 
     count: int = 1

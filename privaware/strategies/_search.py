@@ -23,7 +23,7 @@ from privaware.strategies._strategy import Round, RoundStrategy, Runtime, Search
 from privaware.strategies._trials import Trials
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["Search", "SearchResult"]
+__all__ = ["FoundModel", "Search", "SearchResult"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -210,3 +210,19 @@ class Search:
         return lambda trained, count, left: listener(
             SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundModel:
+    """A search as a mechanism that releases the winner's model alone, at the price of the search.
+
+    So a membership game attacks what was found, and its shadow models are found by searches of their own.
+    """
+
+    search: Search
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.search.cost(schema, noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> Model:
+        return self.search.run(data, noise, rng).model

@@ -18,8 +18,11 @@ from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
 from privaware.mechanism import Mechanism, Then
 from privaware.model import Model
+from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
+from privaware.strategies._search import FoundModel, Search, SearchResult
+from privaware.strategies.rs import Rs
 from privaware.testing import example, rows_for
 
 DATA = rows_for(example(rows=80), 80)
@@ -117,6 +120,25 @@ def test_shadows_repeat_the_selection_of_columns() -> None:
     assert (len(posed.game.model.schema.used), widths) == (2, [1, 2, 1, 2])
     for name in ("threshold", "lira", "rmia", "label_only"):
         assert np.isfinite(find_attack(name)(posed.game, Rng(seed=1))).all()
+
+
+def test_shadows_are_found_by_searches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    once = Search.run
+
+    def counted(self: Search, data: Data, noise: float, rng: Rng) -> SearchResult:
+        searched.append(len(data))
+        return once(self, data, noise, rng)
+
+    monkeypatch.setattr(Search, "run", counted)
+    norms = {"choices": {"norm": [0.1, 0.5, 1.0]}, "build": {"norm": "$norm"}}
+    space = Space.load({"what": "norms", "learner": "linear", **norms})
+    search = Search(space=space, strategy=Rs(trials=2), build=lambda chosen: Linear(steps=3, **chosen), held_out=0.5)
+    found = FoundModel(search=search)
+    posed = membership_game(found, DATA, noise=1.0, rng=Rng(seed=0), shadows=ShadowPlan(count=4, online=True))
+    assert searched == [20] + [int(s.inside.sum() + s.auxiliary_inside.sum()) for s in posed.game.shadows]
+    assert found.cost(DATA.schema, 1.0) == search.cost(DATA.schema, 1.0)
+    assert np.isfinite(find_attack("lira")(posed.game, Rng(seed=1))).all()
 
 
 def test_halves_of_the_paper_train_target_and_shadow() -> None:
