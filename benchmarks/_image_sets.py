@@ -10,6 +10,9 @@ ROWS, COLOUR_ROWS = 2000, 1200
 SCRIPTS = {"georgian": (0x10D0, 10, 1.6), "armenian": (0x561, 26, 1.2), "cyrillic": (0x430, 32, 1.0)}
 """The first letter, the number of letters, and how much they are distorted."""
 BUILT_IN = ("mnist", "fashion_mnist", "svhn", "cifar10")
+GREY = {"grey_cifar10": "cifar10"}
+"""Photographs without colours, by the set that they are of: things in grey that are neither letters nor clothes."""
+LUMA = (0.299, 0.587, 0.114)
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
 FACES = ("DejaVuSans", "DejaVuSerif", "DejaVuSans-Bold", "DejaVuSerif-Italic", "DejaVuSerifCondensed-BoldItalic")
 SIDE = 28
@@ -18,7 +21,7 @@ SIDE = 28
 def write(folder: Path) -> None:
     """A file of images (rows, channels, height, width) of bytes and class codes for each set; those there are kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*SCRIPTS, *BUILT_IN, "digits"):
+    for name in (*SCRIPTS, *BUILT_IN, *GREY, "digits"):
         file = folder / f"{name}.npz"
         if not file.exists():
             x, y = letters(*SCRIPTS[name]) if name in SCRIPTS else digits() if name == "digits" else sample(name)
@@ -26,13 +29,15 @@ def write(folder: Path) -> None:
 
 
 def sample(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training part of a built-in set."""
+    """Rows of the training part of a built-in set, or of one without its colours."""
     from privaware import datasets
 
-    train = datasets.load(name).train
-    rows = ROWS if train.schema.shape[0] == 1 else COLOUR_ROWS
+    train = datasets.load(GREY.get(name, name)).train
+    rows = ROWS if train.schema.shape[0] == 1 or name in GREY else COLOUR_ROWS
     chosen = np.random.default_rng(3).permutation(len(train))[:rows]
-    return np.round(train.x[chosen] * 255).astype(np.uint8), train.y[chosen]
+    x = train.x[chosen]
+    x = np.einsum("nchw,c->nhw", x, LUMA)[:, None] if name in GREY else x
+    return np.round(x * 255).astype(np.uint8), train.y[chosen]
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,8 @@ def logistic(rows: np.ndarray, y: np.ndarray, groups: np.ndarray, to_score: np.n
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupShuffleSplit
 
-    every = _narrowed(np.concatenate([rows, to_score]))
+    every = np.concatenate([rows, to_score])
+    every = _narrowed(every) if every.shape[1] > len(every) else every - every.mean(0)
     known, unknown = every[: len(rows)], every[len(rows) :]
     [(first, second)] = GroupShuffleSplit(1, test_size=0.2, random_state=0).split(known, groups=groups)
 

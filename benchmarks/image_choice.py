@@ -1,4 +1,4 @@
-"""The study behind what `auto` takes for images: representations with a private linear head on eight small sets.
+"""The study behind what `auto` takes for images: representations with a private linear head on nine small sets.
 
     python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S]
 
@@ -36,6 +36,7 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
             "pixels": [{"name": "pixels"}],
             "scattering": [scatter, {"name": "group_norm", "groups": 27}],
             "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
+            "glyphs and small prior": [small | {"glyphs": 1.0}],
         }
     return {
         "pixels": [{"name": "pixels"}],

@@ -8,7 +8,7 @@ from typing import Any
 from privaware.papers import _unseen_tables_page, _unseen_texts_page
 from privaware.papers._page import Page
 from privaware.papers._results import Cell, Store
-from privaware.papers._unseen_images_page import ITEM, functions
+from privaware.papers._unseen_images_page import EARLIER, ITEM, functions
 
 PRIVATE = ("auto", "private constant")
 
@@ -44,6 +44,14 @@ def test_share_is_that_of_the_better_plain_method_and_low_sets_are_named(tmp_pat
         ["good", "900", "2", "grey"],
         ["low", "900", "2", "grey"],
     ]
+
+
+def test_features_of_before_are_compared_with_where_they_were_better(tmp_path: Path) -> None:
+    private = {"auto": [0.7], "private constant": [0.5], "constant": [0.5]}
+    images(tmp_path, "one", {**private, "logistic regression": [0.7], "network": [0.6], EARLIER: [0.9]})
+    shown = functions(Page("unseen_images", results=tmp_path))
+    assert cells_of(shown["shares"]())[0][3] == "0.500"
+    assert cells_of(shown["every"]())[0][-1] == "0.900"
 
 
 def test_the_joint_share_sums_gains_of_all_three_pages(tmp_path: Path) -> None:

@@ -30,10 +30,13 @@ def features(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[dict[st
 
 
 GLYPHS = [{"name": "prior", "network": "glyphs", "scatter": 0.5}]
+BOTH = [{"name": "prior", "network": "small", "glyphs": 1.0}]
 
 
-def test_grey_images_get_glyphs_and_scattering_where_they_are_too_many_for_processors() -> None:
+def test_grey_images_get_glyphs_with_scattering_and_with_the_small_prior_where_they_are_few() -> None:
     assert features(images(700), epsilon=0.3) == GLYPHS
+    assert features(images(2500)) == BOTH
+    assert features(images(3300), epsilon=3.0) == BOTH
     assert features(images(8000), epsilon=3.0) == GLYPHS
     assert names(images(60_000)) == ["scatter", "group_norm"]
     assert features(images(60_000), time_limit=600.0) == GLYPHS
@@ -62,6 +65,8 @@ def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> N
 def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
     assert "centre" not in image_choice(images(2000), 1.0, time_limit=2.0).settings
     assert "centre" not in image_choice(images(30_000, (3, 32, 32)), 1.0).settings
+    few = [image_choice(images(rows, (3, 32, 32)), 1.0).settings for rows in (2_000, 4_000)]
+    assert [settings.get("centre") for settings in few] == [None, 0.05]
     choice = image_choice(images(8000), 1.0)
     assert choice.settings["centre"] == 0.05
     assert "5% of the budget buys the mean of the rows to start from" in choice.reasons
@@ -72,10 +77,10 @@ def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> No
     schema = images(1500, (channels, 32, 32))
     records = [each for each in json.loads(EVIDENCE.read_text()) if each["colours"] == channels]
     chosen = [each for each in records if each["epsilon"] == 3.0]
-    name, base = ("glyphs" if channels == 1 else "small prior and glyphs"), "scattering"
+    name, base = ("glyphs and small prior" if channels == 1 else "small prior and glyphs"), "scattering"
     gains = [100 * (each["scores"][name] - each["scores"][base]) for each in chosen]
     sentence = gain_evidence(name, schema, 3.0)
-    assert len(chosen) == {1: 6, 3: 2}[channels]
+    assert len(chosen) == {1: 7, 3: 2}[channels]
     assert f"epsilon 3 the {name} with a linear head gained {min(gains):.0f} to {max(gains):.0f} points" in sentence
     assert sentence.endswith(f"over {base}, and was better on {sum(g > 0 for g in gains)} of {len(chosen)} image sets")
     assert sentence in image_choice(schema, 3.0).reasons
