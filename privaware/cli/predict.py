@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,6 +34,6 @@ def predict(
     from privaware.workflow.predict import outside_sentences
     from privaware.workflow.predict import predict as run
 
-    reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+    reading: dict[str, Any] = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     result = run(model, data, out=out, device=device, **reading)
     show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)
