@@ -3,8 +3,8 @@
     python -m benchmarks.fashion_mnist rows             # a perceptron without privacy, by halves of the files and ours
     python -m benchmarks.fashion_mnist averages tanh    # private perceptrons: last weights, mean of the last quarter
 
-Prints one JSON line; those of `docs/results/dpmlbench/fashion.jsonl` took four minutes a seed and twenty minutes on two
-busy cores. Rows are public.
+Prints one JSON line. Those of `docs/results/dpmlbench/fashion.jsonl` were made by trial scripts with these settings and
+seeds, of which this is the tidied form. Rows are public.
 """
 
 from __future__ import annotations
