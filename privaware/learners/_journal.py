@@ -18,7 +18,7 @@ import numpy as np
 from privaware._files import atomic_write
 from privaware.errors import WrongInput
 
-__all__ = ["Journal", "row_digest"]
+__all__ = ["Journal", "checkpoint_in", "row_digest"]
 
 Parts = dict[str, np.ndarray]
 MARK = "fingerprint"
@@ -69,3 +69,13 @@ def row_digest(rows: Any) -> str:
     plain = isinstance(rows, np.ndarray) and rows.dtype.kind != "O"
     content = np.ascontiguousarray(rows).tobytes() if plain else repr(rows.tolist()).encode()
     return hashlib.sha256(repr(rows.shape).encode() + content).hexdigest()
+
+
+def checkpoint_in(folder: Path | None) -> Any:
+    """Where the training of one network keeps its state: nowhere without a folder."""
+    from privaware.descent import Checkpoint
+
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return Checkpoint(folder / "training.safetensors")

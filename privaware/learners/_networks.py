@@ -19,6 +19,7 @@ from privaware.events import Event
 from privaware.learners import Learner
 from privaware.learners._architecture import architecture, network_feature
 from privaware.learners._augmentation import shifted, shifted_mirrored
+from privaware.learners._journal import checkpoint_in
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -244,6 +245,7 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
     from privaware.descent import Callbacks, Member
 
     first, schema = networks[0], data.schema
+    alone = len(networks) == 1 and subsets[0] is None  # a population is not one release
     chain = first._features(schema)
     rows = _transformed(chain, data, first.device)
     trained = first._descent(schema, noises[0]).run_population(
@@ -256,23 +258,12 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
         rows=schema.rows,
         rng=rng,
         device=first.device,
-        callbacks=Callbacks(progress=first.progress, checkpoint=_checkpoint(networks, subsets)),
+        callbacks=Callbacks(progress=first.progress, checkpoint=checkpoint_in(first.journal if alone else None)),
     )
     return [
         Model.of(module, schema, chain, network._architecture(schema))
         for module, network in zip(trained, networks, strict=True)
     ]
-
-
-def _checkpoint(networks: list[Network], subsets: Sequence[Any]) -> Any:
-    """Where one training on all rows keeps its state: a population is not one release."""
-    from privaware.descent import Checkpoint
-
-    folder = networks[0].journal
-    if folder is None or len(networks) > 1 or subsets[0] is not None:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    return Checkpoint(folder / "training.safetensors")
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from privaware import features, models
@@ -40,6 +41,7 @@ from privaware.features.prior import Prior
 from privaware.features.prior_inputs import PriorInputs
 from privaware.learners import Learner, find_learner
 from privaware.learners._augmentation import shifted, shifted_mirrored
+from privaware.learners._journal import checkpoint_in
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -62,7 +64,8 @@ class Finetune(Learner):
     trains all). Each image may be seen as several shifted `copies`, every second mirrored if their number is even and
     the prior is mirrored. `average` and `schedule` are as for `dpsgd`. `initial` is a model of this learner: training
     continues from its weights without a phase of its head. In a lower `precision` ("tf32", "bf16") products are
-    rounded, and gradients are clipped a little below the norm. `device` and `progress` change nothing that is released.
+    rounded, and gradients are clipped a little below the norm. `device`, `progress` and `journal`, a folder that a
+    killed run goes on from, change nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -84,6 +87,7 @@ class Finetune(Learner):
     initial: Model | None = field(default=None, repr=False, compare=False)
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
+    journal: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         expect(self.prior is None or isinstance(self.prior, dict), "finetune", "prior as a table", self.prior)
@@ -109,11 +113,12 @@ class Finetune(Learner):
 
         schema = data.schema
         module = self._network(schema)
-        if self.initial is None:
+        saved = checkpoint_in(self.journal)
+        if self.initial is not None:
+            module.load_state_dict(self.initial.torch_tensors())
+        elif saved is None or not saved.path.exists():  # else its head is in what was saved
             head = self._head().run(data, self.share * noise, rng)
             module.load_state_dict(head.torch_tensors(), strict=False)
-        else:
-            module.load_state_dict(self.initial.torch_tensors())
         trained = self._descent(schema, noise).run(
             module,
             torch.from_numpy(features.apply(self._features, data.x, schema)),
@@ -122,7 +127,7 @@ class Finetune(Learner):
             rows=schema.rows,
             rng=rng,
             device=self.device,
-            callbacks=Callbacks(progress=self.progress),
+            callbacks=Callbacks(progress=self.progress, checkpoint=saved),
         )
         described = self._architecture(schema) | {"mirror": self._prior.mirror}
         return Model.of(trained, schema, self._features, described)

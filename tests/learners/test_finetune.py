@@ -11,6 +11,7 @@ import pytest
 
 from privaware import accounting, fit, models
 from privaware.data import Data
+from privaware.descent import Checkpoint
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.prior import Prior
@@ -194,3 +195,23 @@ def test_shipped_weights_are_fine_tuned() -> None:
     data = rows(12)
     model = Finetune(prior={"network": "glyphs"}, steps=1, batch=20, head_steps=20).run(data, QUIET, Rng(seed=0))
     assert (model.predictions(data) == data.y).mean() > 0.9
+
+
+def test_killed_run_goes_on_at_its_checkpoint_with_the_same_head_and_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(step: int, steps: int, left: float, *what: str) -> None:
+        if steps == 6 and step >= 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "is_due", lambda self, step, steps: step % 2 == 0)
+    tuned = learner(steps=6, journal=tmp_path / "run")
+    whole = replace(tuned, journal=None).run(rows(), 1.0, Rng(seed=1))
+    with pytest.raises(KeyboardInterrupt):
+        replace(tuned, progress=kill).run(rows(), 1.0, Rng(seed=1))
+    assert (tmp_path / "run" / "training.safetensors").stat().st_mode & 0o077 == 0
+    heads: list[object] = []
+    monkeypatch.setattr(Finetune, "_head", lambda self: heads.append(self))
+    resumed = tuned.run(rows(), 1.0, Rng(seed=2))
+    assert not heads
+    assert all(np.array_equal(resumed.tensors[name], value) for name, value in whole.tensors.items())
