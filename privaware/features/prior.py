@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Prior"]
 
 MICROBATCH = {"cpu": 128, "cuda": 2048}
-MILLISECONDS = {"large": 19.0, "small": 1.8, "glyphs": 1.9}
+MILLISECONDS = {"large": 19.0, "small": 1.9, "glyphs": 1.9}
 """The time for one image on two processor cores without scattering, measured on an Arm Neoverse-N1."""
 
 
