@@ -7,6 +7,7 @@ into the weights before the network is written, so that an image passes convolut
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,6 +24,10 @@ __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
 STEM = 5
 """The side of the first filters, which halve the image."""
+LARGEST = 12.0
+"""Where activations of a folded network end. Photographs and synthetic images hardly reach it (their rows keep 0.999 of
+their direction). White noise would go far beyond: all such images have one row, and where half precision overflows
+none, which a learner takes as zeros."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +56,7 @@ class Student(nn.Module):
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:
         super().__init__()
         self.shape = shape
+        self.most = math.inf if learning else LARGEST
         self.stem = _convolution(3, shape.widths[0], STEM, 2, learning)
         self.stages = nn.ModuleList()
         channels = shape.widths[0]
@@ -65,7 +71,7 @@ class Student(nn.Module):
         self.output = nn.Linear(shape.hidden, shape.columns)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = functional.relu(self.stem(images.to(memory_format=torch.channels_last)), inplace=True)
+        x = _rectified(self.stem(images.to(memory_format=torch.channels_last)), self.most)
         pooled = []
         for stage, pool in zip(self.stages, self.shape.pools, strict=True):
             x = stage(x)
@@ -76,7 +82,7 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> Student:
-        """The same function of an image without batch norms."""
+        """The same function of an image without batch norms, as long as no activation reaches `LARGEST`."""
         plain = Student(self.shape, learning=False)
         for name, part in self.named_modules():
             if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
@@ -106,11 +112,17 @@ class _Block(nn.Module):
         self.first = _convolution(inputs, outputs, 3, stride, learning)
         self.second = _convolution(outputs, outputs, 3, 1, learning)
         same = stride == 1 and inputs == outputs
+        self.most = math.inf if learning else LARGEST
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride, learning)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = functional.relu(self.first(x), inplace=True)
-        return functional.relu(self.second(inner).add_(self.shortcut(x)), inplace=True)
+        inner = _rectified(self.first(x), self.most)
+        return _rectified(self.second(inner).add_(self.shortcut(x)), self.most)
+
+
+def _rectified(x: Tensor, most: float) -> Tensor:
+    """In place."""
+    return functional.hardtanh(x, 0.0, most, inplace=True)
 
 
 def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bool) -> nn.Module:

@@ -16,7 +16,7 @@ from privaware import features, fit
 from privaware.errors import WrongInput
 from privaware.features._prior_images import SyntheticImages
 from privaware.features._prior_maps import backbone
-from privaware.features._prior_student import load_student
+from privaware.features._prior_student import LARGEST, load_student
 from privaware.features._prior_weights import load as load_weights
 from privaware.features._prior_weights import measure, measure_scattering, save
 from privaware.features.prior import NETWORKS, Prior
@@ -175,6 +175,23 @@ def test_small_network_has_no_maps_to_choose_or_train() -> None:
             Prior(network="small", **wrong)  # type: ignore[arg-type]
     with pytest.raises(WrongInput, match="only predicts features"):
         Prior(network="small").architecture(3)
+
+
+def test_small_network_has_numbers_for_any_image_in_half_precision() -> None:
+    """No sum of a layer can leave half precision, whatever the image: activations end at `LARGEST`."""
+    student = load_student(Prior(network="small").file).float()
+    for part in student.modules():
+        if isinstance(part, torch.nn.Conv2d) and part.bias is not None:
+            inputs = 1.0 if part is student.stem else LARGEST
+            largest = part.weight.abs().sum((1, 2, 3)) * inputs + part.bias.abs()
+            assert largest.max() < torch.finfo(torch.float16).max / 4
+    checkers = np.indices((32, 32)).sum(0)[None, None] % 2
+    noise = np.random.default_rng(3).random((3, 3, 32, 32), dtype=np.float32)
+    images = (checkers.astype(np.float32), noise, (noise > 0.5).astype(np.float32))
+    rows = np.concatenate([Prior(network="small")(each) for each in images])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-3)
+    products = rows @ rows.T
+    assert products[~np.eye(7, dtype=bool)].max() < 0.99  # and images that it never met are told apart
 
 
 def test_mirrored_rows_of_the_small_network_are_those_of_the_mirror_image() -> None:
