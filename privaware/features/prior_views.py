@@ -2,7 +2,8 @@
 
 Three parts, each of length 1 times its weight: whitened feature maps of the prior's network at four depths, averaged
 over the image, four shifts, two enlargements and all their mirror images; codes, which say how similar the positions of
-one map are to typical ones (`_prior_dictionary`), averaged over the same views; whitened scattering coefficients.
+one map are to typical ones (`_prior_dictionary`), averaged over the same views; whitened scattering coefficients. The
+network for glyphs may stand beside them: digits and signs gain most by it.
 Noise on a linear model does not grow with the width of rows of one length, so that a wide row costs time alone.
 
 Paper: Coates, Ng and Lee 2011, An Analysis of Single-Layer Networks in Unsupervised Feature Learning, for dictionaries;
@@ -25,7 +26,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect_between, expect_positive
-from privaware.features._prior_shipped import SHIPPED, SHIPPED_VIEWS, expected_checksum, stored_weights
+from privaware.features._prior_shipped import SHIPPED, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum, stored_weights
+from privaware.features.prior import Prior
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -39,15 +41,16 @@ WHITEN = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class PriorViews:
-    """`dictionary` and `scatter` are the weights of codes and of scattering beside the maps, 0 for none.
+    """`dictionary`, `scatter` and `glyphs` are the weights of codes, scattering and glyphs beside the maps, 0 for none.
 
     `mirror` averages over mirror images too: false for digits and signs. `weights` and `statistics` are files written
     by `privaware reproduce ours/prior/weights` and `ours/prior/views`, instead of those in the package; `checksum` is
-    that of the shipped statistics, so that a model refuses others.
+    that of the shipped statistics (and glyphs), so that a model refuses others.
     """
 
     dictionary: float = 1.0
     scatter: float = 0.5
+    glyphs: float = 0.0
     mirror: bool = True
     norm: float = 1.0
     weights: str | None = None
@@ -55,10 +58,11 @@ class PriorViews:
     checksum: str | None = None
 
     def __post_init__(self) -> None:
-        expect_between("prior_views", 0, 100, dictionary=self.dictionary, scatter=self.scatter)
+        expect_between("prior_views", 0, 100, dictionary=self.dictionary, scatter=self.scatter, glyphs=self.glyphs)
         expect_positive("prior_views", norm=self.norm)
-        if self.statistics is None:
-            object.__setattr__(self, "checksum", expected_checksum(self.checksum, SHIPPED_VIEWS))
+        shipped = [SHIPPED_VIEWS] * (self.statistics is None) + [SHIPPED_GLYPHS] * bool(self.glyphs)
+        if shipped:
+            object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
@@ -81,6 +85,7 @@ class PriorViews:
         whitening = stored_view_whitening(self._statistics, WHITEN, str(device))
         dictionary = known.dictionary if self.dictionary else None
         scattering = whitened_scattering(self._weights, WHITEN, self.mirror, str(device)) if self.scatter else None
+        strokes = Prior(network="glyphs").network_features(device) if self.glyphs else None
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
@@ -91,6 +96,8 @@ class PriorViews:
                 rows.append(self.dictionary * normalize(known.codes(maps[-1]), dim=1))
             if scattering is not None:
                 rows.append(self.scatter * normalize(scattering(inputs), dim=1))
+            if strokes is not None:
+                rows.append(self.glyphs * normalize(strokes(inputs), dim=1))
             return self.norm * normalize(torch.cat(rows, 1), dim=1)
 
         return transform
@@ -104,7 +111,8 @@ class PriorViews:
         known = stored_statistics(self._statistics, "cpu")
         maps = sum(len(mean) * pool**2 for mean, pool in zip(known.maps.means, known.maps.pools, strict=True))
         codes = POOL**2 * len(known.dictionary.entries) if self.dictionary else 0
-        return maps + codes + (COLUMNS if self.scatter else 0)
+        strokes = Prior(network="glyphs").width() if self.glyphs else 0
+        return maps + codes + (COLUMNS if self.scatter else 0) + strokes
 
     @property
     def _weights(self) -> str:

@@ -22,6 +22,7 @@ from privaware.features._prior_shipped import SHIPPED, SHIPPED_VIEWS
 from privaware.features._prior_views import ViewStatistics, stored_view_whitening, views
 from privaware.features._prior_weights import measure, measure_scattering, save
 from privaware.features._prior_whitening import Statistics
+from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
 
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
@@ -45,12 +46,13 @@ def feature(tmp_path_factory: pytest.TempPathFactory) -> PriorViews:
 
 
 @pytest.mark.parametrize(
-    ("shape", "weights"), [((3, 32, 32), (1.0, 0.5)), ((1, 28, 28), (0.0, 0.0)), ((3, 21, 45), (2.0, 0.0))]
+    ("shape", "weights"),
+    [((3, 32, 32), (1.0, 0.5, 0.0)), ((1, 28, 28), (0.0, 0.0, 0.5)), ((3, 21, 45), (2.0, 0.0, 0.0))],
 )
 def test_row_depends_on_its_image_only_and_has_bounded_norm(
-    feature: PriorViews, shape: tuple[int, int, int], weights: tuple[float, float]
+    feature: PriorViews, shape: tuple[int, int, int], weights: tuple[float, float, float]
 ) -> None:
-    chosen = replace(feature, dictionary=weights[0], scatter=weights[1], norm=0.7)
+    chosen = replace(feature, dictionary=weights[0], scatter=weights[1], glyphs=weights[2], norm=0.7)
     images = np.random.default_rng(2).random((4, *shape), dtype=np.float32)
     images[1] = 0
     images[2, :, :3] = [[[np.nan], [np.inf], [-np.inf]]] * shape[0]
@@ -119,10 +121,20 @@ def test_shipped_rows_of_crops_are_nearest_to_their_image() -> None:
 
 
 def test_description_round_trips_and_names_the_statistics(feature: PriorViews) -> None:
-    for described in (feature, PriorViews()):
+    for described in (feature, PriorViews(), PriorViews(glyphs=0.5)):
         assert features.build(json.loads(json.dumps(features.describe(described)))) == described
     with pytest.raises(WrongInput, match=r"weights 'feed'.*fit it again"):
         PriorViews(checksum="feed")
+
+
+def test_glyphs_stand_beside_the_rest_with_their_weight() -> None:
+    images = np.random.default_rng(3).random((2, 1, 28, 28), dtype=np.float32)
+    without, beside = (PriorViews(dictionary=0.0, scatter=0.0, glyphs=weight)(images) for weight in (0.0, 0.5))
+    strokes = Prior(network="glyphs")(images)
+    expected = np.concatenate([without, 0.5 * strokes], axis=1) / np.hypot(1.0, 0.5)
+    np.testing.assert_allclose(beside, expected, atol=1e-5)
+    with pytest.raises(WrongInput, match="fit it again"):
+        PriorViews(glyphs=0.5, checksum=PriorViews().checksum)
 
 
 def test_wrong_fields_files_and_shapes_are_refused(feature: PriorViews, tmp_path: Path) -> None:

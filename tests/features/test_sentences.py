@@ -17,6 +17,7 @@ from privaware.features._mini_lm import MiniLM
 from privaware.features._public_text import FILES, INSTALL, PACKAGE, read_network
 from privaware.features._word_pieces import WordPieces
 from privaware.features.sentences import Sentences
+from privaware.schema import Schema
 
 needs_network = pytest.mark.skipif(
     _public_text._folder() is None, reason=f"the public network is not installed: {INSTALL}"
@@ -67,6 +68,26 @@ def test_threads_change_no_bit_and_are_as_before_afterwards() -> None:
     finally:
         torch.set_num_threads(before)
     assert np.array_equal(*rows)
+
+
+@needs_network
+def test_products_with_names_are_those_of_the_row_beside_its_part_along_them() -> None:
+    schema = Schema(form="text", classes=("late", "early", "torn"), rows=3)
+    plain, grown = Sentences()(TEXTS).astype(float), Sentences(names=3.0)(TEXTS, schema).astype(float)
+    names = Sentences()(np.array([f"This text is {name}." for name in schema.classes], dtype=object)).astype(float)
+    directions = np.linalg.svd(names - names.mean(0))[2][:2].T
+    beside = np.concatenate([plain, 3.0 * plain @ directions], axis=1)
+    beside /= np.linalg.norm(beside, axis=1, keepdims=True)
+    np.testing.assert_allclose(grown @ grown.T, beside @ beside.T, atol=1e-5)
+    assert not np.allclose(grown @ grown.T, plain @ plain.T, atol=1e-2)
+
+
+@needs_network
+def test_names_need_classes_whose_names_differ_for_the_network() -> None:
+    with pytest.raises(WrongInput, match="two or more classes"):
+        Sentences(names=2.0)(TEXTS)
+    alike = Schema(form="text", classes=("torn", "TORN"), rows=3)
+    np.testing.assert_allclose(Sentences(names=2.0)(TEXTS, alike), Sentences()(TEXTS), atol=1e-6)
 
 
 @needs_network
