@@ -1,6 +1,6 @@
 """The study behind what `auto` takes for images: representations with a private linear head on nine small sets.
 
-    python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S]
+    python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...]
 
 Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
 measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. Wide
@@ -29,6 +29,8 @@ COLOURS = ("cifar10", "svhn")
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of features by name; the large prior stands beside scattering."""
+    from privaware.workflow._image_choice import GREY_PHOTOGRAPHS, PHOTOGRAPHS
+
     prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
     small = {"name": "prior", "network": "small"}
     if name not in COLOURS:
@@ -37,6 +39,7 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
             "scattering": [scatter, {"name": "group_norm", "groups": 27}],
             "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
             "glyphs and small prior": [small | {"glyphs": 1.0}],
+            GREY_PHOTOGRAPHS.name: list(GREY_PHOTOGRAPHS.features),
         }
     return {
         "pixels": [{"name": "pixels"}],
@@ -47,6 +50,7 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
         "small prior, glyphs and scattering": [small | {"glyphs": 0.5, "scatter": 1.0}],
         "large prior, mirrored": [prior],
         "large prior and glyphs": [prior | {"glyphs": 0.5}],
+        PHOTOGRAPHS.name: list(PHOTOGRAPHS.features),
     }
 
 
@@ -136,6 +140,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--only", nargs="+", help="the representations to measure; left out, all of them")
     parser.add_argument("--ship", action="store_true", help="write the evidence of the package")
     options = parser.parse_args()
     deadline = time.time() + options.seconds
@@ -148,7 +153,7 @@ def main() -> None:
     measured = {(cell["data"], cell["representation"]) for cell in known}
     names = sorted(file.stem for file in options.folder.glob("*.npz"))
     jobs = [(options.folder, name, each, deadline) for name in names for each in representations(name)]
-    jobs = [job for job in jobs if (job[1], job[2]) not in measured]
+    jobs = [job for job in jobs if (job[1], job[2]) not in measured and job[2] in (options.only or [job[2]])]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool, store.open("a") as file:
         for found in pool.imap_unordered(cells, jobs, chunksize=1):
             file.writelines(json.dumps(cell) + "\n" for cell in found)

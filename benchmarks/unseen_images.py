@@ -5,8 +5,10 @@
 
 FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
 budget, the constant without noise, and two methods without privacy: logistic regression on the features that `auto`
-takes at epsilon 1, and a small convolutional network. A feature is a function of its own image, so that runs share
-features: the bits are those of `fit`. Runs are seeded: for comparing only.
+takes at epsilon 1, and a small convolutional network. Where `auto` takes the public network for photographs, its cells
+and those of the logistic regression on its features name it, and stand beside those measured without it. A feature is
+a function of its own image, so that runs share features: the bits are those of `fit`. Runs are seeded: for comparing
+only.
 """
 
 from __future__ import annotations
@@ -86,6 +88,16 @@ class ImageSet:
 
         return training_plan(self.train.schema, epsilon=epsilon, delta=DELTA, learner=learner)
 
+    def settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a cell, with the public network where its method takes it."""
+        from privaware.features._public_photos import NETWORK
+
+        if settings["method"] not in ("auto", "logistic regression"):
+            return settings
+        learner = self.plan(settings.get("epsilon", EPSILONS[0]), "auto").mechanism
+        named = [each["name"] for each in getattr(learner, "features", None) or ()]
+        return {**settings, "network": NETWORK} if "extractor" in named else settings
+
     def plain(self, method: str) -> dict[str, Any]:
         """The score of a method without privacy."""
         y, truth = self.train.y, self.held_out.y
@@ -98,10 +110,15 @@ class ImageSet:
 
 
 def cells(name: str, seeds: list[int]) -> Iterator[dict[str, Any]]:
-    """The settings of every cell of a set: what is needed for a row of the page first, more seeds at epsilon 1 last."""
+    """The settings of every cell of a set: what is needed for a row of the page first, then more seeds."""
     for method in PLAIN:
         yield {"images": name, "method": method}
-    runs = [(epsilon, seeds[0]) for epsilon in EPSILONS] + [(EPSILONS[0], seed) for seed in seeds[1:]]
+    first = [(epsilon, seeds[0]) for epsilon in EPSILONS]
+    runs = [
+        *first,
+        *((EPSILONS[0], seed) for seed in seeds[1:]),
+        *((e, seed) for e in EPSILONS[1:] for seed in seeds[1:2]),
+    ]
     for epsilon, seed in runs:
         for method in LEARNERS:
             yield {"images": name, "epsilon": epsilon, "seed": seed, "method": method}
@@ -117,10 +134,10 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.sets:
         asked = (settings for settings in cells(name, options.seeds) if settings["method"] in options.methods)
-        missing = [settings for settings in asked if not _known(settings, options.out)]
-        images = ImageSet.of(name, options.folder) if missing else None
-        for settings in missing:
-            assert images is not None
+        images = ImageSet.of(name, options.folder)
+        for settings in map(images.settings, asked):
+            if _known(settings, options.out):
+                continue
             began = time.perf_counter()
             score = images.private(settings) if "epsilon" in settings else images.plain(settings["method"])
             schema = images.train.schema

@@ -27,7 +27,9 @@ CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise,
 
 LEARNED_ELSEWHERE = {
     "sentences": "the text that the network all-MiniLM-L6-v2 learned from; should some of these very rows have been in "
-    "it, what the network learned from them is not covered"
+    "it, what the network learned from them is not covered",
+    "extractor": "the photographs of ImageNet that the network EfficientNet-Lite0 learned from; should some of these "
+    "very images have been among them, what the network learned from them is not covered",
 }
 """What features learned from that is not among the rows."""
 

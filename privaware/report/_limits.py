@@ -7,6 +7,14 @@ from privaware.report import _words
 
 __all__ = ["limitations"]
 
+LEARNED_ELSEWHERE = {
+    "sentences": "Texts are read by a network that learned from public text: should some of these very rows have been "
+    "in that text, what the network learned from them is not covered by the guarantee.",
+    "extractor": "Images are read by a network that learned from public photographs: should some of these very images "
+    "have been among them, what the network learned from them is not covered by the guarantee.",
+}
+"""What to say of features that learned from data of others."""
+
 
 def limitations(card: ModelCard) -> list[str]:
     """One sentence each, those of the owner last."""
@@ -33,10 +41,7 @@ def limitations(card: ModelCard) -> list[str]:
     )
     if schema.form == "table":
         lines.append("Numbers outside the declared bounds are clipped to them; what was not declared is not known.")
-    if any(feature.get("name") == "sentences" for feature in card.features):
-        lines.append(
-            "Texts are read by a network that learned from public text: should some of these very rows have been in "
-            "that text, what the network learned from them is not covered by the guarantee."
-        )
+    named = [str(feature.get("name")) for feature in card.features]
+    lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])
     return [*lines, *(line for line in owner if isinstance(owner, list) and isinstance(line, str))]

@@ -75,8 +75,11 @@ RULES = (
     ),
     Rule(
         "free_features",
-        "Learn a linear model on features without privacy cost: the prior with scattering",
-        lambda f: "what is not computed from rows needs no noise, and a linear head has few parameters",
+        "Learn a linear model on features without privacy cost: the prior with scattering, or `extractor`",
+        lambda f: (
+            "what is not computed from rows needs no noise, and a linear head has few parameters; `extractor` is a "
+            "network that learned from public photographs, which no guarantee covers if these very images were in them"
+        ),
         ("free_features", "pixels"),
         lambda f: f.schema.form == "image",
     ),

