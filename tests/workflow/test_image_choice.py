@@ -52,7 +52,6 @@ def test_grey_images_get_glyphs_with_scattering_and_with_the_small_prior_where_t
     assert features(images(8000), epsilon=3.0) == GLYPHS
     assert names(images(60_000)) == ["scatter", "group_norm"]
     assert features(images(60_000), time_limit=600.0) == GLYPHS
-    assert features(images(60_000), device="cuda") == GLYPHS
 
 
 def test_colours_get_the_small_prior_where_they_are_few_or_many_and_the_large_one_between() -> None:
@@ -113,13 +112,18 @@ def test_every_shape_is_learned_without_options(shape: tuple[int, int, int]) -> 
     assert model.predictions(Data(schema=schema, x=x, y=y)).shape[0] == ROWS
 
 
-def test_colour_images_on_a_gpu_are_seen_in_several_views() -> None:
+def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
+    views = {"name": "prior_views", "glyphs": 0.5}
     choice = image_choice(images(50_000, (3, 32, 32)), 1.0, device="cuda")
-    assert choice.settings == {"features": [{"name": "prior_views"}], "steps": 250, "norm": 0.25}
+    assert choice.settings == {"features": [views], "steps": 250, "norm": 0.25}
     assert any("CIFAR-10" in reason for reason in choice.reasons)
-    assert names(images(50_000, (3, 32, 32)), 1.0, device="cuda", time_limit=30.0) == ["prior"]
-    assert names(images(50_000), 1.0, device="cuda") != ["prior_views"]
-    assert names(images(1_000, (3, 32, 32)), 1.0) == ["prior"]
+    grey = image_choice(images(50_000), 1.0, device="cuda")
+    assert grey.settings == {"features": [views | {"mirror": False}], "steps": 250, "norm": 0.25, "centre": 0.05}
+    assert any("Fashion-MNIST" in reason for reason in grey.reasons)
+    for shape in ((1, 28, 28), (3, 32, 32)):
+        assert names(images(50_000, shape), 1.0, device="cuda", time_limit=30.0) == ["prior"]
+        assert names(images(5_000, shape), 1.0, device="cuda", network=False) == ["prior"]
+    assert "prior_views" not in names(images(50_000, (2, 32, 32)), 1.0, device="cuda")
 
 
 def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
