@@ -44,7 +44,7 @@ def measured(name: str, rows: int, epsilons: list[float], options: argparse.Name
     found = []
     for epsilon in epsilons:
         norm = clipping(schema, epsilon)
-        learners: dict[str, Any] = {each: {**candidate(each, schema), **norm} for each in options.candidates}
+        learners: dict[str, Any] = {each: {**candidate(each, schema, epsilon), **norm} for each in options.candidates}
         scores = {}
         for each, settings in {"constant": None, **learners}.items():
             learner = "majority" if settings is None else "linear"

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -100,11 +99,11 @@ class Sentences:
         return WIDTH + (self.slots if self.words else 0)
 
 
-@lru_cache(maxsize=4)
 def _name_directions(classes: tuple[str, ...]) -> np.ndarray:
     """An orthonormal basis (384, directions) of the differences between names of classes, as the network reads them."""
     pieces, network = read_network()
-    names = np.array([network(pieces.codes(NAMED.format(name), LONGEST)).numpy() for name in classes], np.float64)
+    read = [network(pieces.windows(NAMED.format(name), LONGEST, 1)[0]).numpy() for name in classes]
+    names = np.array(read, np.float64)
     _, strengths, directions = np.linalg.svd(names - names.mean(0), full_matrices=False)
     return np.asarray(directions[strengths > 1e-6].T)
 

@@ -67,6 +67,14 @@ def test_the_plan_names_the_study() -> None:
     assert all(set(cell["scores"]) >= {"constant", WEIGHED} for cell in evidence())
 
 
+def test_class_names_weigh_more_only_where_rows_and_budget_are_few() -> None:
+    for rows, epsilon, weight in ((1400, 1.0, 3.0), (4000, 0.3, 3.0), (1600, 1.0, None), (600, 3.0, None)):
+        (feature,) = text_choice(texts(rows), epsilon, network=True).settings["features"]
+        assert feature.get("names") == weight
+    without, _ = text_choice(texts(1000), 1.0, network=False).settings["features"]
+    assert "names" not in without
+
+
 def test_the_public_network_is_taken_where_it_is_here_and_what_that_means_is_said() -> None:
     choice = text_choice(texts(3000), 1.0, network=True)
     assert [each["name"] for each in choice.settings["features"]] == ["sentences"]
