@@ -1,6 +1,6 @@
 """The study behind what `auto` takes for a table: every candidate on every development table, at several budgets.
 
-    python -m benchmarks.table_choice [--tables NAME ...] [--seeds N] [--rows N]
+    python -m benchmarks.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
 
 It writes `privaware/workflow/table_evidence.json`. Bounds are those of the rows and taken as public; runs are seeded.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import _many_classes
 from benchmarks._development_tables import TABLES, load
 from benchmarks._table_peers import DELTA
 from benchmarks.tables import as_data
@@ -29,10 +30,11 @@ EVIDENCE = Path("privaware/workflow/table_evidence.json")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", default=[*TABLES, *_many_classes.TABLES])
     parser.add_argument("--epsilons", type=float, nargs="+", default=(0.1, 1.0, 8.0))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=5000, help="training rows at most")
+    parser.add_argument("--packages", type=Path, help="the folder of `_carried_tables.py`, for three of the tables")
     options = parser.parse_args()
     for name in options.tables:
         for epsilon in options.epsilons:
@@ -46,17 +48,17 @@ def main() -> None:
 
 def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """The mean score over the seeds of the constant and of each candidate, or of those that are named."""
-    from privaware.learners import find_learner
     from privaware.noise import Rng
     from privaware.workflow._auto import constant_choice, with_target_range
-    from privaware.workflow._table_choice import CANDIDATES, candidate
+    from privaware.workflow._table_choice import able_candidates, candidate
     from privaware.workflow._training_plan import planned
 
     scores: dict[str, list[float]] = {}
     for seed in range(options.seeds):
-        data, held_out = as_data(load(name, seed), options.rows)
+        table = load(name, seed) if name in TABLES else _many_classes.load(name, seed, options.packages)
+        data, held_out = as_data(table, options.rows)
         schema = data.schema
-        able = [each for each, (learner, *_) in CANDIDATES.items() if schema.task in find_learner(learner).tasks]
+        able = able_candidates(schema)
         choices = {each: candidate(each, schema, epsilon) for each in able if not only or each in only}
         if not schema.classes:
             choices = {each: with_target_range(of, schema) if of.centred else of for each, of in choices.items()}
@@ -66,7 +68,8 @@ def measured(name: str, epsilon: float, options: argparse.Namespace, only: tuple
             error = np.mean((predicted - held_out.y) ** 2) / np.var(held_out.y)
             score = np.mean(predicted == held_out.y) if schema.classes else 1 - error
             scores.setdefault(each, []).append(float(score))
-    facts = {"table": name, "half": "choose" if name in CHOSEN_ON else "check", "rows": schema.rows, "epsilon": epsilon}
+    chosen_on = (*CHOSEN_ON, *_many_classes.TABLES)
+    facts = {"table": name, "half": "choose" if name in chosen_on else "check", "rows": schema.rows, "epsilon": epsilon}
     means = {each: round(float(np.mean(values)), 4) for each, values in scores.items()}
     return {**facts, "columns": len(schema.used), "classes": len(schema.classes), "scores": means}
 

@@ -18,6 +18,11 @@ __all__ = ["architecture", "default_architecture", "network_feature"]
 
 SEQUENCE = "lstm"
 """The architecture that reads the words of a text in order."""
+FORMS = {
+    "table": "a table; take fcn, or learners for tables such as boosted",
+    "image": "images; take simple_cnn, or leave the architecture out",
+}
+"""What is there instead of texts, and what to do."""
 WIDTH = 32
 """Units of a hidden layer: narrow, because noise grows with the number of parameters."""
 
@@ -38,6 +43,10 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
     """The described network, checked against rows after the features `chain`, or a small default for them."""
+    if (description or {}).get("name") == SEQUENCE and schema.form != "text":
+        raise WrongInput(
+            f"expected texts for the architecture {SEQUENCE}, which reads words in order, got {FORMS[schema.form]}"
+        )
     shape = shape_after(chain, schema)
     outputs = max(len(schema.classes), 1)
     flat = len(shape) != 3 or (description or {}).get("name") == "fcn"

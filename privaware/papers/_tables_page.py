@@ -10,6 +10,7 @@ from typing import Any
 from privaware.papers._page import Page, markdown
 from privaware.papers._results import Cell, spread
 from privaware.papers._table_selection import measured_selection, selection_table
+from privaware.workflow._table_choice import evidence
 
 __all__ = ["functions"]
 
@@ -56,6 +57,20 @@ class Compared:
         return self.lead >= -self.spread
 
 
+def many_classes() -> str:
+    """Scores of candidates on the tables of five classes or more, from the study behind the rule."""
+    names = ("constant", "linear with bins", "boosted", "waves")
+    rows = []
+    for cell in sorted(evidence(), key=lambda each: (each["epsilon"], each["classes"])):
+        scores = cell["scores"]
+        if "waves" in scores:
+            facts = [cell["table"], cell["rows"], cell["columns"], cell["classes"], f"{cell['epsilon']:g}"]
+            gain = f"{scores['waves'] - scores['boosted']:+.3f}"
+            rows.append([*facts, *(f"{scores[name]:.3f}" for name in names), gain])
+    head = ["table", "rows", "columns", "classes", "epsilon", "constant", "`linear` with bins", "`boosted`", "waves"]
+    return markdown([*head, "gain"], rows)
+
+
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
     """By name, for the template."""
     compared = _compared([cell for cell in page.cells(ITEM) if cell.settings["seed"] in SEEDS])
@@ -95,6 +110,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         "summary": summary,
         "peers": peers,
         "selection": selection_table,
+        "many_classes": many_classes,
         "measured_selection": lambda: measured_selection(page.cells("benchmarks/table_selection")),
         "floors": lambda: _floors(page.cells(ITEM)),
         "commits": lambda: _commits(page.cells(ITEM)),

@@ -57,10 +57,10 @@ def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema:
 
 
 def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
-    if recipe.learner == "auto" and schema.form == "table":
-        return "tables"
     if choice.learner == "linear" and "features" in choice.settings:
         return "linear_head"
+    if recipe.learner == "auto" and schema.form == "table":
+        return "tables"
     if "architecture" in setting_names(find_learner(choice.learner)):
         return NETWORKS
     if choice.learner not in SPACES:

@@ -10,6 +10,8 @@ compared with the mean: on 900 delays of flights, which follow from hardly anyth
 not taken, though on those that check it was ahead, mostly by one of them. More and deeper trees for
 regressions from 35,000 rows x epsilon were chosen on four tables; with classes Adult had 0.1 points more by them at
 epsilon 8, and AUC of lending_club was 0.02 lower.
+Five classes or more take `waves`, a linear head on random waves of a few columns, whose noise in an output depends on
+neither the width nor the classes: chosen on the tables of `benchmarks/_many_classes.py`, where it gained on every one.
 No candidates are selected privately: two of them share the budget, and of `linear` and `boosted` at epsilon 1 even the
 better one by held-out rows was then 0.012 and 0.008 below this rule on the two halves (docs/results/tables.md); of
 `boosted` and `amortised` 0.006 below on the first, and 0.007 above on the second by one table. `fit --search` selects.
@@ -39,16 +41,21 @@ from privaware.workflow._choice import Choice, Stage
 from privaware.workflow._floor import share_for
 from privaware.workflow._settings import configured
 
-__all__ = ["BIN_NUMBERS", "CANDIDATES", "candidate", "evidence", "rule", "table_choice"]
+__all__ = ["BIN_NUMBERS", "CANDIDATES", "able_candidates", "candidate", "evidence", "rule", "table_choice"]
 
 CANDIDATES: dict[str, tuple[str, bool, bool]] = {
     "linear": ("linear", False, True),
     "linear with bins": ("linear", True, True),
     "boosted": ("boosted", False, False),
     "amortised": ("amortised", False, False),
+    "waves": ("linear", True, False),
 }
 """What was compared: a learner, whether it buys bins, and whether a regression buys the range of its target."""
 
+WAVES = {"features": [{"name": "waves"}], "centre": 0.05}
+"""Settings of `linear` for the candidate `waves`: random waves of a few columns, measured from their private mean."""
+MANY_CLASSES, MOST_ROWS = 5, 50_000
+"""The fewest classes for which waves are compared and taken, and the most rows: more were not measured."""
 BIN_NUMBERS = "release bins of numbers"
 FEW = 1_000
 """Rows x epsilon from which a table with declared bounds learns more than a line."""
@@ -56,6 +63,8 @@ CLEAR, MANY_ROWS = 35_000, 200_000
 """Rows x epsilon from which a regression gains by more and deeper trees, and the most rows for which time is short."""
 GROWN = {"trees": 800, "depth": 5}
 """Those trees: R2 of diamonds at epsilon 8 was 0.949 (0.933 with 400 of depth 3), of wages 0.272 (0.254)."""
+WORDS = {"waves": "linear on random waves of a few columns, which was better than trees for five classes or more"}
+"""What a plan says of a candidate, where its name does not say it."""
 BIN_FRACTION = 0.1
 """The fraction of the budget for bins."""
 CLOSE = 0.01
@@ -66,6 +75,8 @@ def table_choice(schema: Schema, epsilon: float) -> Choice:
     """A learner for a table with at least one column beside the target, and the releases before it."""
     signal = schema.rows * epsilon
     name = rule(signal) if schema.bounded else "boosted"
+    if len(schema.classes) >= MANY_CLASSES and schema.rows <= MOST_ROWS:
+        name = "waves"
     return candidate(name, schema, epsilon, _reason(name, schema, signal))
 
 
@@ -78,13 +89,23 @@ def candidate(name: str, schema: Schema, epsilon: float = 0.0, reason: str = "")
     """One of `CANDIDATES` for a table."""
     learner, bins, centred = CANDIDATES[name]
     many = schema.rows * epsilon >= CLEAR and schema.rows <= MANY_ROWS
-    settings = dict(GROWN) if learner == "boosted" and many and not schema.classes else {}
+    settings: dict[str, Any] = dict(GROWN) if learner == "boosted" and many and not schema.classes else {}
+    if name == "waves":
+        settings = dict(WAVES)
     before: tuple[Stage, ...] = ()
     if bins and schema.bounded and Bins().cost(schema, 1.0) != NOTHING:  # where bounds are bought, bins come with them
-        cost = configured(learner, find_learner(learner), {}).cost(schema, 1.0)
+        cost = configured(learner, find_learner(learner), settings).cost(schema, 1.0)
         share = share_for(cost, BIN_FRACTION)
         before = (Stage(what=BIN_NUMBERS, mechanism=Bins(), join=Bins.join, share=share),)
     return Choice(learner=learner, settings=settings, before=before, centred=centred, reasons=(reason,) * bool(reason))
+
+
+def able_candidates(schema: Schema) -> list[str]:
+    """The candidates that are compared for the target of a table."""
+    if len(schema.classes) >= MANY_CLASSES:
+        return ["linear with bins", "boosted", "waves"]
+    able = [name for name, (learner, *_) in CANDIDATES.items() if schema.task in find_learner(learner).tasks]
+    return [name for name in able if name != "waves"]
 
 
 @cache
@@ -100,8 +121,14 @@ def _reason(name: str, schema: Schema, signal: float) -> str:
     alike = [
         cell["scores"]
         for cell in evidence()
-        if bool(cell["classes"]) == bool(schema.classes) and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
+        if _kind(cell["classes"]) == _kind(len(schema.classes)) and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
     ]
     best = sum(scores[name] >= max(scores.values()) - CLOSE for scores in alike)
     counted = f", best or within {CLOSE:g} of it in {best} of {len(alike)} development cells alike" if alike else ""
-    return f"{name}: {signal:.3g} rows x epsilon{counted}"
+    words = WORDS.get(name, name)
+    return f"{words}: {signal:.3g} rows x epsilon{counted}"
+
+
+def _kind(classes: int) -> tuple[bool, bool]:
+    """Whether a table has classes, and many of them."""
+    return classes > 0, classes >= MANY_CLASSES

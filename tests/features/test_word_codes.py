@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,14 @@ def test_the_name_of_an_architecture_is_its_description() -> None:
     assert DpSgd(architecture="lstm", steps=2).cost(texts, 1.0) == DpSgd(steps=2).cost(texts, 1.0)  # type: ignore[arg-type]
 
 
-def test_lstm_is_refused_for_images_before_anything_is_charged() -> None:
-    images = Schema(form="image", shape=(1, 8, 8), classes=("n", "y"), rows=100)
-    with pytest.raises(WrongInput, match="expected an architecture"):
-        DpSgd(architecture={"name": "lstm", "units": 4, "hidden": []}).cost(images, 1.0)
+@pytest.mark.parametrize(
+    ("facts", "fix"),
+    [
+        ({"form": "image", "shape": (1, 8, 8)}, "got images; take simple_cnn"),
+        ({"columns": (Column(name="a", low=0, high=1),)}, "got a table; take fcn, or learners for tables"),
+    ],
+)
+def test_lstm_is_refused_for_what_is_no_text_before_anything_is_charged(facts: dict[str, Any], fix: str) -> None:
+    schema = Schema(classes=("n", "y"), rows=100, **facts)
+    with pytest.raises(WrongInput, match=f"lstm, which reads words in order, {fix}"):
+        DpSgd(architecture={"name": "lstm", "units": 4, "hidden": []}).cost(schema, 1.0)

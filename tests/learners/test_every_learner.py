@@ -63,7 +63,7 @@ STUDENT: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 2, "batc
 SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 40}
 MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
 
-GAMES = {"linear": 40, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
+GAMES = {"linear": 40, "linear, waves": 20, "objective_perturbation": 120, "output_perturbation": 120} | dict.fromkeys(
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
 GAMES |= {"boosted": 80, "additive": 80, "amortised": 20}
@@ -83,6 +83,7 @@ LEARNERS = {
     "linear, regression": (Linear(steps=5), NUMBER),
     "linear, images": (Linear(steps=5), IMAGE),
     "linear, features": (Linear(steps=5, features=[{"name": "scatter", "J": 1, "L": 2}]), IMAGE),
+    "linear, waves": (Linear(steps=5, centre=0.2, features=[{"name": "waves", "count": 16}]), TABLE),
     "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from privaware.datasets import schema as builtin
-from privaware.learners import find_learner
 from privaware.schema import Column, Schema
 from privaware.selectors.bins import Bins
 from privaware.selectors.target_range import TargetRange
 from privaware.workflow._auto import choose, with_target_range
 from privaware.workflow._choice import Choice
-from privaware.workflow._table_choice import CANDIDATES, CLOSE, candidate, evidence, table_choice
-from privaware.workflow._training_plan import training_plan
+from privaware.workflow._recipe import Recipe
+from privaware.workflow._table_choice import CLOSE, able_candidates, candidate, evidence, table_choice
+from privaware.workflow._training_plan import recipe_plan, training_plan
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
 
@@ -25,6 +28,14 @@ def numbers(rows: int) -> Schema:
     return Schema(columns=COLUMNS, low=0, high=1, rows=rows)
 
 
+def many(rows: int, count: int = 5) -> Schema:
+    return Schema(columns=COLUMNS, classes=tuple(map(str, range(count))), rows=rows)
+
+
+def facts_of(cell: Mapping[str, Any]) -> Schema:
+    return many(cell["rows"], cell["classes"]) if cell["classes"] else numbers(cell["rows"])
+
+
 @pytest.mark.parametrize(
     ("schema", "epsilon", "learner", "bins"),
     [
@@ -33,6 +44,10 @@ def numbers(rows: int) -> Schema:
         (numbers(1_000).bare(), 1.0, "boosted", False),
         (classes(5_000), 1.0, "boosted", False),
         (classes(50_000), 1.0, "boosted", False),
+        (many(5_000), 1.0, "linear", True),
+        (many(5_000).bare(), 1.0, "linear", False),
+        (many(5_000, 4).bare(), 1.0, "boosted", False),
+        (many(60_000), 1.0, "boosted", False),
         (numbers(1_000), 1.0, "boosted", False),
         (numbers(10_000), 0.1, "boosted", False),
         (numbers(10_000), 1.0, "boosted", False),
@@ -42,6 +57,15 @@ def test_choice_follows_rows_and_epsilon(schema: Schema, epsilon: float, learner
     choice = table_choice(schema, epsilon)
     assert choice.learner == learner
     assert any(isinstance(stage.mechanism, Bins) for stage in choice.before) is bins
+
+
+def test_many_classes_take_a_head_on_waves_measured_from_their_mean() -> None:
+    for schema in (many(5_000), many(5_000).bare()):
+        choice = table_choice(schema, 1.0)
+        assert choice.settings == {"features": [{"name": "waves"}], "centre": 0.05}
+        assert choice.reasons[0].startswith("linear on random waves")
+    searched = recipe_plan(many(5_000), Recipe(search="rs"), {"epsilon": 1.0, "delta": 1e-5})
+    assert any("norm, momentum, constant of linear" in sentence for sentence in searched.sentences)
 
 
 def test_trees_grow_where_rows_and_epsilon_are_large_and_time_is_short() -> None:
@@ -66,7 +90,15 @@ def test_no_bins_are_bought_where_they_are_declared_or_come_with_bounds() -> Non
 
 
 def test_plan_of_every_choice_keeps_the_budget() -> None:
-    for schema in (classes(5_000), classes(5_000).bare(), numbers(1_000), numbers(1_000).bare(), numbers(10_000)):
+    for schema in (
+        classes(5_000),
+        classes(5_000).bare(),
+        many(5_000),
+        many(5_000).bare(),
+        numbers(1_000),
+        numbers(1_000).bare(),
+        numbers(10_000),
+    ):
         plan = training_plan(schema, epsilon=1.0, delta=1e-5)
         assert 0.98 < plan.epsilon <= 1.0
         assert any("development cells" in sentence for sentence in plan.sentences)
@@ -77,22 +109,27 @@ def test_evidence_covers_both_halves_and_every_candidate() -> None:
     assert len({cell["table"] for cell in cells if cell["half"] == "choose"}) >= 9
     assert len({cell["table"] for cell in cells if cell["half"] == "check"}) >= 8
     for cell in cells:
-        task = "classification" if cell["classes"] else "regression"
-        able = {name for name, (learner, *_) in CANDIDATES.items() if task in find_learner(learner).tasks}
-        assert set(cell["scores"]) == {"constant", *able}
+        assert set(cell["scores"]) == {"constant", *able_candidates(facts_of(cell))}
+
+
+def test_waves_were_better_than_trees_on_every_table_of_many_classes_at_epsilon_1() -> None:
+    """Which is what the plan says, and why they are taken."""
+    cells = [cell for cell in evidence() if cell["classes"] >= 5 and cell["epsilon"] == 1]
+    gains = [cell["scores"]["waves"] - cell["scores"]["boosted"] for cell in cells]
+    assert len(gains) >= 7
+    assert min(gains) > 0
+    assert sum(gains) / len(gains) > 0.02
 
 
 def test_chosen_candidate_is_nowhere_clearly_worse_than_the_constant() -> None:
     """By the evidence, wherever the floor of `auto` lets a model be trained at all."""
     worse = []
     for cell in evidence():
-        if cell["classes"]:
-            known = Schema(columns=COLUMNS, classes=tuple(map(str, range(cell["classes"]))), rows=cell["rows"])
-        else:
-            known = numbers(cell["rows"])
+        known = facts_of(cell)
         if training_plan(known, epsilon=cell["epsilon"], delta=1e-5).learner in ("majority", "mean"):
             continue
-        name = table_choice(known, cell["epsilon"]).reasons[0].split(":")[0]
+        chosen = table_choice(known, cell["epsilon"])
+        name = "waves" if "features" in chosen.settings else chosen.learner
         if cell["scores"][name] < cell["scores"]["constant"] - 2 * CLOSE:
             worse.append((cell["table"], cell["epsilon"]))
     assert worse == []
