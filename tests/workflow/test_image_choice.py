@@ -160,6 +160,16 @@ def test_the_plan_says_what_the_network_learned_from_or_how_to_get_it() -> None:
     assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).reasons)
 
 
+def test_plan_compares_the_network_with_what_is_taken_without_it() -> None:
+    records = {each["data"]: each["scores"] for each in json.loads(EVIDENCE.read_text()) if each["epsilon"] == 3.0}
+    names = ("public network and glyphs, centred", "small prior and glyphs, centred")
+    gains = [100 * (records[data][names[0]] - records[data][names[1]]) for data in ("cifar10", "svhn")]
+    expected = (
+        f"gained {min(gains):.0f} to {max(gains):.0f} points over small prior and glyphs, and was better on 2 of 2"
+    )
+    assert any(expected in reason for reason in image_choice(images(960, (3, 32, 32)), 3.0, network=True).reasons)
+
+
 def test_left_out_the_network_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for here in (True, False):
         monkeypatch.setattr(_image_choice._public_photos, "installed", lambda here=here: here)
