@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from privaware.features._prior_whitening import Whitening
 
 __all__ = [
+    "GLYPH_COLUMNS",
     "SHIPPED",
     "SHIPPED_GLYPHS",
     "SHIPPED_SMALL",
@@ -31,6 +32,8 @@ __all__ = [
 
 SHIPPED = Path(__file__).with_name("prior.safetensors")
 SHIPPED_GLYPHS = Path(__file__).with_name("prior_glyphs.safetensors")
+GLYPH_COLUMNS = 1024
+"""Entries of a row of the network for glyphs."""
 SHIPPED_SMALL = Path(__file__).with_name("prior_small.safetensors")
 SHIPPED_VIEWS = Path(__file__).with_name("prior_views.safetensors")
 

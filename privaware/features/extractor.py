@@ -31,7 +31,7 @@ import numpy as np
 
 from privaware._validate import expect, expect_between, expect_in
 from privaware.errors import WrongInput
-from privaware.features._prior_shipped import SHIPPED_GLYPHS, expected_checksum
+from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED_GLYPHS, expected_checksum
 from privaware.features._public_photos import read_tensors
 from privaware.schema import Schema
 
@@ -45,8 +45,6 @@ BLOCKS = 16
 STRIDED = (1, 3, 5, 11)
 """The blocks of stride 2."""
 MICROBATCH = {"cpu": 64, "cuda": 512}
-GLYPHS = 1024
-"""Entries of a row of the prior for glyphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ class Extractor:
 
     def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
-        return FEATURES + (GLYPHS if self.glyphs else 0)
+        return FEATURES + (GLYPH_COLUMNS if self.glyphs else 0)
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         """The transformation of one microbatch of tensors, with the weights on `device`."""

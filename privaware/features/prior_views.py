@@ -26,8 +26,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect_between, expect_positive
-from privaware.features._prior_shipped import SHIPPED, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum, stored_weights
-from privaware.features.prior import Prior
+from privaware.features._prior_shipped import (
+    GLYPH_COLUMNS,
+    SHIPPED,
+    SHIPPED_GLYPHS,
+    SHIPPED_VIEWS,
+    expected_checksum,
+    stored_weights,
+)
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -75,6 +81,7 @@ class PriorViews:
         import torch
         from torch.nn.functional import normalize
 
+        from privaware.features._glyph_rows import glyph_rows
         from privaware.features._prior_maps import preprocess
         from privaware.features._prior_transform import whitened_scattering
         from privaware.features._prior_views import stored_statistics, stored_view_whitening, view_parts
@@ -85,7 +92,7 @@ class PriorViews:
         whitening = stored_view_whitening(self._statistics, WHITEN, str(device))
         dictionary = known.dictionary if self.dictionary else None
         scattering = whitened_scattering(self._weights, WHITEN, self.mirror, str(device)) if self.scatter else None
-        strokes = Prior(network="glyphs").network_features(device) if self.glyphs else None
+        strokes = glyph_rows(device) if self.glyphs else None
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
@@ -97,7 +104,7 @@ class PriorViews:
             if scattering is not None:
                 rows.append(self.scatter * normalize(scattering(inputs), dim=1))
             if strokes is not None:
-                rows.append(self.glyphs * normalize(strokes(inputs), dim=1))
+                rows.append(self.glyphs * strokes(images))
             return self.norm * normalize(torch.cat(rows, 1), dim=1)
 
         return transform
@@ -111,8 +118,7 @@ class PriorViews:
         known = stored_statistics(self._statistics, "cpu")
         maps = sum(len(mean) * pool**2 for mean, pool in zip(known.maps.means, known.maps.pools, strict=True))
         codes = POOL**2 * len(known.dictionary.entries) if self.dictionary else 0
-        strokes = Prior(network="glyphs").width() if self.glyphs else 0
-        return maps + codes + (COLUMNS if self.scatter else 0) + strokes
+        return maps + codes + (COLUMNS if self.scatter else 0) + (GLYPH_COLUMNS if self.glyphs else 0)
 
     @property
     def _weights(self) -> str:
