@@ -18,6 +18,8 @@ ITEM = "benchmarks/unseen_images"
 PLAIN = ("logistic regression", "network")
 EARLIER = "logistic regression on earlier features"
 """On the features that `auto` took before, where that was measured: the better of all of them is compared with."""
+PUBLIC = ", public network"
+"""What follows the name of a method whose cell names the public network that its features are of."""
 BELOW = 0.01
 """How far the mean over seeds may be below the private constant."""
 
@@ -26,7 +28,9 @@ BELOW = 0.01
 class Unseen:
     """One set at one epsilon: the mean score of `auto` over seeds, beside the constants and the methods without noise.
 
-    `ceiling` is the better of those methods on the rows that are scored, which favours them.
+    `without` is the score of `auto` where the public network is not installed, `public` that of logistic regression on
+    what that network gives; without such cells `auto` takes none. `ceiling` is the best of the other methods without
+    noise on the rows that are scored, which favours them, and `highest` the best of all of them.
     """
 
     name: str
@@ -37,7 +41,9 @@ class Unseen:
     floor: float
     constant: float
     plain: tuple[float, ...]
+    without: float
     earlier: float | None = None
+    public: float | None = None
 
     @property
     def ceiling(self) -> float:
@@ -45,32 +51,52 @@ class Unseen:
 
     @property
     def gains(self) -> tuple[float, float]:
-        """Over the constant: of `auto`, and without privacy."""
+        """Over the constant: of `auto`, and without privacy and public network."""
         return self.score - self.constant, self.ceiling - self.constant
+
+    @property
+    def gains_without(self) -> tuple[float, float]:
+        """The same where the public network is not installed."""
+        return self.without - self.constant, self.ceiling - self.constant
+
+    @property
+    def gains_of_all(self) -> tuple[float, float]:
+        """Of `auto`, and without privacy, be it with the public network."""
+        return self.score - self.constant, max(self.ceiling, self.public or 0.0) - self.constant
 
 
 def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unseen]:
     """The sets with all that a row needs, by epsilon; `kind` is what their settings call them."""
     scores: dict[tuple[str, str, float], list[Cell]] = {}
     for cell in cells:
-        key = (cell.settings[kind], cell.settings["method"], cell.settings.get("epsilon", 0.0))
+        method = cell.settings["method"] + (PUBLIC if "network" in cell.settings else "")
+        key = (cell.settings[kind], method, cell.settings.get("epsilon", 0.0))
         scores.setdefault(key, []).append(cell)
 
     def score(*key: Any) -> float:
         return mean(cell.result["score"] for cell in scores[key])
 
-    return [
-        Unseen(
+    def known(*key: Any) -> float | None:
+        return score(*key) if key in scores else None
+
+    def one(name: str, epsilon: float, without: list[Cell]) -> Unseen:
+        ours = scores.get((name, f"auto{PUBLIC}", epsilon), without)
+        return Unseen(
             name=name,
             epsilon=epsilon,
             facts=ours[0].result,
             seeds=len(ours),
-            score=score(name, "auto", epsilon),
+            score=mean(cell.result["score"] for cell in ours),
+            without=score(name, "auto", epsilon),
             floor=score(name, "private constant", epsilon),
             constant=score(name, "constant", 0.0),
             plain=tuple(score(name, each, 0.0) for each in methods),
-            earlier=score(name, EARLIER, 0.0) if (name, EARLIER, 0.0) in scores else None,
+            earlier=known(name, EARLIER, 0.0),
+            public=known(name, f"{PLAIN[0]}{PUBLIC}", 0.0),
         )
+
+    return [
+        one(name, epsilon, ours)
         for (name, method, epsilon), ours in sorted(scores.items(), key=lambda item: (item[0][2], item[0][0]))
         if method == "auto"
         and (name, "private constant", epsilon) in scores
@@ -78,32 +104,35 @@ def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unsee
     ]
 
 
+def shares(sets: list[Unseen]) -> str:
+    """For each epsilon the shares without the public network, with it, and of the best that there is with it."""
+    rows = []
+    for epsilon in sorted({one.epsilon for one in sets}):
+        group = [one for one in sets if one.epsilon == epsilon]
+        low = [one.name for one in group if one.score < one.floor - BELOW]
+        seeds = " or ".join(map(str, sorted({one.seeds for one in group})))
+        gains = [[o.gains_without for o in group], [o.gains for o in group], [o.gains_of_all for o in group]]
+        rows.append([f"{epsilon:g}", len(group), seeds, *map(share, gains), ", ".join(low) or "none"])
+    head = ["epsilon", "sets", "seeds", "share without the public network", "share with it", "of the best with it"]
+    return markdown([*head, f"more than {BELOW:g} below the private constant"], rows)
+
+
 def functions(page: Page) -> dict[str, Callable[..., Any]]:
     """By name, for the template."""
     cells = page.cells(ITEM)
     sets = unseen(cells, "images", PLAIN)
 
-    def shares() -> str:
-        rows = []
-        for epsilon in sorted({one.epsilon for one in sets}):
-            group = [one for one in sets if one.epsilon == epsilon]
-            low = [one.name for one in group if one.score < one.floor - BELOW]
-            seeds = " or ".join(map(str, sorted({one.seeds for one in group})))
-            rows.append([f"{epsilon:g}", len(group), seeds, share([one.gains for one in group])])
-            rows[-1].append(", ".join(low) or "none")
-        head = ["epsilon", "sets", "seeds", "share of the plain gain"]
-        return markdown([*head, f"more than {BELOW:g} below the private constant"], rows)
-
     def every() -> str:
         rows = [
             [one.name, one.facts["rows"], one.facts["classes"], "grey" if one.facts["shape"][0] == 1 else "colour"]
             + [f"{one.epsilon:g}", one.facts["learner"]]
-            + [f"{value:.3f}" for value in (one.score, one.floor, one.constant, *one.plain)]
-            + ["" if one.earlier is None else f"{one.earlier:.3f}"]
+            + [f"{value:.3f}" for value in (one.score, one.without, one.floor, one.constant, *one.plain)]
+            + ["" if value is None else f"{value:.3f}" for value in (one.earlier, one.public)]
             for one in sets
         ]
-        head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "private constant", "constant"]
-        return markdown([*head, "logistic, no privacy", "network, no privacy", "logistic on earlier features"], rows)
+        head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "without the public network"]
+        head += ["private constant", "constant", "logistic, no privacy", "network, no privacy"]
+        return markdown([*head, "logistic on earlier features", "logistic on the public network"], rows)
 
     def begun() -> str:
         """Sets whose methods without privacy are not measured yet."""
@@ -125,9 +154,12 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         of_tables = tables.unseen_gains(Page("unseen_tables", results=page.results), epsilon)
         stored = Page("unseen_texts", results=page.results).cells(texts.ITEM)
         of_texts = [one.gains for one in unseen(stored, "text", ("plain",)) if one.epsilon == epsilon]
-        of_images = [one.gains for one in sets if one.epsilon == epsilon]
+        images = [one for one in sets if one.epsilon == epsilon]
+        of_images, of_all = [one.gains for one in images], [one.gains_of_all for one in images]
         groups = {"tables": of_tables, "texts": of_texts, "images": of_images}
         groups["all together"] = [*of_tables, *of_texts, *of_images]
+        groups["images, of the best with the public network"] = of_all
+        groups["all together, of the best with it"] = [*of_tables, *of_texts, *of_all]
         rows = [
             [name, len(gains), *(f"{sum(one[at] for one in gains):.3f}" for at in (0, 1)), share(gains)]
             for name, gains in groups.items()
@@ -137,7 +169,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    return {"shares": shares, "every": every, "begun": begun, "joint": joint, "commits": commits}
+    return {"shares": lambda: shares(sets), "every": every, "begun": begun, "joint": joint, "commits": commits}
 
 
 def share(gains: list[tuple[float, float]]) -> str:
