@@ -169,7 +169,7 @@ def image_choice(
     if device != "cpu" and known[0].name != "pixels" and schema.rows * epsilon >= FEW:
         known = [*{1: [GREY_VIEWS], 3: [VIEWS]}.get(schema.shape[0], []), *known]
     here = _public_photos.installed() if network is None else network
-    public = with_photographs(schema, epsilon)
+    public = with_photographs(schema, epsilon, device)
     if public is not None and here:
         known.insert(0, public)
     memory = LARGEST_BYTES if device == "cpu" else LARGEST_BYTES_ON_GPU
@@ -204,15 +204,18 @@ def image_choice(
     return Choice(learner="linear", settings=best.settings, reasons=tuple(reasons))
 
 
-def with_photographs(schema: Schema, epsilon: float) -> Representation | None:
-    """What the public network gives beside the priors, where that was better than they are without it."""
+def with_photographs(schema: Schema, epsilon: float, device: str) -> Representation | None:
+    """What the public network gives beside the priors, where that was better than they are without it.
+
+    Many images in colour have views of the prior on a GPU, which are better on digits.
+    """
     channels, height, width = schema.shape
     if min(height, width) < SMALLEST_SIDE or channels not in (1, 3):
         return None
     signal = schema.rows * epsilon
     if channels == 1:
         return GREY_PHOTOGRAPHS if FEWEST_PHOTOGRAPHS <= signal < FEW else None
-    return PHOTOGRAPHS if signal < MANY else None
+    return PHOTOGRAPHS if device == "cpu" or signal < MANY else None
 
 
 def representations(schema: Schema, epsilon: float) -> list[Representation]:

@@ -129,9 +129,10 @@ def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
 def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
     colours, grey = list(PHOTOGRAPHS.features), list(GREY_PHOTOGRAPHS.features)
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
-    for rows in (300, 4_000, 30_000):
+    for rows in (300, 4_000, 30_000, 50_000):
         assert features(images(rows, (3, 32, 32)), network=True) == colours
-    assert features(images(40_000, (3, 32, 32)), network=True) == small
+    assert features(images(50_000, (3, 32, 32)), network=True, device="cuda") != colours
+    assert features(images(73_000, (3, 32, 32)), network=True) == small
     assert features(images(30_000, (3, 32, 32)), network=True, time_limit=150.0) == small
     assert features(images(30_000, (3, 32, 32)), network=True, device="cuda") == colours
     assert [features(images(rows), network=True) for rows in (900, 1_000, 9_999, 10_000)] == [
