@@ -5,7 +5,7 @@ the paper's claim beside it, and says where the two differ. Nothing is charged.
 
 >>> advised = advise("digits", epsilon=1.0, accuracy=0.8)
 >>> advised.advice[0]["rule"]
-'Learn a linear model on features without privacy cost: the prior with scattering'
+'Learn a linear model on features without privacy cost: the prior with scattering, or `extractor`'
 >>> [estimate["data"] for estimate in advised.estimates]
 ['digits']
 """
