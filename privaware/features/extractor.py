@@ -83,6 +83,7 @@ class Extractor:
         from torch.nn import functional
 
         from privaware.features._glyph_rows import glyph_rows
+        from privaware.features._prior_maps import preprocess
 
         weights = _weights(str(device))
         glyphs = glyph_rows(device) if self.glyphs else None
@@ -93,7 +94,7 @@ class Extractor:
             row = row.sqrt() if self.power == 0.5 else row**self.power
             if glyphs is None:
                 return row
-            return torch.cat([functional.normalize(row, dim=1), self.glyphs * glyphs(images)], 1)
+            return torch.cat([functional.normalize(row, dim=1), self.glyphs * glyphs(preprocess(images))], 1)
 
         return transform
 

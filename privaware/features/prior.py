@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from privaware._validate import expect, expect_between, expect_one_of, expect_positive
 from privaware.errors import WrongInput
 from privaware.features._prior_shipped import (
+    GLYPH_COLUMNS,
     SHIPPED,
     SHIPPED_GLYPHS,
     SHIPPED_SMALL,
@@ -152,6 +153,7 @@ class Prior:
         import torch
         from torch.nn import functional
 
+        from privaware.features._glyph_rows import glyph_rows
         from privaware.features._prior_maps import preprocess
         from privaware.features._prior_transform import whitened_scattering
 
@@ -161,7 +163,7 @@ class Prior:
             mirror = self._predicts or bool(self.mirror)
             parts.append((self.scatter, whitened_scattering(file, self.whiten, mirror, str(device))))
         if self.glyphs:
-            parts.append((self.glyphs, Prior(network="glyphs").network_features(device)))
+            parts.append((self.glyphs, glyph_rows(device)))
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
@@ -195,7 +197,7 @@ class Prior:
         from privaware.features._prior_maps import channels_at
         from privaware.features._prior_scattering import COLUMNS
 
-        beside = (COLUMNS if self.scatter else 0) + (Prior(network="glyphs").width() if self.glyphs else 0)
+        beside = (COLUMNS if self.scatter else 0) + (GLYPH_COLUMNS if self.glyphs else 0)
         if self._predicts:
             return beside + stored_student(self.file, "cpu").shape.columns
         depth, width = (

@@ -104,7 +104,7 @@ class PriorViews:
             if scattering is not None:
                 rows.append(self.scatter * normalize(scattering(inputs), dim=1))
             if strokes is not None:
-                rows.append(self.glyphs * strokes(images))
+                rows.append(self.glyphs * strokes(inputs))
             return self.norm * normalize(torch.cat(rows, 1), dim=1)
 
         return transform
