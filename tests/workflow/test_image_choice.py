@@ -131,7 +131,9 @@ def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
     for rows in (300, 4_000, 30_000, 50_000):
         assert features(images(rows, (3, 32, 32)), network=True) == colours
-    assert features(images(50_000, (3, 32, 32)), network=True, device="cuda") != colours
+    [beside] = features(images(50_000, (3, 32, 32)), network=True, device="cuda")
+    assert (beside["name"], beside["views"], beside["size"]) == ("extractor", 1.35, 160)
+    assert features(images(50_000), network=True, device="cuda")[0]["name"] == "prior_views"
     assert features(images(73_000, (3, 32, 32)), network=True) == small
     assert features(images(30_000, (3, 32, 32)), network=True, time_limit=150.0) == small
     assert features(images(30_000, (3, 32, 32)), network=True, device="cuda") == colours
