@@ -129,14 +129,17 @@ def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
 def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
     colours, grey = list(PHOTOGRAPHS.features), list(GREY_PHOTOGRAPHS.features)
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
-    for rows in (300, 4_000, 30_000, 50_000):
-        assert features(images(rows, (3, 32, 32)), network=True) == colours
+    for rows, size in ((300, 224), (16_000, 224), (25_000, 160), (40_000, 128)):
+        assert features(images(rows, (3, 32, 32)), network=True) == [colours[0] | {"size": size}]
+    assert features(images(50_000, (3, 32, 32)), network=True) == colours
+    larger = image_choice(images(50_000, (3, 32, 32)), 1.0, network=True).reasons
+    assert any("224 pixels a side would be better, and take about 19 minutes" in reason for reason in larger)
     [beside] = features(images(50_000, (3, 32, 32)), network=True, device="cuda")
     assert (beside["name"], beside["views"], beside["size"]) == ("extractor", 1.35, 160)
     assert features(images(50_000), network=True, device="cuda")[0]["name"] == "prior_views"
     assert features(images(73_000, (3, 32, 32)), network=True) == small
     assert features(images(30_000, (3, 32, 32)), network=True, time_limit=150.0) == small
-    assert features(images(30_000, (3, 32, 32)), network=True, device="cuda") == colours
+    assert features(images(30_000, (3, 32, 32)), network=True, device="cuda") == [colours[0] | {"size": 224}]
     assert [features(images(rows), network=True) for rows in (900, 1_000, 9_999, 10_000)] == [
         GLYPHS,
         grey,
