@@ -83,6 +83,17 @@ def test_products_with_names_are_those_of_the_row_beside_its_part_along_them() -
 
 
 @needs_network
+def test_opinions_differ_more_where_blame_and_praise_weigh_more() -> None:
+    texts = np.array(
+        ["the film was superb", "the film was awful", "the bus was superb", "the bus was awful"], dtype=object
+    )
+    plain, grown = Sentences()(texts).astype(float), Sentences(opinion=3.0)(texts).astype(float)
+    np.testing.assert_allclose(np.linalg.norm(grown, axis=1), 1.0, atol=1e-5)
+    for rows, nearest in ((plain, [1, 0, 3, 2]), (grown, [2, 3, 0, 1])):  # by the thing, then by the opinion
+        assert (rows @ rows.T - 2 * np.eye(4)).argmax(1).tolist() == nearest
+
+
+@needs_network
 def test_names_need_classes_whose_names_differ_for_the_network() -> None:
     with pytest.raises(WrongInput, match="two or more classes"):
         Sentences(names=2.0)(TEXTS)

@@ -71,6 +71,7 @@ def test_class_names_weigh_more_only_where_rows_and_budget_are_few() -> None:
     for rows, epsilon, weight in ((1400, 1.0, 3.0), (4000, 0.3, 3.0), (1600, 1.0, None), (600, 3.0, None)):
         (feature,) = text_choice(texts(rows), epsilon, network=True).settings["features"]
         assert feature.get("names") == weight
+        assert feature.get("opinion") == (2.0 if weight else None)
     without, _ = text_choice(texts(1000), 1.0, network=False).settings["features"]
     assert "names" not in without
 
