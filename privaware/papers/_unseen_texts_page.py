@@ -34,7 +34,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
             by_method["auto"],
             *(mean(cell.result["score"] for cell in by_method[each]) for each in METHODS),
             *(plain[text, each]["score"] for each in ("constant", "plain")),
-            *(_score(by_method.get(each, [])) for each in (NAMELESS, WORDS)),
+            *(_score(by_method.get(each, [])) for each in (UNOPINIONATED, NAMELESS, WORDS)),
         ]
         for (epsilon, text), by_method in sorted(runs.items())
         if set(METHODS) <= set(by_method) and (text, "plain") in plain
@@ -59,7 +59,7 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
             for epsilon, text, ours, *scores in rows
         ]
         head = ["text", "rows", "classes", "epsilon", "takes", "`auto`", "private constant", "constant", "no privacy"]
-        head += ["`auto` without names", "`auto` without the network"]
+        head += [f"`auto` {method.removeprefix('auto ')}" for method in (UNOPINIONATED, NAMELESS, WORDS)]
         return markdown(head, shown)
 
     def commits() -> str:
@@ -73,6 +73,8 @@ WORDS = "auto without the network"
 """What `auto` takes where the network of `sentences` is not installed."""
 NAMELESS = "auto without names"
 """What it took before the directions of class names weighed more."""
+UNOPINIONATED = "auto without opinion"
+"""What it took before the direction from blame to praise did."""
 
 
 def _without(runs: Runs, plain: dict[tuple[str, str], Any]) -> str:
