@@ -180,7 +180,7 @@ def _emoji(folder: Path) -> Images:
         for each in json.loads((package / "emoji.json").read_text(encoding="utf-8")):
             path = package / f"img/{vendor}/64" / each["image"]
             if each["category"] != "Component" and path.exists():
-                yield each["category"], each["short_name"], partial(_picture, path)
+                yield each["category"], each["short_name"], partial(pictured, path)
 
 
 def _sprites(folder: Path) -> Images:
@@ -189,7 +189,7 @@ def _sprites(folder: Path) -> Images:
     for path in sorted(units.glob("*/**/*.png")):
         race, stem = path.relative_to(units).parts[0], path.stem.split("-")[0]
         if race in RACES:
-            yield race, f"{race}/{stem}", partial(_picture, path)
+            yield race, f"{race}/{stem}", partial(pictured, path)
 
 
 def _clipart(folder: Path) -> Images:
@@ -197,15 +197,15 @@ def _clipart(folder: Path) -> Images:
     root = folder / "usr/share/openclipart/png"
     for path in sorted(root.glob("*/**/*.png")):
         if path.relative_to(root).parts[0] in CLIPART and path.stat().st_size <= LARGEST_FILE:
-            yield path.relative_to(root).parts[0], str(path.relative_to(root)), partial(_picture, path)
+            yield path.relative_to(root).parts[0], str(path.relative_to(root)), partial(pictured, path)
 
 
-def _picture(path: Path) -> np.ndarray:
-    """A drawing on white, fitted into a square."""
+def pictured(path: Path, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
+    """A drawing, or what a box (left, top, right, bottom) holds of it, on white, fitted into a square."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as opened:
-        drawing = ImageOps.contain(opened.convert("RGBA"), (SIDE, SIDE), Image.Resampling.BOX)
+        drawing = ImageOps.contain(opened.convert("RGBA").crop(box), (SIDE, SIDE), Image.Resampling.BOX)
     ground = Image.new("RGBA", (SIDE, SIDE), "white")
     ground.alpha_composite(drawing, ((SIDE - drawing.width) // 2, (SIDE - drawing.height) // 2))
     return np.asarray(ground.convert("RGB"))

@@ -1,6 +1,6 @@
 """The study behind what `auto` takes for images: representations with a private linear head on nine small sets.
 
-    python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...]
+    python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...] [--sets NAME ...]
 
 Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
 measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. Wide
@@ -19,17 +19,22 @@ from typing import Any
 
 import numpy as np
 
+from privaware.learners.linear import Linear
+
 EVIDENCE = Path("privaware/workflow/image_evidence.json")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 DELTA = 1e-5
+Parts = tuple[tuple[int, float], ...]
 SEEDS = 2
 HEADS: dict[str, dict[str, Any]] = {"": {}, ", centred": {"centre": 0.05}}
+WEIGHED: dict[str, dict[str, Any]] = {", weighed": {"centre": 0.05, "weigh": 0.05}}
+"""For features of several networks that are weighed."""
 COLOURS = ("cifar10", "svhn")
 
 
 def representations(name: str) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of features by name; the large prior stands beside scattering."""
-    from privaware.workflow._image_choice import GREY_PHOTOGRAPHS, PHOTOGRAPHS
+    from privaware.workflow._image_choice import GREY_WEIGHED, PHOTOGRAPHS, WEIGHED
 
     prior, scatter = {"name": "prior", "scatter": 1.0}, {"name": "scatter"}
     small = {"name": "prior", "network": "small"}
@@ -39,7 +44,8 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
             "scattering": [scatter, {"name": "group_norm", "groups": 27}],
             "glyphs": [prior | {"network": "glyphs", "scatter": 0.5}],
             "glyphs and small prior": [small | {"glyphs": 1.0}],
-            GREY_PHOTOGRAPHS.name: list(GREY_PHOTOGRAPHS.features),
+            PHOTOGRAPHS.name: [PHOTOGRAPHS.features[0] | {"glyphs": 1.4}],
+            GREY_WEIGHED.name: list(GREY_WEIGHED.features),
         }
     return {
         "pixels": [{"name": "pixels"}],
@@ -51,6 +57,7 @@ def representations(name: str) -> dict[str, list[dict[str, Any]]]:
         "large prior, mirrored": [prior],
         "large prior and glyphs": [prior | {"glyphs": 0.5}],
         PHOTOGRAPHS.name: list(PHOTOGRAPHS.features),
+        WEIGHED.name: list(WEIGHED.features),
     }
 
 
@@ -61,6 +68,7 @@ def cells(job: tuple[Path, str, str, float]) -> list[dict[str, Any]]:
 
     torch.set_num_threads(1)
     from privaware import features
+    from privaware.features.extractor import Extractor
 
     if time.time() > deadline:
         return []
@@ -77,9 +85,10 @@ def cells(job: tuple[Path, str, str, float]) -> list[dict[str, Any]]:
             rows = feature(rows, None)
         parts.append(np.asarray(rows).reshape(len(rows), -1))
     milliseconds = 1000 * (time.process_time() - began) / len(x)
-    rows = narrowed(np.concatenate(parts))
+    rows = np.concatenate(parts)
+    widths = chain[0].parts if isinstance(chain[0], Extractor) and chain[0].small else ()
     facts = {"data": name, "representation": representation, "milliseconds": round(milliseconds, 2)}
-    return [facts | cell for cell in scores(rows, y, deadline)]
+    return [facts | cell for cell in scores(rows if widths else narrowed(rows), y, deadline, widths)]
 
 
 def narrowed(rows: np.ndarray) -> np.ndarray:
@@ -91,23 +100,22 @@ def narrowed(rows: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0))).astype(np.float32)
 
 
-def scores(rows: np.ndarray, y: np.ndarray, deadline: float) -> Iterator[dict[str, Any]]:
-    """The mean score of linear heads over seeds, for each epsilon and head."""
+def scores(rows: np.ndarray, y: np.ndarray, deadline: float, parts: Parts = ()) -> Iterator[dict[str, Any]]:
+    """The mean score of linear heads over seeds, for each epsilon and head; parts are weighed where they are named."""
     from privaware import accounting
     from privaware.data import Data
-    from privaware.learners.linear import Linear
     from privaware.noise import Rng
     from privaware.schema import Schema
 
     images = rows.reshape(len(rows), 1, 1, -1)
     count = len(rows) * 4 // 5
     for epsilon in EPSILONS:
-        for head, settings in HEADS.items():
+        for head, settings in (WEIGHED if parts else HEADS).items():
             if time.time() > deadline:
                 return
             classes = tuple(str(code) for code in range(int(y.max()) + 1))
             schema = Schema(form="image", shape=(1, 1, rows.shape[1]), classes=classes, rows=count)
-            learner = Linear(features=[{"name": "bounded"}], **settings)
+            learner = with_parts(Linear(features=[{"name": "bounded"}], **settings), parts)
             noise = accounting.calibrate(lambda noise, of=learner, at=schema: of.cost(at, noise), epsilon, DELTA)
             train = Data(schema=schema, x=images[:count], y=y[:count])
             held_out = Data(schema=schema, x=images[count:], y=y[count:])
@@ -121,6 +129,12 @@ def scores(rows: np.ndarray, y: np.ndarray, deadline: float) -> Iterator[dict[st
                 "score": round(float(score), 4),
                 "constant": round(float(constant), 4),
             }
+
+
+def with_parts(learner: Linear, parts: Parts) -> Linear:
+    """The learner of rows that have these parts already."""
+    object.__setattr__(learner, "_parts", lambda schema: parts)
+    return learner
 
 
 def shipped(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -141,6 +155,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--only", nargs="+", help="the representations to measure; left out, all of them")
+    parser.add_argument("--sets", nargs="+", help="the sets to measure; left out, all of them")
     parser.add_argument("--ship", action="store_true", help="write the evidence of the package")
     options = parser.parse_args()
     deadline = time.time() + options.seconds
@@ -152,6 +167,7 @@ def main() -> None:
     known = [json.loads(line) for line in store.read_text().splitlines()] if store.exists() else []
     measured = {(cell["data"], cell["representation"]) for cell in known}
     names = sorted(file.stem for file in options.folder.glob("*.npz"))
+    names = [name for name in names if name in (options.sets or names)]
     jobs = [(options.folder, name, each, deadline) for name in names for each in representations(name)]
     jobs = [job for job in jobs if (job[1], job[2]) not in measured and job[2] in (options.only or [job[2]])]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool, store.open("a") as file:

@@ -6,7 +6,8 @@
 FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
 budget, the constant without noise, and two methods without privacy: logistic regression on the features that `auto`
 takes at epsilon 1, and a small convolutional network. Where `auto` takes the public network for photographs, its cells
-and those of the logistic regression on its features name it, and stand beside those measured without it. A feature is
+and those of the logistic regression on its features name it, and stand beside those measured without it; so do those
+where it weighs the features of several networks. A feature is
 a function of its own image, so that runs share features: the bits are those of `fit`. Runs are seeded: for comparing
 only.
 """
@@ -96,7 +97,8 @@ class ImageSet:
             return settings
         learner = self.plan(settings.get("epsilon", EPSILONS[0]), "auto").mechanism
         named = [each["name"] for each in getattr(learner, "features", None) or ()]
-        return {**settings, "network": NETWORK} if "extractor" in named else settings
+        weighed = {"weighed": True} if getattr(learner, "weigh", 0.0) else {}
+        return {**settings, "network": NETWORK, **weighed} if "extractor" in named else settings
 
     def plain(self, method: str) -> dict[str, Any]:
         """The score of a method without privacy."""

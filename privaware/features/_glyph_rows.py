@@ -1,4 +1,4 @@
-"""Rows of the shipped network for glyphs, as `Prior(network="glyphs")` has them, to stand beside those of another."""
+"""Rows of the network for glyphs and of the small one, as `Prior` has them, to stand beside those of others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from privaware.features._prior_maps import pooled_maps
-from privaware.features._prior_shipped import SHIPPED_GLYPHS, stored_weights, stored_whitening
+from privaware.features._prior_shipped import (
+    SHIPPED_GLYPHS,
+    SHIPPED_SMALL,
+    stored_student,
+    stored_weights,
+    stored_whitening,
+)
 
-__all__ = ["glyph_rows"]
+__all__ = ["glyph_rows", "small_rows"]
 
 DEPTHS = POOLS = (2,)
 WHITEN = 0.3
@@ -28,3 +34,9 @@ def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
         return functional.normalize(whitening(maps), dim=1)
 
     return rows
+
+
+def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
+    """From preprocessed images to rows of length 1 of the small network, with the weights on `device`."""
+    network = stored_student(str(SHIPPED_SMALL), str(device))
+    return lambda inputs: functional.normalize(network.features(inputs), dim=1)

