@@ -1,6 +1,6 @@
-"""Private gradient boosting of scores of levels, and of trees whose splits are random.
+"""Private gradient boosting of scores of levels, then of trees whose splits are random or of random waves.
 
-What is summed over rows, and that the sums are exact, is in `_leaf_sums.py`.
+What is summed over rows, and that the sums are exact, is in `_leaf_sums.py` and `_wave_sums.py`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from privaware.learners._leaf_sums import (
     TargetSums,
     as_outputs,
 )
+from privaware.learners._momentum import MOMENTUM, response
 from privaware.learners._monotone import Monotone
 from privaware.learners._splits import PairSums, column_chances, found_pairs, random_splits
+from privaware.learners._wave_sums import MOST_NOISE, MOST_NOISE_OF_NUMBERS, WAVE_STEPS, learn_waves, random_turns
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
 __all__ = ["Boosting"]
 
-MOMENTUM = 0.9
 START, MOST_START = 0.05, 0.3
 """Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end.
 
@@ -61,6 +62,8 @@ CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 
 Noise is half as large then, and for two classes the model knows what its chances stand for."""
+WAVE_MEAN = 0.05
+"""The part of the budget of waves that finds their mean."""
 DAMPING = 3.0
 """Noise added to the second derivatives of a leaf, in a regression: numbers in leaves of few rows are costly."""
 
@@ -69,13 +72,15 @@ DAMPING = 3.0
 class Boosting(Learner):
     """`share` is the part of the budget that the `steps` of the additive start take (0: no start).
 
+    `waves` is the number of random waves of a few columns that are learnt after it, with the budget of the trees; if
+    there are trees, too, they follow and each have half of it.
     `pairs` is the part of the trees' budget that finds columns that act together, which trees then prefer (0: none).
     `cells` is about the number of levels of a number without declared bins.
     `lr` is the step of a tree, `reach` where residuals of a regression are clipped, over the target's private spread,
     `rest` where those are that move its bias in the end, over `reach`: 4 for about the mean, 1 to stay with the median.
     `bend` is how much outputs far from the mean of a skewed target are bent upwards (`_bending.py`; 0: not at all).
     `monotone` names number columns along which the model must rise (1) or fall (-1): in a classification, the chance of
-    the second of two classes. `progress` changes nothing that is released.
+    the second of two classes; waves read other columns only. `progress` changes nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -86,6 +91,7 @@ class Boosting(Learner):
     lr: float = 0.1
     steps: int = 100
     share: float = 0.5
+    waves: int = 0
     pairs: float = 0.0
     cells: int = 32
     reach: float = 1.0
@@ -95,7 +101,7 @@ class Boosting(Learner):
     progress: Callable[[int, int, float], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        expect_count(self._name, 0, trees=self.trees, steps=self.steps)
+        expect_count(self._name, 0, trees=self.trees, steps=self.steps, waves=self.waves)
         expect_between(self._name, 1, 12, depth=self.depth)
         expect_between(self._name, 1e-4, 1, lr=self.lr)
         expect_between(self._name, 4, 4096, cells=self.cells)
@@ -104,20 +110,25 @@ class Boosting(Learner):
         expect_between(self._name, 0, 1, bend=self.bend)
         expect_in(self._name, "[0, 1]", share=self.share)
         expect_in(self._name, "[0, 1)", pairs=self.pairs)
-        if not self.trees and not self.steps:
-            raise WrongInput(f"{self._name}: expected at least one step or one tree, got none of either")
+        if not self.trees and not self.steps and not self.waves:
+            raise WrongInput(f"{self._name}: expected at least one step, one tree or one wave, got none of either")
 
     def cost(self, schema: Schema, noise: float) -> Event:
         if schema.form != "table" or not schema.used:
             raise WrongInput(f"{self._name}: expected a table with columns to learn from, got {schema.form} data")
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
         Monotone.of(schema, self.monotone, self._name)
+        if self.waves and not self._free(schema).any():
+            raise WrongInput(
+                f"{self._name}: expected a column beside the monotone ones for waves to read; set waves = 0"
+            )
         counts = zip(self._counts(schema), self._noises(schema, noise), strict=True)
         releases = [count * Gaussian(noise=scale) for count, scale in counts if math.isfinite(scale)]
         return sum(releases, start=NOTHING)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
-        schema, (of_start, of_steps, of_pairs, of_trees, of_check) = data.schema, self._noises(data.schema, noise)
+        schema = data.schema
+        of_start, of_steps, of_pairs, of_trees, of_mean, of_waves, of_check = self._noises(schema, noise)
         layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         monotone = Monotone.of(schema, self.monotone, self._name)
@@ -140,32 +151,54 @@ class Boosting(Learner):
             pairs = found_pairs(sums, release(sums, rows, of_pairs, rng), of_pairs)
         chances = column_chances(layout, weights, deviations) if len(deviations) else None
         splits = random_splits(schema, layout.levels, shape, rng.initial, pairs, chances)
+        turns, swings = np.zeros((layout.width, 0)), np.zeros((0, layout.outputs))
+        if math.isfinite(of_waves):
+            turns = random_turns(layout, self.waves, rng.initial, self._free(schema, chances))
+            scales = (MOST_NOISE if schema.classes else MOST_NOISE_OF_NUMBERS, unit)
+            swings, bias = learn_waves((layout, rows), turns, (of_mean, of_waves), scales, rng)
+            weights[0] += bias
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)
         bent: tuple[float, ...] = ()
         if not schema.classes:
             bend, shift, verdict = self._finish((schema, rows), (float(start[0]), spread), (of_start, of_check), rng)
             if not verdict.better:
-                weights, leaves = np.zeros_like(weights), np.zeros_like(leaves)
+                weights, leaves, swings = np.zeros_like(weights), np.zeros_like(leaves), np.zeros_like(swings)
                 weights[0] = start + verdict.mean
             elif bend is None:
                 weights[0] += shift
             else:
                 bent = (bend.centre, bend.spread, bend.strength, shift)
-        last = 1 + sum(layout.levels)
-        tensors = {"bias": weights[0], "scores": weights[1:last], "slopes": weights[last:], "leaves": leaves}
-        tensors = as_outputs(tensors, len(schema.classes)) | {"columns": splits[0], "right": splits[1]}
+        tensors = {"bias": weights[:1], "scores": weights[1 : 1 + sum(layout.levels)], "leaves": leaves}
+        tensors |= {"slopes": weights[1 + sum(layout.levels) :], "swings": swings}
+        return self._model(layout, tensors, (*splits, turns), deviations, bent)
+
+    def _model(
+        self,
+        layout: Layout,
+        learnt: dict[str, np.ndarray],
+        drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
+        deviations: np.ndarray,
+        bent: tuple[float, ...],
+    ) -> Model:
+        """The released form of what was learnt beside what was drawn at random: columns and sides of splits, turns."""
+        classes, (columns, right, turns) = len(layout.schema.classes), drawn
+        tensors = as_outputs(learnt, classes) | {"columns": columns, "right": right, "turns": turns.astype(np.float32)}
+        tensors["bias"] = tensors["bias"][0]
         architecture = {
             "name": "trees",
             "levels": list(layout.levels),
             "outputs": len(tensors["bias"]),
             "numbers": len(tensors["slopes"]),
-            "trees": shape[0],
+            "trees": len(columns),
             "depth": self.depth,
-            "deviations": [float(value) for value in deviations / (2 if len(schema.classes) == 2 else 1)],
-            "clipped": len(schema.classes) == 2,
+            "waves": turns.shape[1],
+            "deviations": [float(value) for value in deviations / (2 if classes == 2 else 1)],
+            "clipped": classes == 2,
             "bent": list(bent),
         }
-        return Model(schema=schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
+        if not turns.shape[1]:
+            del tensors["turns"], tensors["swings"]
+        return Model(schema=layout.schema, features=(layout.feature,), architecture=architecture, tensors=tensors)
 
     def _finish(
         self,
@@ -195,22 +228,31 @@ class Boosting(Learner):
         return 1 if schema.classes else 4 + self._narrows(schema)
 
     def _counts(self, schema: Schema) -> tuple[int, ...]:
-        """Releases of start, steps, pairs, trees and check."""
-        return (self._starts(schema), self.steps, 1, self.trees, 2)
+        """Releases of start, steps, pairs, trees, the mean of waves, their steps, and check."""
+        return (self._starts(schema), self.steps, 1, self.trees, 1, WAVE_STEPS, 2)
 
     def _narrows(self, schema: Schema) -> bool:
-        """Whether residuals of a regression are measured again after the start, for the trees."""
-        return not schema.classes and self.steps > 0 and self.trees > 0 and 0 < self.share < 1
+        """Whether residuals of a regression are measured again after the start, for trees or waves."""
+        return not schema.classes and self.steps > 0 and self.trees + self.waves > 0 and 0 < self.share < 1
+
+    def _free(self, schema: Schema, chances: np.ndarray | None = None) -> np.ndarray:
+        """The chance of each column to be read by a wave: none where a direction is asked for."""
+        free = np.array([float(column.name not in self.monotone) for column in schema.used])
+        free = free if chances is None else free * chances
+        return np.asarray(free / max(free.sum(), 1e-99))
 
     @property
     def _name(self) -> str:
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _noises(self, schema: Schema, noise: float) -> tuple[float, ...]:
-        """Noise multipliers of a release of start, steps, pairs, trees, check, infinite for none: together `noise`."""
-        share = self.share if self.trees and self.steps else float(self.steps > 0)
-        pairs = self.pairs if len(schema.used) > 2 and self.depth > 1 else 0.0
-        after = (share, (1 - share) * pairs, (1 - share) * (1 - pairs))
+        """Noise multipliers of a release of each of `_counts`, infinite for none: together `noise`."""
+        share = self.share if self.trees + self.waves and self.steps else float(self.steps > 0)
+        pairs = self.pairs if self.trees and len(schema.used) > 2 and self.depth > 1 else 0.0
+        waves = (0.5 if self.trees else 1.0) * (self.waves > 0)
+        last = (1 - share) * (1 - pairs)
+        of_waves = (last * waves * WAVE_MEAN, last * waves * (1 - WAVE_MEAN))
+        after = (share, (1 - share) * pairs, last * (1 - waves), *of_waves)
         counts = self._counts(schema)
         start, check = START, 0.0
         if not schema.classes:
@@ -252,7 +294,7 @@ class Boosting(Learner):
             weights = basis.weights(coefficients)
             if step >= steps // 2:
                 average += weights / (steps - steps // 2)
-        return average, rate * noise * sensitivity * _response(steps) * basis.deviations
+        return average, rate * noise * sensitivity * response(steps) * basis.deviations
 
     def _boost(
         self,
@@ -322,10 +364,3 @@ def _spread(noisy: np.ndarray, rows: int) -> float:
 def _clipped(logits: np.ndarray) -> np.ndarray:
     """Where gradients that are clipped to a half sum to zero, for a class of these logits."""
     return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
-
-
-def _response(steps: int) -> float:
-    """The deviation that noise of 1 in each step gives the mean of the last half of them, by momentum alone."""
-    age = np.arange(steps)[:, None] - np.arange(steps)[None, :] + 1  # of the noise of each step, at each step
-    moved = np.where(age > 0, (1 - MOMENTUM ** np.maximum(age, 0)) / (1 - MOMENTUM), 0.0)
-    return float(np.linalg.norm(moved[steps // 2 :].mean(axis=0)))

@@ -54,7 +54,7 @@ SIGNALS = (300.0, 900.0)
 class CodedRows:
     """Some rows: `codes` (an array a group of columns), `target` and `values`, the outputs so far (outputs, rows).
 
-    `places` say where the `splits` of a tree put the rows.
+    `places` say where the `splits` of a tree put the rows, `waves` (rows, waves) are those that are being learnt.
     """
 
     def __init__(self, layout: Layout, data: Data) -> None:
@@ -67,6 +67,7 @@ class CodedRows:
         self.values = np.zeros((layout.outputs, len(data)), np.float32)
         self.splits = b""
         self.places: np.ndarray = np.zeros(0, np.uint8)
+        self.waves: np.ndarray = np.zeros((0, 0))
 
     @classmethod
     def joined(cls, parts: list[CodedRows]) -> CodedRows:
@@ -75,7 +76,7 @@ class CodedRows:
         rows.codes = [np.concatenate(codes) for codes in zip(*(part.codes for part in parts), strict=True)]
         rows.target = np.concatenate([part.target for part in parts])
         rows.values = np.concatenate([part.values for part in parts], axis=1)
-        rows.splits, rows.places = b"", parts[0].places[:0]
+        rows.splits, rows.places, rows.waves = b"", parts[0].places[:0], parts[0].waves[:0]
         return rows
 
     def __len__(self) -> int:

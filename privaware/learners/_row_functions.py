@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOG2E", "exp2", "softmax_numerators", "tanh"]
+__all__ = ["LOG2E", "cosine", "exp2", "softmax_numerators", "tanh"]
 
 LOG2E = math.log2(math.e)
 
@@ -22,6 +22,9 @@ MAGIC = 1.5 * 2.0**23
 
 POWERS_OF_TWO = (1.0000000755, 0.6931210340, 0.2402210736, 0.0559220356, 0.0096760371)
 """The polynomial for 2^r, r from -1/2 to 1/2, to a relative error of 4e-6."""
+
+SINE = (6.2831851, -41.3416425, 81.6002465, -76.5330092, 39.4136231)
+"""The odd polynomial for the sine of q turns, q from -1/4 to 1/4, to an error of 1e-6."""
 
 RANGE = 100.0
 """Exponents beyond it are moved onto it."""
@@ -50,6 +53,20 @@ def exp2(exponents: Any, factor: float = 1.0) -> Any:
 
     powers.view(torch.int32).add_(shifted.view(torch.int32).bitwise_left_shift_(23))
     return powers
+
+
+def cosine(turns: np.ndarray) -> np.ndarray:
+    """The cosine of float32 numbers of turns, to an error of 1e-6 for few of them.
+
+    >>> cosine(np.array([0.0, 0.25, -1.5], np.float32)).round(4).tolist()
+    [1.0, 0.0, -1.0]
+    """
+    quarter = np.float32(0.25) - np.abs(turns - np.rint(turns))
+    square = quarter * quarter
+    values = square * np.float32(SINE[-1])
+    for coefficient in SINE[-2:0:-1]:
+        values = (values + np.float32(coefficient)) * square
+    return np.asarray((values + np.float32(SINE[0])) * quarter)
 
 
 def tanh(values: np.ndarray) -> np.ndarray:

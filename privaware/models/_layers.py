@@ -217,7 +217,8 @@ class Trees(nn.Module):
 
     Inputs are level codes, then numbers.
     `right` says of each split and each level of its column whether a row goes right; the first split of a tree is the
-    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small.
+    highest bit of the leaf's number. Trees are looked up some at a time: memory stays small. A wave is the cosine
+    of the `turns` of its bias, of the level of each column and of each number; its weights are its `swings`.
     """
 
     SOME = 64
@@ -227,26 +228,35 @@ class Trees(nn.Module):
         levels: tuple[int, ...],
         numbers: int,
         outputs: int,
-        shape: tuple[int, int],
+        shape: tuple[int, int, int],
         clipped: bool = False,
         bent: tuple[float, ...] = (),
     ) -> None:
         super().__init__()
-        self.levels, self.clipped, self.bent, (trees, depth) = levels, clipped, bent, shape
+        self.levels, self.clipped, self.bent, (trees, depth, self.waves) = levels, clipped, bent, shape
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.scores = nn.Parameter(torch.zeros(sum(levels), outputs))
         self.slopes = nn.Parameter(torch.zeros(numbers, outputs))
         self.leaves = nn.Parameter(torch.zeros(trees, 2**depth, outputs))
         self.register_buffer("columns", torch.zeros(trees, depth, dtype=torch.int64))
         self.register_buffer("right", torch.zeros(trees, depth, max(levels, default=1), dtype=torch.bool))
+        if self.waves:
+            self.swings = nn.Parameter(torch.zeros(self.waves, outputs))
+            self.register_buffer("turns", torch.zeros(1 + sum(levels) + numbers, self.waves))
         self.columns: Tensor
         self.right: Tensor
+        self.turns: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
         sizes = torch.tensor(self.levels, device=x.device)
         codes = torch.minimum(x[:, : len(sizes)].long().clamp_min(0), sizes - 1)
-        outputs = self.bias + self.scores[codes + sizes.cumsum(0) - sizes].sum(1)
-        outputs = outputs + x[:, len(sizes) :].to(outputs.dtype) @ self.slopes
+        levels, numbers = codes + sizes.cumsum(0) - sizes, x[:, len(sizes) :].to(self.bias.dtype)
+        outputs = self.bias + self.scores[levels].sum(1) + numbers @ self.slopes
+        if self.waves:
+            angles = self.turns[0] + numbers @ self.turns[1 + len(self.scores) :]
+            for column in levels.T:
+                angles = angles + self.turns[1 + column]
+            outputs = outputs + torch.cos(2 * math.pi * angles) @ self.swings
         for start in range(0, len(self.leaves), self.SOME):
             columns, right = self.columns[start : start + self.SOME], self.right[start : start + self.SOME]
             trees, depth = columns.shape

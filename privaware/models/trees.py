@@ -1,8 +1,9 @@
-"""Scores of levels and trees that split on them: the model of the learner `boosted`.
+"""Scores of levels, and trees that split on them or waves over them: the model of the learner `boosted`.
 
 Every column is a level code (`features.codes`), and numbers may follow. Outputs are a bias, a score for the level of
-each column, a slope times each number, and the leaf of each tree. The splits of one depth of a tree are the same in all
-its branches, so a leaf is a binary number.
+each column, a slope times each number, the leaf of each tree, and weighed waves: cosines of random sums over the levels
+and numbers of a few columns. The splits of one depth of a tree are the same in all its branches, so a leaf is a binary
+number.
 
 Paper: Prokhorenkova et al. 2018, CatBoost (symmetric trees), arXiv:1706.09516.
 Privacy: no cost of its own; no row is mixed with another.
@@ -33,7 +34,7 @@ DEEPEST = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Description):
-    """`levels` holds the number of levels of each column; `trees` may be 0: a model that is additive in its columns.
+    """`levels` holds the number of levels of each column; with neither `trees` nor `waves` it is additive in columns.
 
     `deviations` are what noise alone gave the score of a level of each column, then the slope of each number.
     With `clipped` the scores of two classes were learnt from gradients that were clipped to a half: a chance q of the
@@ -48,6 +49,7 @@ class Trees(Description):
     numbers: int = 0
     trees: int = 0
     depth: int = 3
+    waves: int = 0
     deviations: tuple[float, ...] = ()
     clipped: bool = False
     bent: tuple[float, ...] = ()
@@ -57,6 +59,7 @@ class Trees(Description):
         self._check_count("outputs")
         self._check_count("numbers", least=0)
         self._check_count("trees", least=0)
+        self._check_count("waves", least=0)
         self._check_count("depth")
         if self.depth > DEEPEST:
             raise self._error("depth", f"a whole number of at most {DEEPEST}")
@@ -85,7 +88,8 @@ class Trees(Description):
     def _module(self) -> nn.Module:
         from privaware.models import _layers
 
-        return _layers.Trees(self.levels, self.numbers, self.outputs, (self.trees, self.depth), self.clipped, self.bent)
+        shape = (self.trees, self.depth, self.waves)
+        return _layers.Trees(self.levels, self.numbers, self.outputs, shape, self.clipped, self.bent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,8 @@ def test_model_predicts_what_training_computed(schema: Schema) -> None:
 
 
 def test_all_releases_together_are_one_gaussian_of_the_noise() -> None:
-    for learner in (Boosted(), Boosted(share=0.3), Boosted(steps=0), Additive()):
+    waved = (Boosted(trees=0, waves=64), Boosted(waves=64, pairs=0.2), Boosted(steps=0, trees=0, waves=64))
+    for learner in (Boosted(), Boosted(share=0.3), Boosted(steps=0), Additive(), *waved):
         event = learner.cost(NUMBER, 3.0)
         assert accounting.epsilon(event, 1e-5) == pytest.approx(accounting.epsilon(Gaussian(noise=3.0), 1e-5), rel=1e-6)
 
@@ -167,7 +168,7 @@ def test_interactions_are_learnt_where_an_additive_model_cannot() -> None:
 
 
 def test_settings_that_learn_nothing_are_refused() -> None:
-    with pytest.raises(WrongInput, match="at least one step or one tree"):
+    with pytest.raises(WrongInput, match="at least one step, one tree or one wave"):
         Boosted(steps=0, trees=0)
     with pytest.raises(WrongInput, match="a table with columns"):
         Boosted().cost(Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40), 1.0)
@@ -240,7 +241,9 @@ def test_curves_and_bias_sum_to_the_outputs_of_an_additive_model() -> None:
     assert model.outputs(middles) == pytest.approx(unclipped(expected), abs=1e-4)
 
 
-@pytest.mark.parametrize("learner", [Additive(), Boosted(trees=50)], ids=["additive", "boosted"])
+@pytest.mark.parametrize(
+    "learner", [Additive(), Boosted(trees=50), Boosted(trees=0, waves=64)], ids=["additive", "boosted", "waves"]
+)
 def test_chances_of_two_classes_are_those_of_the_rows(learner: Additive | Boosted) -> None:
     """Although gradients are clipped, in favour of the class that is more frequent."""
     schema = Schema(columns=(Column(name="a", low=0, high=4, bins=(1, 2, 3)),), classes=("no", "yes"), rows=20_000)

@@ -127,6 +127,9 @@ LEARNERS = {
     "boosted": (Boosted(trees=3, steps=2, share=0.5), TABLE),
     "boosted, three classes": (Boosted(trees=3, steps=2), replace(TABLE, classes=("a", "b", "c"))),
     "boosted, regression": (Boosted(trees=3, steps=2, monotone={NUMBER.used[0].name: 1}), NUMBER),
+    "boosted, waves": (Boosted(trees=0, steps=2, waves=8), TABLE),
+    "boosted, waves and trees": (Boosted(trees=2, steps=2, waves=8), replace(TABLE, classes=("a", "b", "c"))),
+    "boosted, waves in a regression": (Boosted(trees=0, steps=2, waves=8, monotone={NUMBER.used[0].name: 1}), NUMBER),
     "additive": (Additive(steps=3), TABLE),
     "amortised": (Amortised(rounds=1, weights=tiny_table_network()), TABLE),
     "amortised, three classes": (

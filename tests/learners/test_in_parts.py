@@ -23,7 +23,11 @@ TASKS = {
     "three classes": Schema(columns=COLUMNS, classes=("n", "u", "y"), rows=700),
     "regression": Schema(columns=COLUMNS, low=-5.0, high=20.0, rows=700),
 }
-SETTINGS = {"boosted": {"trees": 6, "steps": 6}, "additive": {"steps": 6, "trees": 3}, "linear": {"steps": 5}}
+SETTINGS = {
+    "boosted": {"trees": 6, "steps": 6, "waves": 8},
+    "additive": {"steps": 6, "trees": 3},
+    "linear": {"steps": 5},
+}
 IN_PARTS = [
     name
     for name in registry.names("learners")

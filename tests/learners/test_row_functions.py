@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators, tanh
+from privaware.learners._row_functions import LOG2E, cosine, exp2, softmax_numerators, tanh
 
 VALUES = np.random.default_rng(0).uniform(-90, 90, 10_007)
 
@@ -19,7 +19,7 @@ def probabilities(values: np.ndarray) -> np.ndarray:
     return np.asarray((numerators / numerators.sum(axis=0))[0])
 
 
-@pytest.mark.parametrize("function", [exp2, tanh, probabilities])
+@pytest.mark.parametrize("function", [exp2, tanh, probabilities, cosine])
 def test_bits_do_not_depend_on_position_or_length(function: Callable[[Any], Any]) -> None:
     at_once = function(VALUES)
     order = np.random.default_rng(1).permutation(len(VALUES))
@@ -39,6 +39,8 @@ def test_arrays_and_tensors_have_the_same_bits() -> None:
 def test_values_are_those_of_libraries() -> None:
     assert np.abs(exp2(VALUES) / np.exp2(VALUES) - 1).max() < 1e-5
     assert np.abs(tanh(VALUES / 20) - np.tanh(VALUES / 20)).max() < 1e-5
+    turns = (VALUES / 20).astype(np.float32)
+    assert np.abs(cosine(turns) - np.cos(2 * np.pi * turns.astype(float))).max() < 1e-5
     logits = VALUES[:9000].reshape(3, 3000) / 20
     numerators = softmax_numerators(LOG2E * logits).astype(float)
     exact = np.exp(logits) / np.exp(logits).sum(axis=0)

@@ -14,7 +14,15 @@ from privaware.selectors.target_range import TargetRange
 from privaware.workflow._auto import choose, with_target_range
 from privaware.workflow._choice import Choice
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._table_choice import CLOSE, able_candidates, candidate, evidence, table_choice
+from privaware.workflow._table_choice import (
+    BOOSTED_WAVES,
+    CLOSE,
+    MOST_BOOSTED,
+    able_candidates,
+    candidate,
+    evidence,
+    table_choice,
+)
 from privaware.workflow._training_plan import recipe_plan, training_plan
 
 COLUMNS = (Column(name="a", low=0, high=9), Column(name="b", kind="category", categories=("x", "y")))
@@ -70,8 +78,19 @@ def test_many_classes_take_a_head_on_waves_measured_from_their_mean() -> None:
 
 def test_trees_grow_where_rows_and_epsilon_are_large_and_time_is_short() -> None:
     assert table_choice(numbers(16_000), 3.0).settings == {"trees": 800, "depth": 5}
-    assert table_choice(numbers(16_000), 2.0).settings == {}
+    assert table_choice(numbers(16_000), 2.0).settings == BOOSTED_WAVES
     assert table_choice(numbers(1_000_000), 1.0).settings == {}
+
+
+def test_waves_take_the_place_of_trees_where_rows_are_not_too_many() -> None:
+    for make in (classes, numbers):
+        for schema in (make(5_000), make(5_000).bare()):
+            choice = table_choice(schema, 1.0)
+            assert (choice.learner, choice.settings) == ("boosted", BOOSTED_WAVES)
+            assert choice.reasons[0].startswith("boosted with random waves")
+        assert table_choice(make(MOST_BOOSTED + 1), 1.0).settings == {}
+    plan = recipe_plan(classes(5_000), Recipe(settings={"monotone": {"a": 1}}), {"epsilon": 1.0, "delta": 1e-5})
+    assert plan.settings == {**BOOSTED_WAVES, "monotone": {"a": 1}}
 
 
 def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
@@ -130,6 +149,7 @@ def test_chosen_candidate_is_nowhere_clearly_worse_than_the_constant() -> None:
             continue
         chosen = table_choice(known, cell["epsilon"])
         name = "waves" if "features" in chosen.settings else chosen.learner
+        name = "boosted waves" if "waves" in chosen.settings else name
         if cell["scores"][name] < cell["scores"]["constant"] - 2 * CLOSE:
             worse.append((cell["table"], cell["epsilon"]))
     assert worse == []
