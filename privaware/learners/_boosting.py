@@ -37,7 +37,7 @@ from privaware.learners._leaf_sums import (
 from privaware.learners._momentum import MOMENTUM, response
 from privaware.learners._monotone import Monotone
 from privaware.learners._splits import PairSums, column_chances, found_pairs, random_splits
-from privaware.learners._wave_sums import MOST_NOISE, MOST_NOISE_OF_NUMBERS, WAVE_STEPS, learn_waves, random_turns
+from privaware.learners._wave_sums import WAVE_STEPS, learn_waves, most_noise_of_waves, random_turns
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -154,7 +154,7 @@ class Boosting(Learner):
         turns, swings = np.zeros((layout.width, 0)), np.zeros((0, layout.outputs))
         if math.isfinite(of_waves):
             turns = random_turns(layout, self.waves, rng.initial, self._free(schema, chances))
-            scales = (MOST_NOISE if schema.classes else MOST_NOISE_OF_NUMBERS, unit)
+            scales = (most_noise_of_waves(layout, noise), unit)
             swings, bias = learn_waves((layout, rows), turns, (of_mean, of_waves), scales, rng)
             weights[0] += bias
         leaves = self._boost((layout, rows), splits, (of_trees, most_noise, unit), rng)

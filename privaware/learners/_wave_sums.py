@@ -29,7 +29,7 @@ from privaware.learners._momentum import MOMENTUM, response
 from privaware.learners._row_functions import cosine
 from privaware.noise import Rng
 
-__all__ = ["WAVE_STEPS", "learn_waves", "random_turns"]
+__all__ = ["WAVE_STEPS", "learn_waves", "most_noise_of_waves", "random_turns"]
 
 WAVE_STEPS = 100
 """Steps of gradient descent on the weights of waves."""
@@ -49,10 +49,18 @@ BLOCK = 2**12
 """Rows in work at once."""
 
 MOST_NOISE, MOST_NOISE_OF_NUMBERS = 1.5, 0.25
-"""The deviation that noise may give a logit before later steps correct it: steps that allow 0.4 to 1 learnt less."""
+"""The deviation that noise may give a logit, or a number in units, before later steps correct it: of 0.4 to 2.2 the
+best for logits on 16 tables, of 0.2 to 0.6 for numbers, where more is better if columns tell much."""
+SURE = 150.0
+"""Rows over noise from which logits may have all of it; with fewer, it falls with them."""
 
 STEADY, STEADY_OF_NUMBERS = 4.0, 1.9
 """The largest step times curvature: rows measured from their mean have no direction that most of them share."""
+
+
+def most_noise_of_waves(layout: Layout, noise: float) -> float:
+    """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
+    return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def random_turns(
@@ -101,13 +109,13 @@ def learn_waves(
     `noises` are those of the mean of the waves and of a step, `scales` the most that noise may do to an output, in
     units, and the unit of gradients.
     """
-    (layout, rows), (of_mean, of_step), (most_noise, unit) = coded, noises, scales
+    (layout, rows), (of_mean, of_step), (most, unit) = coded, noises, scales
     declared = layout.schema.rows
     rows.update(partial(_add_waves, layout=layout, turns=turns))
     centre = Centre.of(release(WaveMeans(), rows, of_mean, rng), rows=declared, deviation=of_mean)
     rows.update(partial(_centre_waves, centre=centre))
     steady = STEADY if layout.classes else STEADY_OF_NUMBERS
-    rate = most_noise * declared / (of_step * layout.length * response(WAVE_STEPS))
+    rate = most * declared / (of_step * layout.length * response(WAVE_STEPS))
     rate = min(rate, steady / layout.curvature) / declared
     weights = np.zeros((turns.shape[1], layout.outputs))
     velocity, average = np.zeros_like(weights), np.zeros_like(weights)
