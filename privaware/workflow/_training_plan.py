@@ -110,6 +110,8 @@ def _chosen(
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
         choice = choose(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
+        if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
+            choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
         limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
         if recipe.workflow == "standard":
             choice = replace(choice, reasons=(f"{choice.learner}: standard workflow, as if there were no noise",))

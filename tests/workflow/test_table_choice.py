@@ -89,8 +89,10 @@ def test_waves_take_the_place_of_trees_where_rows_are_not_too_many() -> None:
             assert (choice.learner, choice.settings) == ("boosted", BOOSTED_WAVES)
             assert choice.reasons[0].startswith("boosted with random waves")
         assert table_choice(make(MOST_BOOSTED + 1), 1.0).settings == {}
-    plan = recipe_plan(classes(5_000), Recipe(settings={"monotone": {"a": 1}}), {"epsilon": 1.0, "delta": 1e-5})
-    assert plan.settings == {**BOOSTED_WAVES, "monotone": {"a": 1}}
+    plan = recipe_plan(classes(5_000), Recipe(settings={"share": 0.5}), {"epsilon": 1.0, "delta": 1e-5})
+    assert plan.settings == {**BOOSTED_WAVES, "share": 0.5}
+    searched = recipe_plan(classes(5_000), Recipe(search="rs"), {"epsilon": 1.0, "delta": 1e-5})
+    assert set(searched.settings) == {"search"}  # candidates have settings of their own
 
 
 def test_range_of_a_target_is_bought_where_a_learner_does_not_find_it() -> None:
