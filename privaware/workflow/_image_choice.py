@@ -237,6 +237,9 @@ def image_choice(
         if 60 * each.minutes(schema, device) <= limit and 4 * schema.rows * each.columns <= memory
     ]
     best = fitting[0] if fitting else min(known, key=lambda each: each.seconds)
+    settings = best.settings
+    if not schema.classes:
+        settings.pop("weigh", None)  # there is nothing to tell apart
     minutes = best.minutes(schema, device)
     took = f"about {math.ceil(60 * minutes)} s" if minutes < 2 else f"about {minutes:.0f} minutes"
     where = "two cores" if device == "cpu" else device
@@ -244,10 +247,10 @@ def image_choice(
     if best is not known[0]:
         longer = known[0].minutes(schema, device)
         reasons.append(f"{known[0].words} would be better, and take about {longer:.0f} minutes: see --time-limit")
-    if "centre" in best.settings:
-        reasons.append(f"{best.settings['centre']:.0%} of the budget buys the mean of the rows to start from")
-    if "weigh" in best.settings:
-        reasons.append(f"{best.settings['weigh']:.0%} of the budget weighs them by how far each tells classes apart")
+    if "centre" in settings:
+        reasons.append(f"{settings['centre']:.0%} of the budget buys the mean of the rows to start from")
+    if "weigh" in settings:
+        reasons.append(f"{settings['weigh']:.0%} of the budget weighs them by how far each tells classes apart")
     if best in public:
         reasons.append(PUBLIC)
     missed = [each for each in public if not here and 60 * each.minutes(schema, device) <= limit]
@@ -267,7 +270,7 @@ def image_choice(
         )
     elif best.name != "pixels":
         reasons.append(gain_evidence(best.name, schema, epsilon))
-    return Choice(learner="linear", settings=best.settings, reasons=tuple(reasons))
+    return Choice(learner="linear", settings=settings, reasons=tuple(reasons))
 
 
 def with_photographs(schema: Schema, epsilon: float, device: str) -> tuple[Representation, ...]:

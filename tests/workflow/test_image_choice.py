@@ -186,6 +186,15 @@ def test_the_plan_weighs_networks_by_a_part_of_the_budget_and_says_so() -> None:
     assert said not in many.reasons
 
 
+def test_parts_are_weighed_for_classes_and_not_for_numbers() -> None:
+    classes = image_choice(images(4_000, (3, 32, 32)), 1.0, network=True)
+    scores = Schema(form="image", shape=(3, 32, 32), rows=4_000)
+    numbers = image_choice(scores, 1.0, network=True)
+    assert classes.settings["features"] == numbers.settings["features"]
+    assert "weigh" in classes.settings
+    assert "weigh" not in numbers.settings
+
+
 def test_left_out_the_network_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for here in (True, False):
         monkeypatch.setattr(_image_choice._public_photos, "installed", lambda here=here: here)
