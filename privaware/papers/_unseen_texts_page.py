@@ -62,10 +62,16 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head += [f"`auto` {method.removeprefix('auto ')}" for method in (UNOPINIONATED, NAMELESS, WORDS)]
         return markdown(head, shown)
 
+    def share_of(epsilon: float, *texts: str) -> str:
+        group = [row for row in rows if row[0] == epsilon and row[1] in texts]
+        gain, most = (sum(row[at] - row[5] for row in group) for at in (3, 6))
+        return f"{gain / most:.3f}"
+
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    return {"shares": shares, "every": every, "without": partial(_without, runs, plain), "commits": commits}
+    shown: dict[str, Callable[..., Any]] = {"shares": shares, "share_of": share_of, "every": every, "commits": commits}
+    return {**shown, "without": partial(_without, runs, plain)}
 
 
 METHODS = ("auto", "private constant")

@@ -129,7 +129,7 @@ def test_many_images_on_a_gpu_are_seen_in_several_views_with_glyphs() -> None:
 def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
     colours, grey = list(WEIGHED.features), list(GREY_WEIGHED.features)
     small = [{"name": "prior", "network": "small", "glyphs": 0.5}]
-    for rows, size in ((300, 224), (15_000, 224), (23_000, 160), (31_000, 128), (42_000, 96)):
+    for rows, size in ((600, 224), (15_000, 224), (23_000, 160), (31_000, 128), (42_000, 96)):
         assert features(images(rows, (3, 32, 32)), network=True) == [colours[0] | ({"size": size} if size > 96 else {})]
     assert features(images(50_000, (3, 32, 32)), network=True) == list(PHOTOGRAPHS.features)
     larger = image_choice(images(50_000, (3, 32, 32)), 1.0, network=True).reasons
@@ -193,6 +193,13 @@ def test_parts_are_weighed_for_classes_and_not_for_numbers() -> None:
     assert classes.settings["features"] == numbers.settings["features"]
     assert "weigh" in classes.settings
     assert "weigh" not in numbers.settings
+
+
+def test_parts_are_not_weighed_where_noise_would_hide_what_they_tell_apart() -> None:
+    few, more = (image_choice(images(rows, (3, 32, 32)), 1.0, network=True).settings for rows in (499, 500))
+    assert "weigh" not in few
+    assert few["features"] == [PHOTOGRAPHS.features[0] | {"size": 224}]
+    assert "weigh" in more
 
 
 def test_left_out_the_network_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
