@@ -178,13 +178,15 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         """Tables, texts and images together, from the cells of their pages."""
         of_tables = tables.unseen_gains(Page("unseen_tables", results=page.results), epsilon)
         stored = Page("unseen_texts", results=page.results).cells(texts.ITEM)
-        of_texts = [one.gains for one in unseen(stored, "text", ("plain",)) if one.epsilon == epsilon]
+        read = [one for one in unseen(stored, "text", ("plain",)) if one.epsilon == epsilon]
+        of_texts, of_all_texts = [one.gains for one in read], [one.gains_of_all for one in read]
         images = [one for one in sets if one.epsilon == epsilon]
         of_images, of_all = [one.gains for one in images], [one.gains_of_all for one in images]
         groups = {"tables": of_tables, "texts": of_texts, "images": of_images}
         groups["all together"] = [*of_tables, *of_texts, *of_images]
+        groups["texts, of the best with the public network"] = of_all_texts
         groups["images, of the best with the public network"] = of_all
-        groups["all together, of the best with it"] = [*of_tables, *of_texts, *of_all]
+        groups["all together, of the best with them"] = [*of_tables, *of_all_texts, *of_all]
         rows = [
             [name, len(gains), *(f"{sum(one[at] for one in gains):.3f}" for at in (0, 1)), share(gains)]
             for name, gains in groups.items()

@@ -67,6 +67,7 @@ GAMES = {"linear": 40, "linear, waves": 20, "objective_perturbation": 120, "outp
     ("dpsgd", "dp_adam", "frozen", "tanh", "focal", "noise_decay", "quantile_clip", "hand_dp", "alibi", "label_mst"), 40
 )
 GAMES |= {"boosted": 80, "additive": 80, "amortised": 20}
+GAMES |= {"boosted, waves": 40, "boosted, waves and trees": 20, "boosted, waves in a regression": 20}
 GAMES |= {"rgp": 10, "gep": 10, "private_set": 10, "dpgen": 10, "finetune": 10}
 GAMES |= {"pate, Laplace": 60, "pate, confident": 60, "pate, networks": 8, "private_knn": 8}
 """Runs a side in the canary game, where the default would take long: `descent` has a game of its own.

@@ -83,7 +83,13 @@ def test_weighed_parts_are_what_auto_takes_and_stand_beside_those_of_before(tmp_
 def test_the_joint_share_sums_gains_of_all_three_pages(tmp_path: Path) -> None:
     private = {"auto": [0.7], "private constant": [0.5], "constant": [0.5]}
     images(tmp_path, "one", {**private, "logistic regression": [0.7], "network": [0.9]})
-    stored(tmp_path, "unseen_texts", _unseen_texts_page.ITEM, {"text": "two"}, {**private, "plain": [0.7]})
+    stored(
+        tmp_path,
+        "unseen_texts",
+        _unseen_texts_page.ITEM,
+        {"text": "two"},
+        {**private, "plain": [0.7], f"logistic regression{PUBLIC}": [1.0]},
+    )
     stored(tmp_path, "unseen_tables", _unseen_tables_page.ITEM, {"table": "three"}, {**private, "plain trees": [0.9]})
     rows = cells_of(functions(Page("unseen_images", results=tmp_path))["joint"](1.0))
     assert rows == [
@@ -91,6 +97,7 @@ def test_the_joint_share_sums_gains_of_all_three_pages(tmp_path: Path) -> None:
         ["texts", "1", "0.200", "0.200", "1.000"],
         ["images", "1", "0.200", "0.400", "0.500"],
         ["all together", "3", "0.600", "1.000", "0.600"],
+        ["texts, of the best with the public network", "1", "0.200", "0.500", "0.400"],
         ["images, of the best with the public network", "1", "0.200", "0.400", "0.500"],
-        ["all together, of the best with it", "3", "0.600", "1.000", "0.600"],
+        ["all together, of the best with them", "3", "0.600", "1.300", "0.462"],
     ]
