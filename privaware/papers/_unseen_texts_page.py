@@ -62,15 +62,11 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         head += [f"`auto` {method.removeprefix('auto ')}" for method in (UNOPINIONATED, NAMELESS, WORDS)]
         return markdown(head, shown)
 
-    def share_of(epsilon: float, *texts: str) -> str:
-        group = [row for row in rows if row[0] == epsilon and row[1] in texts]
-        gain, most = (sum(row[at] - row[5] for row in group) for at in (3, 6))
-        return f"{gain / most:.3f}"
-
     def commits() -> str:
         return ", ".join(sorted({cell.run["commit"] for cell in cells}))
 
-    shown: dict[str, Callable[..., Any]] = {"shares": shares, "share_of": share_of, "every": every, "commits": commits}
+    shown: dict[str, Callable[..., Any]] = {"shares": shares, "every": every, "commits": commits}
+    shown |= {"share_of": partial(_share_of, rows), "of_network": partial(_of_network, cells)}
     return {**shown, "without": partial(_without, runs, plain)}
 
 
@@ -81,6 +77,19 @@ NAMELESS = "auto without names"
 """What it took before the directions of class names weighed more."""
 UNOPINIONATED = "auto without opinion"
 """What it took before the direction from blame to praise did."""
+
+
+def _share_of(rows: list[list[Any]], epsilon: float, *texts: str) -> str:
+    """The share on these texts alone."""
+    group = [row for row in rows if row[0] == epsilon and row[1] in texts]
+    gain, most = (sum(row[at] - row[5] for row in group) for at in (3, 6))
+    return f"{gain / most:.3f}"
+
+
+def _of_network(cells: list[Cell]) -> str:
+    """What the method without privacy on the rows of the public network has."""
+    read = {cell.settings["text"]: cell.result["score"] for cell in cells if "network" in cell.settings}
+    return ", ".join(f"{score:.3f} on {text}" for text, score in sorted(read.items()))
 
 
 def _without(runs: Runs, plain: dict[tuple[str, str], Any]) -> str:
