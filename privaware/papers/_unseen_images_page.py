@@ -150,13 +150,8 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
             for one in sets
         ]
         head = ["set", "rows", "classes", "images", "epsilon", "takes", "`auto`", "not weighed"]
-        head += [
-            "without the public network",
-            "private constant",
-            "constant",
-            "logistic, no privacy",
-            "network, no privacy",
-        ]
+        head += ["without the public network", "private constant", "constant"]
+        head += ["logistic, no privacy", "network, no privacy"]
         return markdown([*head, "logistic on earlier features", "logistic on the public network"], rows)
 
     def begun() -> str:
