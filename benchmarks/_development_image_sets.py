@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._unseen_image_sets import GREY_SIDE, SIDE, Images, pictured
+from benchmarks._unseen_image_sets import GREY_SIDE, SIDE, Images, pictured, sampled
 
 MOST, FROM_A_GROUP = 2_500, 12
 TRIBES = ("amazons", "atlanteans", "barbarians", "empire", "frisians")
@@ -49,20 +49,11 @@ LOUDEST, QUIETEST = 2.5, -4.5
 
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images (rows, channels, height, width) of bytes, class codes, and which fifth of the groups is held out."""
-    rng = np.random.default_rng(0)
-    every = sorted(READERS[name](folder), key=lambda each: each[:2])
-    chosen, taken = [], dict.fromkeys({group for _, group, _ in every}, 0)
-    for at in rng.permutation(len(every)):
-        label, group, draw = every[at]
-        if taken[group] < FROM_A_GROUP and len(chosen) < MOST:
-            taken[group] += 1
-            chosen.append((label, group, draw()))
-    groups = sorted({group for _, group, _ in chosen})
-    held_out = {groups[at] for at in rng.permutation(len(groups))[: len(groups) // 5]}
-    labels = sorted({label for label, _, _ in chosen})
-    x = np.stack([image if image.ndim == 3 else image[:, :, None] for _, _, image in chosen]).transpose(0, 3, 1, 2)
-    y = np.array([labels.index(label) for label, _, _ in chosen])
-    return x, y, np.array([group in held_out for _, group, _ in chosen])
+    chosen, held_out = sampled(READERS[name](folder), MOST, FROM_A_GROUP)
+    labels = sorted({each.label for each in chosen})
+    images = [each.image if each.image.ndim == 3 else each.image[:, :, None] for each in chosen]
+    y = np.array([labels.index(each.label) for each in chosen])
+    return np.stack(images).transpose(0, 3, 1, 2), y, np.array([each.group in held_out for each in chosen])
 
 
 def _workers(folder: Path) -> Images:

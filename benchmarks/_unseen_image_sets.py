@@ -93,17 +93,22 @@ Images = Iterator[tuple[str, str, Callable[[], np.ndarray]]]
 
 def load(name: str, folder: Path) -> tuple[list[Labelled], list[Labelled]]:
     """Images to learn from and a fifth of the groups, held out: at most `MOST` together, in a fixed random order."""
+    chosen, held_out = sampled(READERS[name](folder), MOST, FROM_A_GROUP)
+    return [each for each in chosen if each.group not in held_out], [each for each in chosen if each.group in held_out]
+
+
+def sampled(images: Images, most: int, from_a_group: int) -> tuple[list[Labelled], set[str]]:
+    """So many images at most, and of a group, in a fixed random order, and the fifth of the groups that is held out."""
     rng = np.random.default_rng(0)
-    every = sorted(READERS[name](folder), key=lambda each: each[:2])
+    every = sorted(images, key=lambda each: each[:2])
     chosen, taken = [], dict.fromkeys({group for _, group, _ in every}, 0)
     for at in rng.permutation(len(every)):
         label, group, draw = every[at]
-        if taken[group] < FROM_A_GROUP and len(chosen) < MOST:
+        if taken[group] < from_a_group and len(chosen) < most:
             taken[group] += 1
             chosen.append(Labelled(label=label, group=group, image=draw()))
     groups = sorted({each.group for each in chosen})
-    held_out = {groups[at] for at in rng.permutation(len(groups))[: len(groups) // 5]}
-    return [each for each in chosen if each.group not in held_out], [each for each in chosen if each.group in held_out]
+    return chosen, {groups[at] for at in rng.permutation(len(groups))[: len(groups) // 5]}
 
 
 def write(images: list[Labelled], folder: Path) -> None:

@@ -23,15 +23,8 @@ from privaware.models.trees import curves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
+from tests.learners.mixed_columns import COLUMNS, THREE, TWO
 from tests.learners.tiny_table_network import tiny_table_network
-
-COLUMNS = (
-    Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
-    Column(name="score", low=-1, high=1),
-    Column(name="job", kind="category", categories=("a", "b", "c"), unseen="other"),
-)
-TWO = Schema(columns=COLUMNS, classes=("no", "yes"), rows=200)
-THREE = replace(TWO, classes=("a", "b", "c"))
 
 
 class Recorded(Rng):

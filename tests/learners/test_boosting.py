@@ -26,15 +26,7 @@ from privaware.models.trees import curves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
-
-COLUMNS = (
-    Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
-    Column(name="score", low=-1, high=1),
-    Column(name="job", kind="category", categories=("a", "b", "c"), unseen="other"),
-)
-TWO = Schema(columns=COLUMNS, classes=("no", "yes"), rows=200)
-THREE = replace(TWO, classes=("a", "b", "c"))
-NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=200)
+from tests.learners.mixed_columns import COLUMNS, NUMBER, THREE, TWO
 
 
 def layout_of(schema: Schema) -> Layout:

@@ -20,15 +20,8 @@ from privaware.learners.boosted import Boosted
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
+from tests.learners.mixed_columns import NUMBER, THREE, TWO
 
-COLUMNS = (
-    Column(name="age", low=0, high=90, bins=(30, 60), missing="category"),
-    Column(name="score", low=-1, high=1),
-    Column(name="job", kind="category", categories=("a", "b", "c"), unseen="other"),
-)
-TWO = Schema(columns=COLUMNS, classes=("no", "yes"), rows=200)
-THREE = replace(TWO, classes=("a", "b", "c"))
-NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=200)
 TASKS = pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
 
 

@@ -129,10 +129,10 @@ def score(learner: Linear, train: Data, test: Data) -> float:
     return float(np.mean([accuracy(test.y, model.predictions(test)) for model in models]))
 
 
-def test_replayed_on_neighbours_no_release_moves_by_more_than_its_bound() -> None:
+def test_replay_and_canary_game_keep_the_promised_bound() -> None:
     schema = Schema(form="image", shape=SHAPE, classes=tuple("abc"), rows=40)
     learner = OfTwoHalves(features=[{"name": "pixels"}], steps=8, centre=0.05, weigh=0.05)
-    check_mechanism(learner, schema=schema, games=0)
+    check_mechanism(learner, schema=schema, games=40)
 
 
 def test_rows_without_parts_and_numbers_to_predict_are_refused() -> None:
