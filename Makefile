@@ -11,7 +11,7 @@ ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
 endif
 
-.PHONY: run test browser lint types slow bench docs data clean
+.PHONY: run test browser lint types slow gpu bench docs data clean
 
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
@@ -33,6 +33,9 @@ types: $(VENV)/installed
 
 slow: $(VENV)/installed data  ## the long checks: 200 kills, 2,000 bad inputs
 	@$(BIN)/python -m pytest -n 2 -m slow
+
+gpu:  ## every test that uses a GPU, with the packages that $(PYTHON) has; writes docs/results/gpu_tests.md
+	@$(PYTHON) -m pytest -p tests.gpu_page -p no:cacheprovider -m "cuda and not slow" tests
 
 bench: $(VENV)/installed  ## the pages of docs/results, from their stored cells
 	@$(BIN)/python -m privaware.papers._page

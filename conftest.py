@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -19,6 +20,20 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PRIVAWARE_TEST_CACHE"] = own.name
     os.environ["PRIVAWARE_CACHE"] = os.environ["PRIVAWARE_TEST_CACHE"]
     os.environ["PRIVAWARE_LEDGERS"] = str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test with the marker `cuda` where there is no GPU, unless the marker names another way to run it."""
+    marker = item.get_closest_marker("cuda")
+    if marker is not None and not _can_run(marker.kwargs.get("instead")):
+        pytest.skip("needs a CUDA device")
+
+
+def _can_run(instead: str | None) -> bool:
+    import torch
+
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1" and importlib.util.find_spec("triton") is not None
+    return torch.cuda.is_available() or instead == "cpu" or (instead == "triton" and interpreted)
 
 
 @pytest.fixture(autouse=True)

@@ -31,9 +31,16 @@ OVERFLOW_SAFETY = 1e-9
 
 CAPACITY_MULTIPLE = 16
 
+MORE_ROWS = 64
+"""Samples drawn on the device have room for so many more rows than declared, and for one more in 256."""
+
 
 class CapturedStep:
-    """A training's step in graphs; `one_step` stands in for the training's own."""
+    """A training's step in CUDA graphs: `one_step` replaces the training's own.
+
+    A graph reads memory by address and keeps none of it alive. So every tensor that a graph reads, and that is not
+    allocated while the graph is captured, is a field of this object or of its `training`.
+    """
 
     def __init__(self, training: Training) -> None:
         self.training = training
@@ -42,8 +49,8 @@ class CapturedStep:
         self._make_table()
         self.graphs: list[torch.cuda.CUDAGraph] = []
         if isinstance(sampler, FullBatch):
-            selections = list(microbatches(training.samples(), training.layout, training.stack))
-            bodies = [lambda: self._complete_step(selections)]
+            self.full_batch = list(microbatches(training.samples(), training.layout, training.stack))
+            bodies = [lambda: self._complete_step(self.full_batch)]
         elif isinstance(sampler, Poisson) and training.recipe.overflow > 0:
             slots = self._capacity()
             training.lay_out(slots)
@@ -65,10 +72,20 @@ class CapturedStep:
         )
 
     def _capacity(self) -> int:
-        """Slots that hold every model's sample but for a chance that is charged, whatever the number of rows is."""
+        """Slots that hold every model's sample but for a chance that is charged.
+
+        They follow from the declared number of rows: with the true number, one row more could change the shape of all
+        batches, and so the rounding of every group of examples.
+        """
         training, recipe = self.training, self.training.recipe
+        most = training.rows + training.rows // 256 + MORE_ROWS
+        if training.sampled_from > most:
+            raise Refused(
+                f"expected at most {most} examples for {training.rows} declared rows where overflow is above 0, got "
+                "more; declare the number of rows, or set overflow to 0"
+            )
         chance = recipe.overflow * OVERFLOW_SAFETY / (recipe.steps * training.models)
-        return capacity(max(training.rows, training.sampled_from), recipe.sampler.rate, chance)
+        return capacity(most, recipe.sampler.rate, chance)
 
     def settings(self) -> StepSettings:
         """The public numbers of the step that the device's own counter points at."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 
 from privaware import accounting, datasets
 from privaware.attacks import Challenge, ShadowPlan, find_attack, halves_game, play
@@ -35,7 +34,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], float]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("private", [False, True])
 def test_attacks_reach_what_the_paper_publishes(private: bool) -> None:
     """The paper has 0.78 and 0.72 without privacy, and about 0.5 at epsilon 4; its black box is not reached with its

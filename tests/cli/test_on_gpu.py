@@ -10,7 +10,7 @@ import torch
 
 from tests.cli.people import SPACE, Run
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.cuda
 
 SHORT = ("--set", "steps=4", "--set", "batch=100")
 CALLS: dict[str, tuple[Any, ...]] = {

@@ -29,7 +29,7 @@ from privaware.descent._cuda_graph import CapturedStep
 from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.cuda
 
 ROWS = 64
 

@@ -5,8 +5,6 @@ The kernels run on a GPU, or on a CPU in Triton's interpreter where Triton is in
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch import nn
@@ -15,11 +13,9 @@ from privaware.descent import _conv_block, clipped_sum, cross_entropy, flat, los
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._precision import matmul_precision
 from privaware.descent._rules import stacked
-from privaware.kernels import elementwise
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
+kernel = pytest.mark.cuda(instead="triton")
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # first in a thread
 
 
@@ -92,7 +88,7 @@ def test_a_nonfinite_example_adds_nothing_through_a_fused_block(monkeypatch):
     torch.testing.assert_close(actual, want, rtol=2e-4, atol=1e-6)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_tf32_products_use_fused_blocks(monkeypatch):
     taken, plain = [], _conv_block._FusedBlock.apply
     monkeypatch.setattr(

@@ -5,8 +5,6 @@ It runs on a GPU, or on a CPU in Triton's interpreter where Triton is installed:
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch import nn
@@ -18,14 +16,12 @@ from privaware.descent._geometry import Geometry, convolve
 from privaware.descent._precision import matmul_precision
 from privaware.descent._rules import stacked
 from privaware.kernels import convolution as convolution_kernels
-from privaware.kernels import elementwise
 from privaware.models import StandardisedConv2d
 from tests.descent.one_at_a_time import slow_sum
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [
-    pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"),
+    pytest.mark.cuda(instead="triton"),
     # a warning of the first product in a thread
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
@@ -136,7 +132,7 @@ def test_a_nonfinite_example_adds_nothing(kind, way, monkeypatch):
     torch.testing.assert_close(*actual, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(DEVICE == "cpu", reason="a CPU always convolves models one after the other")
+@pytest.mark.cuda  # a CPU always convolves models one after the other
 @pytest.mark.parametrize(("groups", "bias"), [(1, True), (1, False), (2, True)])
 def test_grouped_and_separate_convolutions_of_models_agree(groups, bias, monkeypatch):
     from privaware.descent._geometry import Geometry

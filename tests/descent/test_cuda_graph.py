@@ -10,6 +10,7 @@ import torch
 
 from privaware.descent import FullBatch, Poisson, _cuda_graph
 from privaware.descent._cuda_graph import CapturedStep, _Slots, capacity, gaps_to_indices
+from privaware.errors import Refused
 from privaware.noise import Rng
 from tests.descent.bernoulli import assert_bernoulli
 from tests.descent.small_training import examples, net, recipe, training
@@ -183,3 +184,16 @@ def test_samples_drawn_on_the_device_are_poisson_samples_in_random_slots():
     for body in step.bodies:
         body()
     assert torch.isfinite(run.state.theta).all()
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_shape_of_drawn_samples_follows_from_declared_rows():
+    descent = recipe(sampler=Poisson(rate=0.5), overflow=1e-6)
+
+    def slots(rows):
+        step = CapturedStep(training(descent, [net()], *examples(rows), noise=[1.0], rows=400, rng=Rng(2)))
+        return step.pieces, step.training.layout
+
+    assert len({slots(rows) for rows in (1, 399, 400, 401, 465)}) == 1
+    with pytest.raises(Refused, match="at most 465 examples for 400 declared rows"):
+        slots(466)

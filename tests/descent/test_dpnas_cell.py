@@ -24,8 +24,6 @@ from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
 from tests.kernels.cell_reference import StandIn
 
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 
 def network(cell: tuple[str, ...], seed: int = 0, **more: Any) -> nn.Module:
     settings = {"inputs": [1, 8, 8], "outputs": 3, "channels": [8, 16], "squeeze": 8, "hidden": 4}
@@ -136,7 +134,7 @@ def test_operations_without_a_kernel_are_left_to_their_layers(monkeypatch: pytes
         assert _dpnas_cell.kernel_calls(first, [(0, 1, good), (0, 1, op)]) is None
 
 
-@cuda
+@pytest.mark.cuda
 def test_a_nonfinite_example_does_not_affect_others() -> None:
     net = network(random_cell(1), 1).cuda()
     x, y = (t.cuda() for t in examples())
@@ -150,7 +148,7 @@ def test_a_nonfinite_example_does_not_affect_others() -> None:
         torch.testing.assert_close(actual[name], value, rtol=1e-3, atol=1e-5)
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", [(1, 28), (3, 32)])
 def test_clipped_sums_on_a_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, int]) -> None:
@@ -166,7 +164,7 @@ def test_clipped_sums_on_a_gpu_are_those_of_a_cpu(seed: int, size: tuple[int, in
         torch.testing.assert_close(fast[name].cpu(), value, rtol=1e-3, atol=1e-4)
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("many", [1, 2])
 def test_a_captured_step_is_the_eager_step(many: int) -> None:
     class Eager(Rng):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch import nn
@@ -15,9 +13,8 @@ from privaware.descent._pooling import is_max_pool_2x2, max_pool_2x2
 from privaware.descent._rules import stacked
 from privaware.kernels import elementwise
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
+kernel = pytest.mark.cuda(instead="triton")
 
 
 @kernel

@@ -74,7 +74,7 @@ def test_subset_of_repeated_or_unknown_examples_is_refused(wrong: list[int]) -> 
         Subsets.of([np.array(wrong)], EXAMPLES)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
 def test_captured_steps_sample_from_the_subset(overflow: float) -> None:
     x = torch.eye(EXAMPLES)

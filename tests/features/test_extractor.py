@@ -24,6 +24,8 @@ from privaware.learners.linear import Linear
 from privaware.schema import Schema
 from privaware.testing import check_mechanism
 
+pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
 IMAGES = Schema(form="image", shape=(1, 12, 12), classes=("a", "b"))
 needs_weights = pytest.mark.skipif(
     not _public_photos.installed(), reason=f"the public network for photographs is not installed: {INSTALL}"

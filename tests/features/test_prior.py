@@ -25,6 +25,8 @@ from privaware.models import build
 from privaware.schema import Column, Schema
 from privaware.workflow.predict import load
 
+pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
 ROOT = Path(__file__).parents[2]
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
 

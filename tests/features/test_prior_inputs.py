@@ -9,6 +9,8 @@ from privaware import features
 from privaware.errors import WrongInput
 from privaware.features.prior_inputs import MICROBATCH, PriorInputs
 
+pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
 
 @pytest.mark.parametrize("shape", [(1, 6, 9), (3, 8, 8)])
 def test_image_does_not_depend_on_others_and_stays_in_range(shape: tuple[int, int, int]) -> None:

@@ -25,6 +25,8 @@ from privaware.features._prior_whitening import Statistics
 from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
 
+pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from privaware.features import Scatter, _scattering, scatter
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.cuda
 
 
 @pytest.mark.parametrize("largest", [2**25, 0], ids=["matrix", "fourier"])

@@ -91,7 +91,7 @@ def test_tails_reach_beyond_nine_deviations() -> None:
     assert float(chacha20._normals(words)[0]) == 0.0
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("counter", [0, 2**32 - 70])
 def test_kernel_computes_the_same_numbers(counter: int) -> None:
     slow, fast = (ChaCha20(KEY, device, counter) for device in ("cpu", "cuda"))
@@ -101,7 +101,7 @@ def test_kernel_computes_the_same_numbers(counter: int) -> None:
     assert slow.state() == fast.state()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scales", [[0.3, 1.0, 7.7], [2.1]])
 def test_kernel_adds_noise_on_the_lattice(kind: torch.dtype, scales: list[float]) -> None:
@@ -115,3 +115,25 @@ def test_kernel_adds_noise_on_the_lattice(kind: torch.dtype, scales: list[float]
     assert torch.equal(released / step, (released / step).round())
     assert ((released - expected).abs() > 0).float().mean() < 0.01  # ties and last bits of a sum
     assert ((released - expected).abs() <= step).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_no_block_is_used_twice_whatever_the_shapes(device: str) -> None:
+    stream, drawn = ChaCha20(KEY, device, 2**32 - 1000), []
+    for count in (1, 7, 8, 9, 511, 512, 513, 1, 40_000, 3, 0, 512):
+        drawn += stream.uniform((count,)).tolist()
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.cuda
+def test_releases_in_a_graph_never_repeat_noise() -> None:
+    exact, scale = torch.zeros(3, 700, device="cuda", dtype=torch.float64), torch.ones(3, 1, device="cuda").double()
+    stream, released = ChaCha20(KEY, "cuda"), []
+    stream.noisy(exact, scale, 2.0**-40)  # compiled before the capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        first, second = stream.noisy(exact, scale, 2.0**-40), stream.noisy(exact[:1], scale[:1], 2.0**-40)
+    for _ in range(40):
+        graph.replay()
+        released += first.flatten().tolist() + second.flatten().tolist()
+    assert len(set(released)) > 0.999 * len(released)

@@ -5,17 +5,14 @@ They run on a GPU, or on a CPU in Triton's interpreter where Triton is installed
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from privaware.kernels import conv_block, elementwise
+from privaware.kernels import conv_block
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
+kernel = pytest.mark.cuda(instead="triton")
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # first in a thread
 
 ACTIVE = {"tanh": torch.tanh, "relu": torch.relu}

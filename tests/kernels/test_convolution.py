@@ -5,8 +5,6 @@ It runs on a GPU, or on a CPU in Triton's interpreter where Triton is installed:
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch import nn
@@ -22,10 +20,9 @@ from privaware.kernels.convolution import (
     weighted_gradient_sum,
 )
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [
-    pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter"),
+    pytest.mark.cuda(instead="triton"),
     # a warning of the first product in a thread
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
@@ -133,7 +130,7 @@ def test_ghost_norm_sums_agree_with_autograd(channels, filters, size, geometry, 
         torch.testing.assert_close(actual[:, at], squares_of_part, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU has TF32")
+@pytest.mark.cuda  # only a GPU has TF32
 def test_tf32_is_used_only_where_it_is_allowed():
     assert elementwise.ready(torch.zeros(1, device="cuda").device)
     channels, filters, size, geometry = 64, 64, (8, 8), GEOMETRIES[0][3]

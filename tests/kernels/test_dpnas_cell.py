@@ -11,20 +11,18 @@ from privaware.kernels import dpnas_cell
 from privaware.models import _dpnas_cell
 from tests.kernels.cell_reference import by_layers, per_example_gradients_by_autograd
 
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 SHAPES = [(3, 48, 32, 32, 8), (5, 96, 16, 16, 8), (4, 192, 8, 8, 8), (3, 32, 28, 28, 8)]
 SHAPES += [(3, 32, 14, 14, 8), (3, 64, 7, 7, 8), (2, 6, 5, 9, 1), (2, 10, 3, 1, 5)]
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", range(6))
 def test_convolution_kernels_agree_with_layers(shape: tuple[int, ...], kind: int) -> None:
     check_convolution(shape, kind, torch.float32, 1e-5)
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[5], SHAPES[6]])
 def test_convolution_kernels_store_bf16(shape: tuple[int, ...]) -> None:
     check_convolution(shape, 2, torch.bfloat16, 0.03)
@@ -60,7 +58,7 @@ def close(actual: Tensor, true: Tensor, slack: float) -> None:
     assert float(apart) < slack
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("shape", [(4, 6, 32, 32), (3, 5, 7, 7), (2, 40, 9, 4)])
 def test_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
@@ -80,7 +78,7 @@ def test_pooling_kernels_agree_with_layers(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(y, base + F.avg_pool2d(x.detach(), 3, 1, 1))
 
 
-@cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize(("shape", "groups"), [((3, 48, 32, 32), 8), ((2, 5, 3, 3), 1)])
 def test_group_norm_kernels_agree_with_layers(shape: tuple[int, ...], groups: int) -> None:
     torch.manual_seed(0)

@@ -10,7 +10,7 @@ from privaware.descent._geometry import Geometry
 from privaware.kernels import elementwise
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.cuda
 def test_depthwise_gradients_agree_with_products_and_sums() -> None:
     for kernel, stride, padding, dilation in [(3, 1, 1, 1), (5, 2, 2, 1), (3, 1, 2, 2)]:
         conv = nn.Conv2d(6, 6, kernel, stride, padding, dilation, groups=6, bias=False)
@@ -22,7 +22,7 @@ def test_depthwise_gradients_agree_with_products_and_sums() -> None:
         torch.testing.assert_close(fast.cpu(), slow, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("width", [1, 31, 432, 4321])
 def test_order_of_keys_is_that_of_a_sort(width: int) -> None:
     generator = torch.Generator("cuda").manual_seed(width)

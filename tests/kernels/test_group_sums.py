@@ -9,7 +9,7 @@ from privaware.descent._exact_sum import START, ExactSum, lattice_step
 from privaware.descent._weight_standardisation import _through_standardisation
 from privaware.kernels import elementwise, group_sums
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernels need a GPU")
+pytestmark = pytest.mark.cuda
 
 
 @pytest.mark.parametrize("counts", [False, True])

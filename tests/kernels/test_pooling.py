@@ -5,8 +5,6 @@ The kernel runs on a GPU, or on a CPU in Triton's interpreter where Triton is in
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torch.nn import functional as F
@@ -14,9 +12,8 @@ from torch.nn import functional as F
 from privaware.descent._pooling import max_pool_2x2
 from privaware.kernels import elementwise
 
-INTERPRETED = elementwise.triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-kernel = pytest.mark.skipif(DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device, or Triton's interpreter")
+kernel = pytest.mark.cuda(instead="triton")
 
 
 @kernel

@@ -25,6 +25,8 @@ from privaware.testing._replay import record
 from privaware.workflow.predict import load
 from tests.learners.tiny_prior import tiny_prior
 
+pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
 SCHEMA = Schema(form="image", shape=(1, 6, 6), classes=("dark", "light"), rows=40)
 QUIET = 1e-6
 

@@ -160,7 +160,7 @@ def test_no_row_is_a_sum_of_zeros() -> None:
         assert not gradient_of(4, classes=classes).clipped_sum(weights_of(gradient), torch.arange(0)).any()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("classes", [0, 2, 10])
 def test_p39_order_of_rows_does_not_change_a_bit_on_cuda(classes: int) -> None:
     on_cpu = gradient_of(50_021, classes=classes, width=33)

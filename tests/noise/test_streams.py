@@ -104,7 +104,7 @@ def test_older_checkpoint_of_a_device_is_refused_and_one_of_the_cpu_continues() 
     assert np.array_equal(restored.poisson(50, 0.3), Rng(seed=3).poisson(50, 0.3))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.cuda
 def test_noise_on_cuda_is_chacha20_and_new_at_each_replay_of_a_graph() -> None:
     rng, exact, scale = Rng(seed=4), torch.zeros(2, 700, device="cuda"), torch.ones(2, 1, device="cuda")
     saved = [counter.clone() for counter in rng.counters("cuda")]
