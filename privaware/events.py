@@ -50,7 +50,7 @@ RELATIONS = ("add_remove", "replace_one")
 TRIAL_COUNTS = ("negative_binomial", "logarithmic", "poisson")
 LARGEST = sys.float_info.max
 SHOWN = 4  # releases of a composition that `describe` spells out
-_SPELT = {"noise": "noise multiplier"}
+_SPELT = {"noise": "noise multiplier", "rows": "proven for rows"}
 DEEPEST = 100
 """Events nest a few levels; a file that nests more was made to exhaust its reader."""
 
@@ -72,6 +72,12 @@ class Event:
     def sampled(self, rate: float) -> Event:
         """This event on a Poisson sample: each row is in with probability `rate`, on its own."""
         return self if rate == 1 else Sampled(event=self, rate=rate)
+
+    def _shown(self) -> str:
+        """The event as text, without the fields that have their defaults."""
+        values = [(item, getattr(self, item.name)) for item in fields(self)]  # type: ignore[arg-type]
+        shown = [f"{item.name}={value!r}" for item, value in values if value != item.default]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def _expect(self, name: str, words: str, good: bool) -> None:
         expect(good, type(self).__name__, f"{name} {words}", getattr(self, name))
@@ -121,16 +127,26 @@ class Pure(Event):
         self._expect_number("epsilon", 0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Approximate(Event):
-    """Any mechanism known only to be (epsilon, delta)-DP; epsilon 0 is a bare chance of failure."""
+    """Any mechanism known only to be (epsilon, delta)-DP for neighbours up to `rows` rows apart (None: one row).
+
+    With epsilon 0 it is the chance that a release beside it fails. A chance that is proven for one row says nothing
+    about a unit of several rows, so `Group` prices it apart from that release only where `rows` covers the unit.
+    """
 
     epsilon: float
     delta: float
+    rows: int | None = None
+
+    def __repr__(self) -> str:
+        return self._shown()
 
     def __post_init__(self) -> None:
         self._expect_number("epsilon", 0, open_low=False)
         self._expect_number("delta", 0, high=1)
+        counted = isinstance(self.rows, int) and not isinstance(self.rows, bool) and self.rows >= 1
+        self._expect("rows", "as a whole number >= 1, or None", self.rows is None or counted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +186,7 @@ class Sampled(Event):
     cap: int | None = None
 
     def __repr__(self) -> str:
-        shown = [
-            (item.name, getattr(self, item.name)) for item in fields(self) if getattr(self, item.name) != item.default
-        ]
-        return f"Sampled({', '.join(f'{name}={value!r}' for name, value in shown)})"
+        return self._shown()
 
     def __post_init__(self) -> None:
         self._expect_event(self.event)
@@ -357,7 +370,7 @@ def _describe_leaf(leaf: Event, count: int) -> str:
             return f"no proven guarantee: {reason}"
         case _:
             settings = [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]  # type: ignore[arg-type]
-            shown = ", ".join(f"{_SPELT.get(name, name)} {value:.4g}" for name, value in settings)
+            shown = ", ".join(f"{_SPELT.get(name, name)} {value:.4g}" for name, value in settings if value is not None)
             return f"{count:,} x {type(leaf).__name__}, {shown}"
 
 

@@ -132,7 +132,7 @@ def _single(event: Event, times: int, side: str) -> Sum:
         case Sampled():
             return _sampled(event.event, event.rate, event.relation == "replace_one", times, side)
         case Group():
-            return _group(event.event, event.size, times, side)
+            return _unit(event.event, event.size, times, side)
         case Unproven(reason=reason):
             raise Refused(f"no guarantee can be computed: {reason}")
     return _tabulated(event, 1.0, times, side)
@@ -193,6 +193,27 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
     return _tabulated(event, rate, times, side)
 
 
+def _unit(event: Event, size: int, times: int, side: str) -> Sum:
+    """A unit of `size` rows: release by release, unless one of several may fail and that is proven for fewer rows."""
+    chances, releases = _failures(event)
+    if any((chance.rows or 1) < size for chance in chances) and len(chances) + releases > 1:
+        return _tabulated(Group(event=event, size=size), 1.0, times, side)
+    return _group(event, size, times, side)
+
+
+def _failures(event: Event) -> tuple[list[Approximate], int]:
+    """The bare chances of failure in a composition, and the number of its other releases."""
+    match event:
+        case Repeated():
+            return _failures(event.event)
+        case Composed():
+            parts = [_failures(part) for part in event.events]
+            return [chance for chances, _ in parts for chance in chances], sum(count for _, count in parts)
+        case Approximate(epsilon=0):
+            return [event], 0
+    return [], 1
+
+
 def _group(event: Event, size: int, times: int, side: str) -> Sum:
     """A unit of `size` rows: every release is priced for the whole unit."""
     match event:
@@ -209,16 +230,17 @@ def _group(event: Event, size: int, times: int, side: str) -> Sum:
         case Pure(epsilon=e):
             return _single(Pure(epsilon=size * e), times, side)
         case Approximate(epsilon=e, delta=delta):
-            # A chain of `size` neighbours: delta (1 + e^epsilon + ... + e^((size - 1) epsilon)).
-            growth = float(_log_growth(np.array([e]), size)[0])
-            rest = _single(Pure(epsilon=size * e), times, side) if e else Sum()
+            # A chain of n neighbours, `rows` apart each: delta (1 + e^epsilon + ... + e^((n - 1) epsilon)).
+            chain = math.ceil(size / (event.rows or 1))
+            growth = float(_log_growth(np.array([e]), chain)[0])
+            rest = _single(Pure(epsilon=chain * e), times, side) if e else Sum()
             return _fails(math.exp(min(0.0, math.log(delta) + growth)), times) + rest
         case RandomisedResponse():
             return _single(event, times * size, side)
         case ZCDP(rho=rho):
             return Sum(rho=times * size**2 * rho)
         case Group():
-            return _group(event.event, size * event.size, times, side)
+            return _unit(event.event, size * event.size, times, side)
         case Unproven():
             return _single(event, times, side)
         case Sampled(relation="add_remove", cap=None) if (scale := _noise(event.event)) is not None:

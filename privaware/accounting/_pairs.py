@@ -277,6 +277,7 @@ def _amplified(losses: Array, rate: float) -> Array:
 
 
 def _log_mgf_table(z: Array, losses: Array, probs: Array) -> Array:
+    losses, probs = losses[probs > 0], probs[probs > 0]
     real = float(np.real(z.flat[0])) if z.size else 0.0
     top = float(np.max(real * losses))
     if abs(real) * float(np.abs(losses).max()) < 1 and abs(float(probs.sum()) - 1) < 1e-12:

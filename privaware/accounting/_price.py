@@ -133,7 +133,7 @@ def _way(
 
 def agree(pld: float, cf: float) -> None:
     """Fails closed: two accountants that share neither the reading of an event nor numerics must say the same."""
-    if pld == cf or abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR):
+    if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR)):
         return
     raise Refused(
         f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "

@@ -19,7 +19,7 @@ from privaware.accounting import _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array, GaussianPair
 from privaware.accounting._selection import Profile, TradeOff
-from privaware.accounting._terms import Terms, alternatives, flatten, pair_from_profile
+from privaware.accounting._terms import Terms, alternatives, flatten, log_growth, pair_from_profile
 from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
 
@@ -101,7 +101,7 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
         epsilons = np.linspace(0.0, size * _top(event.event, 1e-13), _DOTS)
         each = epsilons / size
         # The group lemma: sum over i < size of e^(i e/size) delta(e/size).
-        growth = sum(np.exp(np.minimum(i * each, 700.0)) for i in range(size))
+        growth = np.exp(np.minimum([log_growth(size, e) for e in each.tolist()], 700.0))
         deltas = growth * run(each)
     elif isinstance(event, AnyOf):
         # The largest of convex profiles is one, so a pair has it, and it dominates whichever event is chosen; the

@@ -264,8 +264,16 @@ class _Total:
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
-        """A unit of `size` rows. Each release of a composition is priced for the whole unit."""
-        for leaf, times in leaves(event):
+        """A unit of `size` rows. Each release of a composition is priced for the whole unit.
+
+        A chance of failure that is proven for fewer rows is not: the release beside it may fail more often for the
+        unit than its rows do one by one. Then the composition is one release, which the group lemma prices.
+        """
+        parts = list(leaves(event))
+        if len(parts) > 1 and any(_fails_alone(leaf) and _covered(leaf) < size for leaf, _ in parts):
+            self.by_profile(Group(event=event, size=size), count)
+            return
+        for leaf, times in parts:
             self.group_one(leaf, size, count * times)
 
     def group_one(self, leaf: Event, size: int, count: int) -> None:
@@ -277,9 +285,10 @@ class _Total:
             case Pure(epsilon=epsilon):
                 self.compose(ResponsePair(epsilon=size * epsilon), count)
             case Approximate(epsilon=epsilon, delta=delta):
-                self.fail(math.exp(min(0.0, math.log(delta) + _log_growth(size, epsilon))), count)
+                steps = -(-size // _covered(leaf))
+                self.fail(math.exp(min(0.0, math.log(delta) + log_growth(steps, epsilon))), count)
                 if epsilon > 0:
-                    self.compose(ResponsePair(epsilon=size * epsilon), count)
+                    self.compose(ResponsePair(epsilon=steps * epsilon), count)
             case RandomisedResponse():
                 self.add(leaf, count * size)  # every row of the unit is randomised on its own
             case ZCDP(rho=rho):
@@ -307,13 +316,23 @@ class _Total:
         return True
 
 
+def _fails_alone(leaf: Event) -> bool:
+    """Whether the event is the chance that a release beside it fails."""
+    return isinstance(leaf, Approximate) and leaf.epsilon == 0
+
+
+def _covered(leaf: Event) -> int:
+    """For neighbours how many rows apart the event holds."""
+    return getattr(leaf, "rows", None) or 1
+
+
 def _combined(gaussians: Leaves) -> float:
     """The noise of one Gaussian that costs what these do together."""
     least = min(e.noise for e, _ in gaussians)  # type: ignore[attr-defined]
     return min(ENDLESS, least / math.sqrt(sum(n * (least / e.noise) ** 2 for e, n in gaussians)))  # type: ignore[attr-defined]
 
 
-def _log_growth(size: int, epsilon: float) -> float:
+def log_growth(size: int, epsilon: float) -> float:
     """ln of 1 + e^epsilon + ... + e^((size - 1) epsilon), by which a group multiplies delta."""
     if epsilon == 0:
         return math.log(size)
@@ -355,6 +374,8 @@ def pair_from_profile(epsilons: Array, deltas: Array, reverse: Array | None = No
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
     reverse = deltas if reverse is None else np.minimum.accumulate(np.minimum(reverse, 1.0))
     top = float(epsilons[-1])
+    if deltas[-1] == 1:  # nothing is proven at any epsilon
+        return np.zeros(1), np.ones(1), 1.0
     if top < 1e-9:  # too close together to tell the dots apart: any release with these epsilon and delta
         losses = np.array([-top, top])
         return losses, 1 / (1 + np.exp(-losses)), float(deltas[-1])

@@ -73,8 +73,12 @@ MISTAKES: dict[str, tuple[Mistake, Event]] = {
         20 * Sampled(event=Gaussian(noise=2.03), rate=0.051, rows=900, cap=20),
     ),
     "a group multiplies no delta": (
-        wrong(_terms, "_log_growth", lambda right, size, epsilon: 0.0),
+        wrong(_terms, "log_growth", lambda right, size, epsilon: 0.0),
         Gaussian(noise=2.04) + Group(event=Approximate(epsilon=1.01, delta=4e-7), size=3),
+    ),
+    "a failure proven for one row is taken for a unit's": (
+        wrong(_terms, "_covered", lambda right, leaf: 1000),
+        Group(event=Gaussian(noise=4.01) + Approximate(epsilon=0, delta=8e-7), size=4),
     ),
     "a response keeps its answer less often": (
         wrong(_pairs.ResponsePair, "table", lambda right, *rest: (0.98 * right(*rest)[0], right(*rest)[1])),

@@ -164,6 +164,13 @@ LARGE_RUN = Disjoint(events=(4 * Gaussian(noise=0.5).sampled(rate=0.5) + Gaussia
 LARGE_SELECTION = Selected(event=LARGE_RUN, distribution="negative_binomial", mean=3.0, shape=1.0)
 
 
+def test_a_finite_and_an_infinite_epsilon_disagree() -> None:
+    for pair in ((4.0, math.inf), (math.inf, 4.0)):
+        with pytest.raises(Refused, match="disagree"):
+            _price.agree(*pair)
+    _price.agree(math.inf, math.inf)
+
+
 def test_dearer_bound_is_reported_where_readings_of_a_selection_nearly_agree() -> None:
     """At large epsilons grids differ by a per cent or two; the Renyi bound lies above both."""
     priced = _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
