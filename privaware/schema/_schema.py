@@ -87,6 +87,11 @@ class Schema:
     def task(self) -> str:
         return "classification" if self.classes else "regression"
 
+    @property
+    def unit_rows(self) -> int:
+        """How many rows adding or removing one unit changes: one, the cap, or both versions of a row with its label."""
+        return {"row": 1, "label": 2}.get(self.unit, self.cap)
+
     @cached_property
     def declared(self) -> tuple[Column, ...]:
         """The columns that are used, as they are declared: a file has one column for each of them."""

@@ -19,7 +19,7 @@ from privaware.selectors._grids import cells, equal_bins, grid_between
 from privaware.selectors._noisy_counts import DECADES, MOST_CUT, MOST_CUT_OF_TARGET, Span, empty_cells, shrunken, span
 from privaware.selectors._open_columns import NONE, SLOTS, on_line, worded
 
-__all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span"]
+__all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span", "word_threshold"]
 
 Places = tuple[tuple[int, Column], ...]
 """Columns and where they stand among those that are declared."""
@@ -82,6 +82,31 @@ class Grids:
         return [part / weight for weight, part in zip(weights, parts, strict=True)]
 
 
+def word_threshold(*, rows: int, scale: float, chance: float) -> float:
+    """The noisy count above which a word is released.
+
+    Parameters
+    ----------
+    rows : int
+        The rows that one unit adds or removes: a word that one unit alone has is counted up to `rows` times, and the
+        unit has up to `rows` such words.
+    scale : float
+        The standard deviation of the noise of a count.
+    chance : float
+        The largest chance that any word passes which one unit alone has.
+
+    Returns
+    -------
+    float
+        The threshold. Each of the unit's words passes it with a chance of at most `chance / rows`.
+
+    >>> [round(word_threshold(rows=rows, scale=1.0, chance=1e-7), 2) for rows in (1, 20)]
+    [6.2, 25.73]
+    """
+    # The last term is for the rounding of released values to a lattice.
+    return rows + scale * (LATTICE - NormalDist().inv_cdf(chance / rows))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Located:
     """The decades of each column of numbers, and the common words of each other one with the sum of their counts."""
@@ -96,12 +121,14 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
 
     Noise is independent for each word and the words come out as a set, so it does not matter which entry of the
     vector a word has. Sorted from large to small and padded with zeros, the vector has the same length whatever
-    the words are, and one more row moves one entry by one.
+    the words are, and one more row moves one entry by one. A word that only one unit of up to `unit_rows` rows has is
+    released with a chance of at most `delta`, over all columns.
     """
 
     grids: Grids
     words: Places
     delta: float
+    unit_rows: int
 
     @property
     def edges(self) -> np.ndarray:
@@ -130,10 +157,7 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
             name: span(part, self.edges, scale / weight)
             for name, weight, part in zip(self.grids.names, self.grids.weights, noisy, strict=False)
         }
-        # The chance that 1 + scale * N(0, 1) passes it is delta over all columns, for words that one row alone has;
-        # the last term is for the rounding of released values to a lattice.
-        chance = self.delta / max(len(ranked), 1)
-        threshold = 1 + scale * (NormalDist().inv_cdf(1 - chance) + LATTICE)
+        threshold = word_threshold(rows=self.unit_rows, scale=scale, chance=self.delta / max(len(ranked), 1))
         common = {}
         for (_, column), words, part in zip(self.words, ranked, noisy[len(spans) :], strict=True):
             above = part[: len(words)] > threshold

@@ -12,8 +12,9 @@ Paper: Smith, "Privacy-preserving statistical estimation with optimal convergenc
 Privacy: one row added or removed moves one cell or one word of each of c columns by one, and one of a regression's
     target by two (its counts are doubled, so that they have half the noise): the counts of a round move by sqrt(c), or
     sqrt(c + 4) with a target (at most twice that when a row is replaced); all rounds together are one Gaussian of the
-    given noise. A word that only that row has passes the threshold with probability delta at most, over all columns,
-    which is Approximate(0, delta). Missing values, NaN and infinities are not counted.
+    given noise. Words that only one unit has (a row, or all rows of a person) pass the threshold with probability delta
+    at most, over all columns, which is Approximate(0, delta) for as many rows as a unit has: see `word_threshold`.
+    Missing values, NaN and infinities are not counted.
 Use when: bounds are not declared and columns are many: the price of a round grows with the root of their number.
 
 >>> from privaware.schema import Column, Schema
@@ -73,7 +74,8 @@ class Quantiles(Transformation):
     def cost(self, schema: Schema, noise: float) -> Event:
         event: Event = sum((Gaussian(noise=each) for each in _rounds(schema, noise)), start=NOTHING)
         words = open_columns(schema, "category", "undecided")
-        return event + Approximate(epsilon=0.0, delta=self.delta) if words else event
+        proven = schema.unit_rows if schema.unit_rows > 1 else None
+        return event + Approximate(epsilon=0.0, delta=self.delta, rows=proven) if words else event
 
     def outline(self, schema: Schema) -> Schema:
         """The public facts of the release before it is run: the same names and kinds, all bounded."""
@@ -94,7 +96,8 @@ class Quantiles(Transformation):
             sensitivity=_sensitivity(schema, _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)),
         )
         words = _places(schema, [column for column in still_open if column.kind == "category"])
-        located = release(LocatedCounts(grids=grids, words=words, delta=self.delta), data.parts, rounds[0], rng)
+        counts = LocatedCounts(grids=grids, words=words, delta=self.delta, unit_rows=schema.unit_rows)
+        located = release(counts, data.parts, rounds[0], rng)
         spans = located.spans
         bins: dict[str, tuple[float, ...]] = {}
         for scale in rounds[1:]:

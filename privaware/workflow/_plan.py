@@ -305,10 +305,8 @@ def rows_moved(mechanism: Mechanism[Any], schema: Schema) -> int:
     """How many rows added or removed make two neighbours: the unit's cap, twice where one is replaced."""
     if unit(mechanism) == "label":
         return 1
-    if schema.unit == "label":
-        return 2
-    size = 1 if schema.unit == "row" else schema.cap
-    return 2 * size if schema.relation == "replace_one" else size
+    replaced = schema.relation == "replace_one" and schema.unit != "label"
+    return (2 if replaced else 1) * schema.unit_rows
 
 
 def grouped(event: Event, size: int) -> Event:

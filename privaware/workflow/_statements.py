@@ -169,7 +169,7 @@ def _last_event(event: Event) -> tuple[Event | None, int]:
 def _wrong_unit(card: ModelCard) -> list[str]:
     """Where events are priced for fewer rows than the unit has; of labels, a cost alone does not tell."""
     schema = card.schema
-    size = 1 if schema.unit == "row" else schema.cap
+    size = schema.unit_rows
     size *= 2 if schema.relation == "replace_one" else 1
     if schema.unit == "label" or size == 1:
         return []

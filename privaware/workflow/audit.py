@@ -28,7 +28,7 @@ from privaware.workflow._audit_runs import AuditSettings, MembershipGame, OneRun
 from privaware.workflow._charged_run import ChargedRun, charged_run
 from privaware.workflow._options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow._output import sha256
-from privaware.workflow._plan import Plan, grouped, rows_moved, schema_plan, search_plan, selection_plan
+from privaware.workflow._plan import Plan, schema_plan, search_plan, selection_plan
 from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
@@ -166,11 +166,8 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
 
 def _noise_of_a_quarter(plan: Plan) -> float:
     """The noise multiplier at which the model of a game, trained on a quarter of the rows, has the epsilon claimed."""
-    quarter = replace(plan.schema, rows=max(plan.schema.rows // 4, 1))
-    size = rows_moved(plan.mechanism, plan.schema)
-    return accounting.calibrate(
-        lambda noise: grouped(plan.mechanism.cost(quarter, noise), size), plan.epsilon, plan.delta
-    )
+    quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
+    return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 
 
 def _result(
