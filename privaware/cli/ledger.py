@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,4 +37,14 @@ def ledger(
         from privaware.workflow._spending import plot_spending
 
         lines = [f"chart: {plot_spending(opened, plot)}"]
-    show(facts, [*printed_lines(facts), *lines], json)
+    show(_finite(facts), [*printed_lines(facts), *lines], json)
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts for JSON, which has no infinity: an epsilon that is not proven is null."""
+    events = [event | {"epsilon": _or_none(event["epsilon"])} for event in facts["events"]]
+    return facts | {"epsilon_spent": _or_none(facts["epsilon_spent"]), "events": events}
+
+
+def _or_none(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None

@@ -13,7 +13,7 @@ from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
 from privaware.ledger._print import printable
-from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, rounded_up, spends, total
+from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 
 __all__ = ["Ledger"]
 
@@ -212,6 +212,7 @@ class Ledger:
         with chain.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             spent = self._epsilon(entries)
+            refuse_endless(spent, entries, self.delta, chain.shown_path(self.path))
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
                     f"{chain.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
@@ -310,6 +311,7 @@ class Ledger:
         limit = limit_of(entries)
         if would <= limit * (1 + SLACK):
             return None
+        refuse_endless(would, (*entries, entry), self.delta, chain.shown_path(self.path))
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
             f" {chain.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"

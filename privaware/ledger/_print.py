@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -54,6 +55,10 @@ def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
 def _explained(ledger: Mapping[str, Any]) -> list[str]:
     """Why the charges do not add up to what is spent, and what is left."""
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
+    if not math.isfinite(spent):
+        return [
+            f"no epsilon is proven at delta {ledger['delta']:g} for the entries with epsilon inf, or for all together"
+        ]
     added = sum(entry["epsilon"] for entry in ledger["events"])
     lines = []
     if len(ledger["events"]) > 1 and added > spent * (1 + CLOSE):

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from privaware import accounting
-from privaware.errors import PrivawareError
+from privaware.errors import PrivawareError, Refused
 from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
 from privaware.ledger._entry import Entry
 
-__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "rounded_up", "spends", "total"]
+__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "refuse_endless", "rounded_up", "spends", "total"]
 
 SLACK = 1e-9  # relative; calibration stops this close to the limit
 CHOICES = 64  # of parts, compared one by one: each is an accounting of its own
@@ -73,6 +73,18 @@ def rounded_up(epsilon: float) -> float:
 
 def epsilon_of(event: Event, delta: float) -> float:
     return 0.0 if event == NOTHING else accounting.epsilon(event, delta)
+
+
+def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
+    """Raises where the entries have no finite epsilon, and names the first one that has none by itself."""
+    if math.isfinite(epsilon):
+        return
+    alone = (entry for entry in entries if entry.event and not math.isfinite(epsilon_of(entry.event, delta)))
+    names = [entry.what if entry.number == 0 else f"entry {entry.number} ({entry.what})" for entry in alone]
+    raise Refused(
+        f"{where}: expected releases with a finite epsilon, but none is proven at delta {delta:g} for "
+        f"{names[0] if names else 'all entries together'}; no release can be charged on top of it"
+    )
 
 
 def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:

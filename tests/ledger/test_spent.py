@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from privaware import accounting
-from privaware.events import Composed, Disjoint, Gaussian, Laplace, leaves
-from privaware.ledger import Ledger, _spent
+from privaware.errors import Refused
+from privaware.events import Composed, Disjoint, Gaussian, Laplace, from_json, leaves
+from privaware.ledger import Ledger, _ledger, _spent, printed_lines
 from tests.ledger.books import DELTA
 
 pytestmark = pytest.mark.usefixtures("adding")
@@ -35,3 +37,46 @@ def test_many_disjoint_splits_are_bounded_together() -> None:
     every = Composed(events=tuple(Disjoint(events=pair) for pair in pairs))
     exact = accounting.epsilon(every, DELTA)  # every choice of parts, one by one
     assert exact <= accounting.epsilon(total, DELTA) <= 1.1 * exact
+
+
+OLD_WORDS = {
+    "kind": "Group",
+    "size": 20,
+    "event": {
+        "kind": "Composed",
+        "events": [{"kind": "Gaussian", "noise": 8.0}, {"kind": "Approximate", "epsilon": 0.0, "delta": 1e-07}],
+    },
+}
+"""Categories bought for persons of 20 rows, as versions wrote it whose failure chance was proven for one row."""
+
+
+def ledger_of_an_earlier_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    ledger = Ledger.create(path, limit=50.0, delta=DELTA)
+    with monkeypatch.context() as patch:
+        patch.setattr(_spent, "epsilon_of", lambda event, delta: 14.0)
+        patch.setattr(_ledger, "epsilon_of", lambda event, delta: 14.0)
+        ledger.spend(from_json(OLD_WORDS), what="release bounds")
+    return ledger
+
+
+@pytest.mark.usefixtures("real")
+def test_p52_ledger_with_an_unproven_failure_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.open(ledger_of_an_earlier_version(tmp_path / "a.ledger", monkeypatch).path)
+    assert ledger.spent() == math.inf
+    assert "no epsilon is proven" in printed_lines(ledger.json())[-1]
+
+
+@pytest.mark.usefixtures("real")
+def test_p52_unproven_failure_refuses_another_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = ledger_of_an_earlier_version(tmp_path / "a.ledger", monkeypatch)
+    for ask in (lambda: ledger.spend(Gaussian(noise=90.0), what="a sum"), lambda: ledger.set_limit(99.0)):
+        with pytest.raises(Refused, match=r"none is proven at delta 1e-05 for entry 1 \(release bounds\)"):
+            ask()
+
+
+@pytest.mark.usefixtures("real")
+def test_charge_without_a_finite_epsilon_is_refused_by_name(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=50.0, delta=DELTA)
+    with pytest.raises(Refused, match="for words of persons; no release"):
+        ledger.spend(from_json(OLD_WORDS), what="words of persons")
+    assert ledger.spent() == 0
