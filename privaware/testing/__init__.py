@@ -24,7 +24,7 @@ privaware.testing.BrokenPromise: Exact: the same release for different seeds...
 from privaware.testing._attack import check_attack
 from privaware.testing._call import BrokenPromise
 from privaware.testing._check import check_mechanism
-from privaware.testing._game import canary_game
+from privaware.testing._game import canary_game, failure_game
 from privaware.testing._learner import check_learner
 from privaware.testing._price import spent
 from privaware.testing._release import released_numbers
@@ -48,6 +48,7 @@ __all__ = [
     "check_strategy",
     "example",
     "extremes",
+    "failure_game",
     "neighbours",
     "privacy_losses",
     "record",

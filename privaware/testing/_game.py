@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from privaware.attacks._bounds import epsilon_lower
 from privaware.attacks._many_run import directed_scores
 from privaware.data import Data
 from privaware.mechanism import Mechanism
 from privaware.noise import Rng
+from privaware.testing._call import BrokenPromise
 from privaware.testing._release import padded, released_numbers
 
 CONFIDENCE = 0.999
@@ -38,6 +41,47 @@ def canary_game(
     both = np.nan_to_num(padded([*without, *within]))
     scores = directed_scores(both[games:], both[:games])
     return epsilon_lower(*scores, delta=delta, confidence=confidence)
+
+
+def failure_game(
+    mechanism: Mechanism[Any],
+    data: Data,
+    neighbour: Data,
+    noise: float,
+    *,
+    reveals: Callable[[Any], bool],
+    games: int = 1000,
+    confidence: float = CONFIDENCE,
+) -> float:
+    """A lower bound on delta that holds at every epsilon.
+
+    A release that is possible on `neighbour` and impossible on `data` reveals the unit that only `neighbour` has. No
+    epsilon bounds such a release, so its chance must not exceed delta.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism under test.
+    data, neighbour : Data
+        The rows without and with one unit (a row, or all rows of a person).
+    noise : float
+        The noise multiplier of each run.
+    reveals : callable
+        Whether a release shows what only `neighbour` has, such as a category of its own.
+    games : int
+        Runs on `neighbour`, and as many on `data`.
+    confidence : float
+        The confidence of the bound.
+
+    Returns
+    -------
+    float
+        The Clopper-Pearson lower bound on the chance that a run on `neighbour` reveals the unit.
+    """
+    if any(reveals(mechanism.run(data, noise, Rng(seed=seed))) for seed in range(games)):
+        raise BrokenPromise(f"{type(mechanism).__name__}: expected a release that the rows without the unit never give")
+    shown = sum(reveals(mechanism.run(neighbour, noise, Rng(seed=seed))) for seed in range(games, 2 * games))
+    return float(stats.beta.ppf(1 - confidence, shown, games - shown + 1)) if shown else 0.0
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,8 @@ from privaware.data import Data
 from privaware.events import Event
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import privacy_losses, redrawn_losses
+from privaware.testing import privacy_losses, record, redrawn_losses
+from privaware.testing._likelihood import log_ratio
 from privaware.testing._rows import joined
 
 CONFIDENCE = 0.999
@@ -80,6 +81,21 @@ class CountsRowsTwice:
 def redrawn(mechanism: Any, rows: tuple[Data, Data], count: int = 1) -> Play:
     """Games that noise the recorded values of a few runs again, `count` times each."""
     return lambda noise, games: redrawn_losses(mechanism, *rows, noise, games=games, count=count, seed=1)
+
+
+def redrawn_for_a_unit(mechanism: Any, rows: tuple[Data, Data]) -> Play:
+    """The same for neighbours several rows apart, of a mechanism that samples no rows."""
+
+    def play(noise: float, games: int) -> Scores:
+        without, within = (record(mechanism, each, noise, seed=1).calls for each in rows)
+        rng, scores = Rng(seed=1), []
+        for side in (within, without):
+            noised = [rng.gaussian(np.stack([call.exact] * games), **call.public) for call in side]
+            pairs = zip(without, within, noised, strict=True)
+            scores.append(np.sum([log_ratio(*each).reshape(games, -1).sum(axis=1) for each in pairs], axis=0))
+        return scores[0], scores[1]
+
+    return play
 
 
 def runs(mechanism: Any, rows: tuple[Data, Data]) -> Play:

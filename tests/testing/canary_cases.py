@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from privaware.data import Data
+from privaware.events import Group
 from privaware.learners.alibi import Alibi
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.label_mst import LabelMst
@@ -25,6 +27,7 @@ from privaware.selectors.bounds import Bounds, candidates
 from privaware.selectors.cfs_ga import CfsGa
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.pafs import Pafs
+from privaware.selectors.quantiles import Quantiles
 from privaware.selectors.top import Top
 from privaware.testing import privacy_losses, rows_for
 from privaware.testing._likelihood import choice_probabilities
@@ -39,6 +42,7 @@ from tests.testing.canary_case import (
     Scores,
     pair,
     redrawn,
+    redrawn_for_a_unit,
     repeated,
     runs,
     steps,
@@ -218,6 +222,28 @@ def bounds_of_words() -> Case:
     )
 
 
+def categories_of_a_person() -> Case:
+    """Six rows of one category, and the four rows of a person who has a category of their own."""
+    columns = (Column(name="word", kind="category", categories=()),)
+    schema = Schema(columns=columns, classes=("no", "yes"), rows=10, unit="person", cap=4)
+    words = np.array([["a"]] * 6 + [["b"]] * 4, dtype=object)
+    within = Data(schema=schema, x=words, y=np.ones(10, dtype=np.int64))
+    rows, noise = (within.take(np.arange(6)), within), 4.0
+    play = redrawn_for_a_unit(Quantiles(), rows)
+    twice = redrawn_for_a_unit(CountsRowsTwice(Quantiles()), rows)
+    return Case(
+        claim=Group(event=Quantiles().cost(schema, noise), size=4),
+        noise=noise,
+        games=4000,
+        play=play,
+        ideal=lambda rng, games: ideal_attackers.gaussian(rng, games, noise=noise / 4),
+        bugs={
+            "half the noise": lambda games: play(noise / 2, games),
+            "a row counted twice": lambda games: twice(noise, games),
+        },
+    )
+
+
 def bounds_of_numbers() -> Case:
     """Three rows at the lowest candidate and one at -3.
 
@@ -298,6 +324,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "top": top,
     "bounds, categories": bounds_of_words,
     "bounds, numbers": bounds_of_numbers,
+    "quantiles, a person": categories_of_a_person,
     "search": search,
 }
 
