@@ -153,7 +153,7 @@ class Replayer(Recorder):
         self,
         seed: int,
         recorded: list[Call],
-        edit: Edit,
+        edit: Edit | None,
         *,
         inside: bool,
         doubled: bool = False,

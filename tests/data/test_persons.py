@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privaware.data import Data, LargeCsv, LargeTable, LocalParts, Raw, _large, _persons, coded_rows, labelled, read
@@ -163,3 +165,75 @@ def test_a_unit_that_is_no_column_is_refused_by_the_names_of_all(tmp_path: Path)
     visits(NAMES["text"]).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(WrongInput, match=r"the unit column 'whom' among the columns 'who', 'at', 'y'"):
         LargeTable(tmp_path / "t.parquet").streamed(replace(SCHEMA, unit="whom"))
+
+
+def table(who: pa.Array, first: int, y: str | None = "yes") -> pa.Table:
+    return pa.table({"who": who, "at": list(range(first, first + len(who))), "y": pa.array([y] * len(who), "string")})
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Persons have rows in several row groups, parts and slices."""
+    monkeypatch.setattr(_large, "PART", 7)
+    monkeypatch.setattr(_large, "PIECE", 10)
+    monkeypatch.setattr(_persons, "SLICE", 20)
+
+
+def kept(path: Path, place: Any = None) -> list[float]:
+    return sorted(LargeTable(path, place).streamed(SCHEMA).gathered().x[:, 0].tolist())
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("backwards", [False, True])
+def test_one_person_over_files_of_other_types_has_one_cap(tmp_path: Path, backwards: bool) -> None:
+    """1, "1", 1.0 and a dictionary's "1" are one person; a file without rows moves nothing, in any order of parts."""
+    files = [pa.array([1, 2, 1, 2, 3]), pa.array([], "int64"), pa.array(["1", "3", "3", "2", " 1"])]
+    files += [pa.array([1.0, 3.0, 4.0]), pa.array(["4", "4", "5"]).dictionary_encode()]
+    first = 0
+    for at, who in enumerate(files):
+        pq.write_table(table(who, first), tmp_path / f"{at}.parquet")
+        first += len(who)
+
+    def place(pieces: Any) -> LocalParts[Raw]:
+        ordered = list(reversed(pieces)) if backwards else list(pieces)
+        return LocalParts(lambda: chain.from_iterable(piece() for piece in ordered))
+
+    assert kept(tmp_path, place) == kept(tmp_path) == [0, 1, 2, 3, 4, 6, 12, 13, 15]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_long_numbers_stay_two_persons_beside_a_row_of_nobody(tmp_path: Path) -> None:
+    """A missing person in a row without a target must not turn numbers into fractions, which are as good as equal."""
+    alone = table(pa.array([2**53 + 1, 2**53 + 2] * 10), 0)
+    beside = pa.concat_tables([alone, table(pa.array([None], "int64"), 20, None)])
+    for rows in (alone, beside):
+        pq.write_table(rows, tmp_path / "t.parquet", row_group_size=5)
+        assert kept(tmp_path / "t.parquet") == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_either_zero_is_one_person_whatever_part_it_is_in(tmp_path: Path) -> None:
+    pq.write_table(
+        table(pa.array([0.0, -0.0] * 4 + [-0.0] * 8 + [0.0] * 8), 0), tmp_path / "t.parquet", row_group_size=5
+    )
+    assert kept(tmp_path / "t.parquet") == [0, 1]
+
+
+@pytest.mark.usefixtures("small_parts")
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 30))
+def test_p34_a_person_who_leaves_a_parquet_file_moves_no_other_row(
+    tmp_path: Path, persons: list[int], group: int
+) -> None:
+    """Whatever the order of rows and the size of row groups, which change with the person's rows."""
+
+    def rows_that_count(left: list[int]) -> set[float]:
+        rows = table(pa.array(persons), 0).take(left)
+        pq.write_table(rows, tmp_path / "t.parquet", row_group_size=group)
+        return set(kept(tmp_path / "t.parquet"))
+
+    everyone = rows_that_count(list(range(len(persons))))
+    others = [at for at, who in enumerate(persons) if who != persons[0]]
+    own = {at for at, who in enumerate(persons) if who == persons[0]}
+    assert everyone - own == (rows_that_count(others) if others else set())
+    assert len(everyone & own) == min(len(own), SCHEMA.cap)

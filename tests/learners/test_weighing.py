@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,17 @@ import torch
 from privaware import accounting
 from privaware.data import Data
 from privaware.errors import WrongInput
+from privaware.events import leaves
 from privaware.exact_sums import Lattice
+from privaware.learners import _linear_gradient, linear
 from privaware.learners._linear_gradient import ROWS, LinearGradient
-from privaware.learners._weighing import factors, part_lengths, part_weights, weigh
+from privaware.learners._weighing import FIRST, factors, part_lengths, part_weights, weigh
 from privaware.learners.linear import Linear
 from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import check_mechanism
+from privaware.testing import BrokenPromise, Replayer, check_mechanism, record, replay
+from privaware.testing._rows import joined
 
 LATTICE = Lattice(bound=1.0, bits=12)
 PARTS = ((32, 1.0), (32, 1.0))
@@ -133,6 +136,80 @@ def test_replay_and_canary_game_keep_the_promised_bound() -> None:
     schema = Schema(form="image", shape=SHAPE, classes=tuple("abc"), rows=40)
     learner = OfTwoHalves(features=[{"name": "pixels"}], steps=8, centre=0.05, weigh=0.05)
     check_mechanism(learner, schema=schema, games=40)
+
+
+HUGE = np.float32(3e38)
+EXTREME = {
+    "infinite": np.full(64, np.inf),
+    "infinite below": np.full(64, -np.inf),
+    "not a number": np.full(64, np.nan),
+    "huge": np.full(64, HUGE),
+    "one huge pixel": np.eye(64)[3] * HUGE,
+    "smallest": np.full(64, 1e-45),
+    "in one part": np.repeat([1.0, 0.0], 32),
+    "of every kind": np.tile([np.inf, -np.inf, np.nan, HUGE, -HUGE, 1e-45, 0.0, 1.0], 8),
+}
+WEIGHING = OfTwoHalves(features=[{"name": "pixels"}], steps=8, weigh=0.05)
+
+
+def image(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32).reshape(SHAPE)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize("centre", [0.0, 0.05])
+@pytest.mark.parametrize("pixels", EXTREME.values(), ids=EXTREME)
+def test_extreme_rows_move_no_release_by_more_than_one_row(pixels: np.ndarray, centre: float, rate: float) -> None:
+    data = half_telling(40, 0)
+    for label in range(4):
+        run = replay(replace(WEIGHING, centre=centre, rate=rate), data, joined(data, image(pixels), label), 0.05)
+        assert max(run.ratios.values()) <= 1.0
+
+
+def worst_rows(data: Data, noise: float, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """For each class the row whose margins are the largest at the weights of the first steps, which are public."""
+    seen: list[np.ndarray] = []
+
+    def watched(self: LinearGradient, weights: torch.Tensor, *settings: Any) -> np.ndarray:
+        seen.append((weights - weights.mean(0)).numpy()[:, :-1])
+        return margins_of(self, weights, *settings)
+
+    margins_of = LinearGradient.margins
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearGradient, "margins", watched)
+        record(WEIGHING, data, noise)
+    return np.maximum(seen[0], 0.0).reshape(-1, *SHAPE).astype(np.float32)
+
+
+def margins_of_a_person(monkeypatch: pytest.MonkeyPatch) -> float:
+    """By how many rows' worth four rows that know the first steps, one for each class, move the margins."""
+    data, noise = half_telling(40, 0), 0.05
+    monkeypatch.setattr(linear, "REACH", 0.5)  # most margins are clipped
+    worst = worst_rows(data, noise, monkeypatch)
+    within = replace(data, x=np.concatenate([data.x, worst]), y=np.append(data.y, np.arange(4)))
+    before = record(WEIGHING, data, noise)
+    rng = Replayer(0, before.calls, None, inside=True, apart=4.0)
+    WEIGHING.run(within, noise, rng)
+    rng.finish()
+    return rng.ratios[max(1, round(FIRST * WEIGHING.steps))]
+
+
+def test_rows_of_a_person_move_margins_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 3.9 < margins_of_a_person(monkeypatch) <= 4.0
+
+
+def test_margins_of_a_person_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_linear_gradient, "GAINS", Lattice(bound=64.0, bits=20))
+    with pytest.raises(BrokenPromise, match="sensitivity exceeded"):
+        margins_of_a_person(monkeypatch)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 20])
+def test_steps_before_and_after_weighing_are_those_paid_for(steps: int) -> None:
+    learner, data = replace(WEIGHING, steps=steps), half_telling(40, 0)
+    calls = record(learner, data, 1.0).calls
+    paid = sorted(leaf.noise for leaf, count in leaves(learner.cost(data.schema, 1.0)) for _ in range(count))
+    assert sorted(float(call.public["noise"]) for call in calls) == pytest.approx(paid)
 
 
 def test_rows_without_parts_and_numbers_to_predict_are_refused() -> None:

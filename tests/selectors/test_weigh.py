@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from privaware.features.weighed import Weighed
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.selectors.weigh import Weigh
-from privaware.testing import BrokenPromise, check_mechanism, example
+from privaware.testing import BrokenPromise, check_mechanism, example, replay
+from privaware.testing._rows import joined
 
 TEXT = example("text", rows=24)
 HASHED = (Hashed(slots=16, words=1, letters=3, stems=4),)
@@ -31,6 +34,14 @@ class LongRows(Weigh):
 def test_weights_with_less_noise_than_was_paid_are_caught() -> None:
     with pytest.raises(BrokenPromise):
         check_mechanism(LongRows(features=HASHED), schema=TEXT, games=0)
+
+
+@pytest.mark.parametrize("pixels", [np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, (np.inf, np.nan, 3e38)])
+def test_extreme_rows_move_the_sum_by_at_most_one(pixels: Any) -> None:
+    schema = Schema(form="image", shape=(1, 1, 3), classes=("a", "b"), rows=10)
+    data = Data(schema=schema, x=np.ones((10, 1, 1, 3), np.float32), y=np.zeros(10, np.int64))
+    run = replay(Weigh(), data, joined(data, np.full((1, 1, 3), pixels, np.float32), 1), 0.05)
+    assert max(run.ratios.values()) <= 1.0
 
 
 def test_entries_as_frequent_as_the_noise_weigh_most_and_absent_ones_next_to_nothing() -> None:
