@@ -15,7 +15,7 @@ from privaware import accounting
 from privaware.accounting import epsilon
 from privaware.data import Data, read
 from privaware.errors import WrongInput
-from privaware.events import NOTHING, Approximate, leaves
+from privaware.events import NOTHING, Approximate, Group, leaves
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.selectors import bounds as bounds_module
@@ -309,3 +309,11 @@ def test_dates_get_bounds_near_their_quantiles_and_texts_need_none() -> None:
     assert (text.columns[0].kind, text.bounded) == ("text", True)
     names = ["some college no degree", "doctorate or any other degree"] * 450
     assert Bounds().run(of_words(names), 1.0, Rng(seed=1)).columns[0].kind == "category"
+
+
+@pytest.mark.parametrize(("noise", "size"), [(2.0, 5), (8.0, 20)])
+def test_p52_delta_covers_a_word_that_one_person_alone_has(noise: float, size: int) -> None:
+    """A word counted `size` times passes the threshold of one row with e^((size - 1) / noise) times its chance."""
+    words = Schema(columns=(Column(name="town", kind="category"),), target="y", classes=("n", "y"), rows=99)
+    event = Group(event=Bounds().cost(words, noise), size=size)
+    assert accounting.delta(event, 30.0) >= 1e-7 * math.exp((size - 1) / noise)

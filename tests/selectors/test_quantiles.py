@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privaware import accounting
 from privaware.data import Data, read
-from privaware.events import Gaussian
+from privaware.events import Approximate, Gaussian, leaves
 from privaware.noise import Rng
 from privaware.schema import DATE_PARTS, Column, Schema
-from privaware.selectors._column_counts import Grids
+from privaware.selectors._column_counts import Grids, word_threshold
 from privaware.selectors.quantiles import Quantiles
 from privaware.testing import check_mechanism, replay
 from tests.selectors.neighbours import ratios
@@ -114,6 +117,26 @@ def test_words_and_kinds_keep_the_contract(relation: str, kind: str) -> None:
     other = pd.concat([others, pd.DataFrame({"town": ["new"], "size": [-3e7], "y": ["0"]})])
     data, neighbour = (Data.uncoded(read(each), schema) for each in (frame, other))
     assert check_mechanism(Quantiles(), data=data, neighbour=neighbour, games=50) <= 1.0
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(0, 5), st.floats(1e-3, 1e3), st.floats(1e-20, 0.4)
+)
+def test_p52_own_words_of_a_unit_pass_with_the_chance_at_most(
+    counts: list[int], spare: int, scale: float, chance: float
+) -> None:
+    """However a unit's rows are spread over words that only the unit has."""
+    threshold = word_threshold(rows=sum(counts) + spare, scale=scale, chance=chance)
+    assert sum(NormalDist().cdf((count - threshold) / scale) for count in counts) <= chance
+
+
+UNITS = [("row", 1, "add_remove", None), ("person", 20, "add_remove", 20), ("person", 20, "replace_one", 20)]
+
+
+@pytest.mark.parametrize(("unit", "cap", "relation", "rows"), [*UNITS, ("label", 1, "add_remove", 2)])
+def test_p52_failure_is_proven_for_all_rows_of_a_unit(unit: str, cap: int, relation: str, rows: int | None) -> None:
+    schema = bare(Column(name="town", kind="category"), unit=unit, cap=cap, relation=relation)
+    assert list(leaves(Quantiles().cost(schema, 4.0)))[-1][0] == Approximate(epsilon=0.0, delta=1e-7, rows=rows)
 
 
 def mixed(rows: pd.DataFrame, relation: str) -> Data:
