@@ -1,8 +1,10 @@
-"""The cells of a benchmark: one learner, network, data set, epsilon and seed each; many are trained as one population.
+"""The cells of a benchmark: one learner, network, data set, epsilon and seed each.
 
 The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry),
 `settings`, `network` (a name) and `architecture`, `data` (a name) and `rows`, `delta`, `epsilon` (None: trained without
-noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a population.
+noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a batch: they share rows,
+prices and the attacker. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
+device it repeats bit for bit, whatever is trained before or beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from privaware import features
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Event, Unproven
-from privaware.learners import Learner, PopulationLearner, find_learner
+from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.papers import Result, Settings
@@ -35,11 +37,11 @@ from privaware.workflow._settings import configured
 __all__ = [
     "NO_NETWORK",
     "CellOutcome",
-    "dry_prices",
     "TrainingPlace",
+    "batches",
+    "dry_prices",
     "learner_of",
     "noise_of",
-    "populations",
     "train_cells",
 ]
 
@@ -49,10 +51,10 @@ NO_NETWORK = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlace:
-    """Where cells are trained; no population begins after `deadline` (seconds since the epoch).
+    """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
 
     Noise multipliers are calibrated, or looked up among the prices of `paper`. `commit` is that of the source, where a
-    copy without its history runs.
+    copy without its history runs; `command` is recorded with each cell.
     """
 
     device: str = "cpu"
@@ -60,22 +62,22 @@ class TrainingPlace:
     paper: str | None = None
     progress: bool = False
     commit: str | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The result of a cell or why it failed, and its share of the seconds of its population."""
+    """The result of a cell or why it failed, and its share of the seconds of its batch."""
 
     result: Result
     seconds: float = 0.0
-    population: int = 1
 
     @property
     def failed(self) -> bool:
         return "failed" in self.result
 
 
-def populations(cells: Sequence[Settings], most: int) -> list[list[int]]:
+def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
     """Places of the cells that differ in epsilon and seed only, at most so many together, in order of appearance."""
     groups: dict[str, list[list[int]]] = {}
     for at, cell in enumerate(cells):
@@ -141,7 +143,7 @@ _asked: set[str] = set()
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """The outcome of each cell of one population; None after the deadline."""
+    """The outcome of each cell of one batch; None after the deadline."""
     if time.time() > place.deadline:
         return None
     began = time.monotonic()
@@ -153,9 +155,9 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
         from torch import cuda
 
         gc.collect()  # a stack and its layers refer to each other
-        cuda.empty_cache()  # the next population sizes its microbatches by the free memory
+        cuda.empty_cache()  # the next training sizes its microbatches by the free memory
     seconds = (time.monotonic() - began) / len(cells)
-    return [CellOutcome(result=one.result, seconds=seconds, population=one.population) for one in outcomes]
+    return [CellOutcome(result=one.result, seconds=seconds) for one in outcomes]
 
 
 def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOutcome]:
@@ -166,47 +168,17 @@ def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellO
     )
     schema = rows.train.schema if make.uses_columns else rows.train.schema.keep(())
     prices = None if place.paper is None else Prices(place.paper)
-    noises: list[float | None] = []
-    reasons: dict[int, str] = {}
-    for at, cell in enumerate(cells):
+    for cell in cells:
         try:
-            noises.append(noise_of(cell, partial(priced_learner.cost, schema), prices))
+            noise = noise_of(cell, partial(priced_learner.cost, schema), prices)
+            model = learner.run(rows.train, noise, Rng(seed=_seed(cell, "training")))
+            measured = _scores(model, rows, place.device)
+            attacker = Rng(seed=_seed(cell, "attacks"))
+            attacked = attack_results({0: model}, rows, cell, learner, attacker, place.device)
         except Exception as problem:
-            noises.append(None)
-            reasons[at] = _sentence(problem)
-    priced = [at for at, noise in enumerate(noises) if noise is not None]
-    models = _train(learner, rows, {at: float(noises[at] or 0.0) for at in priced}, cells)
-    trained = {at: model for at, model in models.items() if isinstance(model, Model)}
-    rng = Rng(seed=_seed([*cells, {"for": "attacks"}]))
-    attacked = attack_results(trained, rows, cells[0], learner, rng, place.device)
-    inputs = _test_inputs(trained, rows, place.device)
-    for at in range(len(cells)):
-        model = models.get(at, reasons.get(at, ""))
-        if isinstance(model, str):
-            yield CellOutcome(result={"failed": model})
-            continue
-        outputs = model.network_outputs(inputs[repr(model.features)], place.device)
-        measured = {**_scores(model, rows, outputs), "noise": noises[at], **attacked[at]}
-        yield CellOutcome(result=measured, population=len(priced))
-
-
-def _train(
-    learner: Learner, rows: BenchRows, noises: dict[int, float], cells: Sequence[Settings]
-) -> dict[int, Model | str]:
-    """The trained models by place, as one population where the learner can; a string says why one failed."""
-    if not noises:
-        return {}
-    if len(noises) > 1 and isinstance(learner, PopulationLearner):
-        rng = Rng(seed=_seed(cells))
-        trained = learner.run_population([learner] * len(noises), rows.train, list(noises.values()), rng)
-        return dict(zip(noises, trained, strict=True))
-    models: dict[int, Model | str] = {}
-    for at, noise in noises.items():
-        try:
-            models[at] = learner.run(rows.train, noise, Rng(seed=_seed([cells[at]])))
-        except Exception as problem:
-            models[at] = _sentence(problem)
-    return models
+            yield CellOutcome(result={"failed": _sentence(problem)})
+        else:
+            yield CellOutcome(result={**measured, "noise": noise, **attacked[0]})
 
 
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
@@ -224,20 +196,19 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
     return runtime
 
 
-def _seed(cells: Sequence[Settings]) -> int:
-    text = json.dumps([dict(cell) for cell in cells], sort_keys=True)
+def _seed(cell: Settings, use: str) -> int:
+    """What the random numbers of a cell follow from: what is trained on which rows, and the cell's own seed.
+
+    Names of lines, networks and data sets, and attacks, change no model.
+    """
+    trained = [cell.get(name) for name in ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")]
+    text = json.dumps([use, *trained], sort_keys=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
 
 
-def _test_inputs(models: dict[int, Model], rows: BenchRows, device: str) -> dict[str, np.ndarray]:
-    """The test rows after each chain of features, which the models of a population have in common."""
-    chains = {repr(model.features): model for model in models.values()}
-    return {key: features.apply(model.features, rows.test.x, model.schema, device) for key, model in chains.items()}
-
-
-def _scores(model: Model, rows: BenchRows, outputs: np.ndarray) -> Result:
+def _scores(model: Model, rows: BenchRows, device: str) -> Result:
     """The score: accuracy, with error rate and accuracy in per cent beside it, or R2 of a regression."""
-    predictions = model.decide(outputs)
+    predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
     if model.schema.classes:
         score = float(np.mean(predictions == rows.test.y))
         return {"score": score, "accuracy": 100 * score, "error": 100 * (1 - score)}
@@ -246,6 +217,19 @@ def _scores(model: Model, rows: BenchRows, outputs: np.ndarray) -> Result:
     if not np.isfinite(predictions).all():
         raise WrongInput("the model diverged: it predicts numbers that are not finite; lower its lr")
     return {"score": r2(rows.test.y, predictions)}
+
+
+def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
+    """The test rows after the model's features; those of the last chain of features and rows are kept."""
+    key = (repr(model.features), id(rows.test.x), device)
+    if _tested.get("key") != key:
+        inputs = features.apply(model.features, rows.test.x, model.schema, device)
+        _tested.update(key=key, rows=rows.test.x, inputs=inputs)
+    return np.asarray(_tested["inputs"])
+
+
+_tested: dict[str, Any] = {}
+"""The test rows that were transformed last: cells of one batch have the same. Holding `rows` keeps their `id`."""
 
 
 def _sentence(problem: Exception) -> str:

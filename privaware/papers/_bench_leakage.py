@@ -44,15 +44,19 @@ class Attacker:
     game: Game
     networks: dict[str, Any] = field(default_factory=dict)
 
+    def rng(self, label: str) -> Rng:
+        """For the attack of this name: its network is the same, whichever model is attacked first."""
+        return Rng(seed=_number([self.key, label]))
+
 
 _last: list[Attacker] = []
-"""The attacker of the last population: the next one often has the same."""
+"""The attacker of the last cell: the next one often has the same."""
 
 
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """The AUC of every attack of the cell on each model; all models are of one population and share the shadows."""
+    """The AUC of every attack of the cell on each model; all models are of one batch and share the shadows."""
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}
     count = min(len(rows.train), len(rows.test))
@@ -66,7 +70,8 @@ def attack_results(
     for wanted in cell["attacks"]:
         label, attack = _attack(wanted, attacker)
         for at, one in posed.items():
-            results[at][f"auc {label}"] = play(one, attack, rng, name=label).tailored_auc
+            chances = rng if attacker is None else attacker.rng(label)
+            results[at][f"auc {label}"] = play(one, attack, chances, name=label).tailored_auc
     return results
 
 
@@ -105,11 +110,16 @@ def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> 
         y=np.concatenate([rows.shadow_train.y, rows.shadow_test.y]),
     )
     inside = np.tile(np.arange(len(auxiliary)) < len(rows.shadow_train), (count, 1))
-    rng = Rng(seed=int(hashlib.sha256(key.encode()).hexdigest()[:12], 16))
+    rng = Rng(seed=_number(key))
     plan = ShadowPlan(count=count, learner=shadow, noise=0.0)
     trained = train_shadows(game, auxiliary, learner, noise=0.0, rng=rng, plan=plan, inside=inside)
     _last[:] = [Attacker(key=key, game=trained)]
     return _last[0]
+
+
+def _number(key: Any) -> int:
+    text = key if isinstance(key, str) else json.dumps(key)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
 
 
 def _shadow_learner(learner: Any, own: Settings | None = None) -> Learner:

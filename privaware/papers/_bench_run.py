@@ -1,4 +1,4 @@
-"""Runs the cells of a benchmark: resumable, as populations, in this process, in others or on a Ray cluster.
+"""Runs the cells of a benchmark: resumable, in this process, in others or on a Ray cluster.
 
 A finished cell is in the store at once and never runs again; one that failed is there with its reason, stops no other,
 and is tried again by the next run.
@@ -16,7 +16,7 @@ from typing import Any
 from privaware._files import locked
 from privaware.errors import WrongInput
 from privaware.papers import Settings
-from privaware.papers._bench_cells import CellOutcome, TrainingPlace, populations, train_cells
+from privaware.papers._bench_cells import CellOutcome, TrainingPlace, batches, train_cells
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers._runner import commit, machine
 from privaware.strategies._workers import Here, Processes, Ray, Workers
@@ -64,7 +64,7 @@ def run_cells(
     most: int = 32,
     say: Say = lambda words: None,
 ) -> BenchState:
-    """Every cell, by the item it belongs to, that the store lacks; at most `most` of them are one population.
+    """Every cell, by the item it belongs to, that the store lacks; a worker takes at most `most` of them at a time.
 
     Two runs at once would train the same cells, so the second is refused.
     """
@@ -109,6 +109,7 @@ def _run_missing(
         "commit": place.commit or commit(),
         "machine": machine(place.device),
         "date": datetime.now(UTC).date().isoformat(),
+        **({"command": place.command} if place.command else {}),
     }
     began, trained = time.monotonic(), 0
     jobs = [[settings for _, settings in group] for group in groups]
@@ -116,7 +117,9 @@ def _run_missing(
         if outcomes is None:
             continue
         for (item, settings), outcome in zip(groups[at], outcomes, strict=True):
-            store.add(Cell(item=item, settings=settings, result=outcome.result, run=facts | _facts(outcome, place)))
+            store.add(
+                Cell(item=item, settings=settings, result=outcome.result, run=facts | _facts(outcome, place, settings))
+            )
             if outcome.failed:
                 state.failures[cell_name(settings)] = outcome.result["failed"]
                 say(f"failed: {cell_name(settings)}: {outcome.result['failed']}")
@@ -133,9 +136,9 @@ def _run_missing(
 
 
 def _jobs(todo: Sequence[tuple[str, Settings]], most: int) -> list[list[tuple[str, Settings]]]:
-    """Populations of cells; cells of different items do not mix."""
+    """Batches of cells; cells of different items do not mix."""
     marked = [{**settings, "item": item} for item, settings in todo]
-    return [[todo[at] for at in group] for group in populations(marked, most)]
+    return [[todo[at] for at in group] for group in batches(marked, most)]
 
 
 def _workers(count: int, ray: str | None) -> Workers:
@@ -144,6 +147,7 @@ def _workers(count: int, ray: str | None) -> Workers:
     return Processes(count) if count > 1 else Here()
 
 
-def _facts(outcome: CellOutcome, place: TrainingPlace) -> dict[str, Any]:
-    precision = "float32" if place.device == "cpu" else "tf32"
-    return {"seconds": round(outcome.seconds, 2), "population": outcome.population, "precision": precision}
+def _facts(outcome: CellOutcome, place: TrainingPlace, settings: Settings) -> dict[str, Any]:
+    default = "float32" if place.device == "cpu" else "tf32"
+    precision = settings["settings"].get("precision", default)
+    return {"seconds": round(outcome.seconds, 2), "precision": precision}

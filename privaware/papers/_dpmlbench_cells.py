@@ -16,7 +16,7 @@ from typing import Any
 from privaware import registry
 from privaware.errors import WrongInput
 from privaware.papers import Result, Settings
-from privaware.papers._bench_cells import TrainingPlace, dry_prices, populations, train_cells
+from privaware.papers._bench_cells import TrainingPlace, batches, dry_prices, train_cells
 from privaware.papers._runner import Bench
 from privaware.papers._training import network
 
@@ -72,7 +72,7 @@ QUERIES = {"mnist": 700, "fashion_mnist": 1000, "svhn": 3000, "cifar10": 4000}
 OWN: dict[str, dict[str, Any]] = {
     "dpsgd": DESCENT,
     "tanh": DESCENT,
-    "focal": {**DESCENT, "loss": {"name": "focal", "gamma": 5.0}},
+    "focal": {**DESCENT, "loss": {"name": "losing_less", "gamma": 5.0}},
     "noise_decay": DESCENT,
     "quantile_clip": {**DESCENT, "target": 0.7, "clip_lr": 0.1, "count_noise": 12.8, "least": 0.05, "most": 10.0},
     "hand_dp": DESCENT,
@@ -179,12 +179,12 @@ def quick(full: Settings) -> Settings:
 
 
 def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]:
-    """The results of cells in their order, trained as populations; a cell that fails ends the item."""
+    """The results of cells in their order, a batch at a time; a cell that fails ends the item."""
     if bench.dry:
         dry_prices(wanted, bench.prices)
         return
     place = TrainingPlace(device=bench.device, paper=bench.paper, progress=True)
-    groups = {at: group for group in populations(wanted, 15) for at in group}
+    groups = {at: group for group in batches(wanted, 15) for at in group}
     results: dict[int, Result] = {}
     for at in range(len(wanted)):
         if at not in results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from privaware.papers import Item, Settings
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, NETWORKS
@@ -38,70 +39,79 @@ class GridChoice:
             and all(values is None or cell[name] in values for name, values in wanted.items())
         )
 
+    def within(self, other: GridChoice, items: Sequence[str] | None = None) -> GridChoice:
+        """The cells that the other choice has too; its items count only if they are given."""
+        own, theirs = vars(self), vars(other)
+        both = {name: _common(own[name], theirs[name]) for name in own if name != "items"}
+        return GridChoice(**both, items=self.items if items is None else _common(self.items, items))
 
-ONE = (0,)
+
+def _common(one: Sequence[Any] | None, other: Sequence[Any] | None) -> Any:
+    """The values of both, in the order of the first; None stands for all values."""
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(value for value in one if value in other)
+
+
+ONE, OTHERS = (0,), (1, 2)
 MAIN = (1.0, 4.0, 1000.0)
 ENDS = (4.0, 1000.0)
 SMALL = ("simple_cnn",)
+ERRORS = ("table3", "table9", "labels")
+"""Error rates without attacks."""
+DESCENT = ("dpsgd", "tanh", "quantile_clip", "noise_decay", "focal", "hand_dp")
+"""Seconds of a GPU a cell."""
+QUICK = (*DESCENT, "rgp", "alibi", "dpgen")
+LONG = ("label_mst", "private_knn", "pate", "gep")
+"""Minutes of a GPU a cell; `private_set` takes ten."""
+SEEDED = ("cifar10", "fashion_mnist")
+"""Data sets with three seeds."""
 
 
-def _baseline(data: str, network: str = "simple_cnn") -> GridChoice:
-    """SGD, attacked: leakage is counted against it."""
-    return GridChoice(items=("table2",), data=(data,), networks=(network,), seeds=ONE)
+def _errors(algorithms: Sequence[str], epsilons: Sequence[float] | None = None) -> GridChoice:
+    """One seed of these algorithms with SimpleCNN on all data sets."""
+    return GridChoice(items=ERRORS, networks=SMALL, algorithms=algorithms, epsilons=epsilons, seeds=ONE)
 
 
-def _on_cifar10(
-    item: str, networks: Sequence[str], algorithms: Sequence[str], epsilons: Sequence[float] | None = None
-) -> GridChoice:
+def _seeds(algorithms: Sequence[str]) -> GridChoice:
+    """Two more seeds."""
+    return GridChoice(items=ERRORS, data=SEEDED, networks=SMALL, algorithms=algorithms, epsilons=MAIN, seeds=OTHERS)
+
+
+def _larger(network: str) -> GridChoice:
+    """An InceptionNet or VGG on CIFAR-10."""
+    algorithms = ("dpsgd", "tanh", "rgp", "quantile_clip")
     return GridChoice(
-        items=(item,), data=("cifar10",), networks=networks, algorithms=algorithms, epsilons=epsilons, seeds=ONE
+        items=ERRORS, data=("cifar10",), networks=(network,), algorithms=algorithms, epsilons=ENDS, seeds=ONE
     )
 
 
-def _on_fashion(item: str, algorithms: Sequence[str], epsilons: Sequence[float] | None = None) -> GridChoice:
-    return GridChoice(
-        items=(item,), data=("fashion_mnist",), networks=SMALL, algorithms=algorithms, epsilons=epsilons, seeds=ONE
+def _attacked(network: str, algorithms: Sequence[str]) -> tuple[GridChoice, ...]:
+    """SGD, against which leakage is counted, and these algorithms, attacked."""
+    attacked = GridChoice(
+        items=("table4", "table10"), networks=(network,), algorithms=algorithms, epsilons=ENDS, seeds=ONE
     )
-
-
-def _larger(network: str, *groups: Sequence[str]) -> list[GridChoice]:
-    """A larger network on CIFAR-10, attacked: SGD, then these algorithms, then clipping alone."""
-    return [
-        _baseline("cifar10", network),
-        *(_on_cifar10("table4", (network,), algorithms, ENDS) for algorithms in groups),
-        GridChoice(items=("table5",), networks=(network,), learners=("clipping",), seeds=ONE),
-    ]
+    return GridChoice(items=("table2",), networks=(network,), seeds=ONE), attacked
 
 
 PLAN: Sequence[GridChoice] = (
-    _baseline("fashion_mnist"),
-    _on_fashion("table10", ("noise_decay", "focal", "tanh", "dpsgd")),
-    _on_cifar10("table4", SMALL, ("dpsgd",), (0.2, 1.0, 4.0)),
-    _on_cifar10("table4", SMALL, ("tanh", "noise_decay")),
-    *_larger("resnet20", ("dpsgd",), ("tanh",)),
-    _on_fashion("table10", ("quantile_clip", "hand_dp")),
-    _on_fashion("table10", ("pate",), MAIN),
-    _baseline("svhn"),
-    GridChoice(items=("table10",), data=("svhn",), networks=SMALL, algorithms=("dpsgd",), epsilons=MAIN, seeds=ONE),
-    _on_cifar10("table4", ("resnet20",), ("focal", "noise_decay", "quantile_clip"), ENDS),
-    *_larger("inception", ("dpsgd",)),
-    _on_fashion("table10", ("private_knn",), (4.0,)),
-    GridChoice(items=("table4",), data=("cifar10",), networks=SMALL, algorithms=("rgp",), epsilons=(0.2, 1.0)),
-    _on_cifar10("table4", ("resnet20",), ("hand_dp", "rgp"), ENDS),
-    _on_fashion("table10", ("rgp",)),
-    _on_cifar10("figure8", SMALL, ("label_mst",), (4.0,)),
-    _on_cifar10("table4", ("inception",), ("tanh", "focal", "noise_decay", "quantile_clip"), ENDS),
-    *_larger("vgg", ("dpsgd",)),
-    GridChoice(items=("table3",), data=("mnist",), networks=SMALL, algorithms=("dpsgd", "tanh"), seeds=ONE),
-    _on_cifar10("table7", ("mlp",), ("hand_dp",), (0.2, 1.0, 4.0, 1000.0)),
-    _on_cifar10("rgp_rate", SMALL, ("rgp",), (0.2, 1.0, 4.0)),
-    GridChoice(items=("table8",), data=("cifar10",), networks=SMALL, learners=("rgp",), seeds=ONE),
-    _on_cifar10("figure4", ("relu with group norm", "tanh with group norm"), ("dpsgd",), (1.0, 4.0, 100.0, 1000.0)),
-    _on_cifar10("figure8", SMALL, ("alibi", "label_mst")),
-    GridChoice(items=("table3",), data=("mnist",), networks=SMALL, algorithms=("private_knn",), seeds=ONE),
-    GridChoice(items=("table3", "table9"), networks=SMALL, seeds=ONE),
-    GridChoice(),
+    _errors(QUICK, MAIN),
+    _errors(QUICK),
+    _seeds(QUICK),
+    _errors(LONG, (4.0,)),
+    _errors(LONG, MAIN),
+    _errors(LONG),
+    _seeds(LONG),
+    GridChoice(
+        items=ERRORS, data=SEEDED, networks=("resnet20",), algorithms=(*DESCENT, "rgp", "gep"), epsilons=MAIN, seeds=ONE
+    ),
+    _larger("inception"),
+    _larger("vgg"),
+    *_attacked("simple_cnn", (*QUICK, *LONG)),
+    *_attacked("resnet20", ("dpsgd", "tanh")),
+    GridChoice(items=("figure8",), seeds=ONE),
+    _errors(("private_set",)),
+    GridChoice(items=ERRORS),
 )
-"""One seed of what a table, figure or finding lacks, where possible attacked; then everything else. RGP has three: its
-learning rate at small epsilons was chosen after a look at one. Choices of one network and data set share an attacker
-where they follow each other."""
+"""Error rates of SimpleCNN with one seed everywhere and three on two data sets, quick algorithms first; then larger
+networks, then attacks, then PrivSet, then everything else."""

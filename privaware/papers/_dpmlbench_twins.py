@@ -43,6 +43,8 @@ def _twins(cell: Cell) -> Iterator[Cell]:
     learner, data = cell.settings.get("learner"), cell.settings.get("data")
     if table in ERROR_RATES and rest:
         yield _not_attacked(cell, "/".join([paper, ERROR_RATES[table], *rest]))
+    if table == "figure8" and rest and cell.settings["epsilon"] in EPSILONS:
+        yield _not_attacked(cell, "/".join([paper, "labels", str(data), *rest]))
     if table == "table5" and learner == "sgd":
         yield replace(cell, item=f"{paper}/table2/{data}")
     if table == "table2" and learner == "sgd":

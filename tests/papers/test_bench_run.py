@@ -1,4 +1,4 @@
-"""Cells of a benchmark: resumed, trained as populations, and a failing one stops no other."""
+"""Cells of a benchmark: resumed, repeated bit for bit, and a failing one stops no other."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.learners.dpsgd import DpSgd
-from privaware.papers._bench_cells import TrainingPlace, noise_of, populations, train_cells
+from privaware.model import Model
+from privaware.papers import _bench_cells
+from privaware.papers._bench_cells import TrainingPlace, batches, noise_of, train_cells
 from privaware.papers._bench_grid import grid_cells
 from privaware.papers._bench_run import ITEM, run_cells
 from privaware.papers._results import Store
@@ -76,28 +78,59 @@ def test_failing_cell_is_stored_with_its_reason_and_the_rest_goes_on(
     assert len(RUNS) == 2  # only what failed is tried again
 
 
-def test_population_has_all_seeds_and_epsilons_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    train = DpSgd.run_population
-
-    def noted(learners: Any, data: Any, noise: Any, rng: Any) -> Any:
-        calls.append(noise)
-        return train(learners, data, noise, rng)
-
-    monkeypatch.setattr(DpSgd, "run_population", staticmethod(noted))
+def test_batch_has_all_seeds_and_epsilons_of_a_line() -> None:
     cells = grid_cells({**SMALL, "learners": {"dpsgd": {"steps": 2}}})
-    assert populations(cells, 32) == [[0, 1, 2, 3]]
-    assert populations(cells, 3) == [[0, 1, 2], [3]]
+    assert batches(cells, 32) == [[0, 1, 2, 3]]
+    assert batches(cells, 3) == [[0, 1, 2], [3]]
     outcomes = train_cells(HERE, cells) or []
-    assert [outcome.population for outcome in outcomes] == [4] * 4
-    [noises] = calls
+    noises = [outcome.result["noise"] for outcome in outcomes]
     assert noises[0] == noises[1] > noises[2] == noises[3]
-    assert [outcome.result["noise"] for outcome in outcomes] == noises
 
 
-def test_cells_without_noise_are_a_population_of_their_own() -> None:
+NETWORKS = ["dpsgd", "rgp", "alibi"]
+"""A learner of each way to train several networks together."""
+
+
+@pytest.fixture
+def weights(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, bytes]]:
+    """The weights of trained cells by place, as bytes."""
+    trained: list[bytes] = []
+    scores = _bench_cells._scores
+
+    def noted(model: Model, *rest: Any) -> Any:
+        trained.append(b"".join(each.tobytes() for each in model.tensors.values()))
+        return scores(model, *rest)
+
+    monkeypatch.setattr(_bench_cells, "_scores", noted)
+
+    def run(cells: Sequence[Any], places: Sequence[int]) -> dict[int, bytes]:
+        trained.clear()
+        assert not any(outcome.failed for outcome in train_cells(HERE, [cells[at] for at in places]) or [])
+        return dict(zip(places, trained, strict=True))
+
+    return run
+
+
+@pytest.mark.parametrize("learner", NETWORKS)
+def test_seeded_cell_repeats_bit_for_bit_in_any_company(learner: str, weights: Callable[..., dict[int, bytes]]) -> None:
+    cells = grid_cells({**SMALL, "learners": {learner: {"epochs": 2.0, "batch": 20}}})
+    alone = weights(cells, [1])[1]
+    assert len(alone) > 1000
+    assert weights(cells, [1])[1] == alone  # twice
+    for places in ([0, 1], [1, 0], [3, 2, 1, 0]):
+        assert weights(cells, places)[1] == alone
+    assert len(set(weights(cells, [0, 1, 2, 3]).values())) == 4  # seeds and epsilons differ
+
+
+def test_attack_changes_no_weight_of_its_model(weights: Callable[..., dict[int, bytes]]) -> None:
+    learners = {"learners": {"dpsgd": {"steps": 2}}}
+    plain, attacked = (grid_cells({**SMALL, **learners, **more}) for more in ({}, {"attacks": ["threshold"]}))
+    assert weights(plain, [1])[1] == weights(attacked, [1])[1]
+
+
+def test_cells_without_noise_are_a_batch_of_their_own() -> None:
     cells = grid_cells({**SMALL, "baseline": {"learner": "linear", "steps": 3}, "learners": {"linear": {"steps": 3}}})
-    assert populations(cells, 32) == [[0, 1], [2, 3, 4, 5]]
+    assert batches(cells, 32) == [[0, 1], [2, 3, 4, 5]]
     assert noise_of(cells[0], None, None) == 0.0
 
 
