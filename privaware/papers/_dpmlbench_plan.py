@@ -97,6 +97,7 @@ def _attacked(network: str, algorithms: Sequence[str]) -> tuple[GridChoice, ...]
 PLAN: Sequence[GridChoice] = (
     _errors(QUICK, MAIN),
     _errors(QUICK),
+    GridChoice(items=("precision",), seeds=ONE),
     _seeds(QUICK),
     _errors(LONG, (4.0,)),
     _errors(LONG, MAIN),

@@ -231,6 +231,24 @@ def fashion() -> Item:
     return item("fashion", title, runs, columns=("learner", "epsilon"), measured="accuracy", published=known)
 
 
+def precision() -> Item:
+    """Cells in float32, whose other cells are in TF32."""
+    runs = [
+        cell
+        for algorithm in ("dpsgd", "tanh", "quantile_clip")
+        for cell in cells(
+            algorithm,
+            "fashion_mnist",
+            ["simple_cnn"],
+            (4.0, 1000.0),
+            learner=f"{algorithm} in float32",
+            precision="float32",
+        )
+    ]
+    title = "Float32 beside TF32 on Fashion-MNIST"
+    return item("precision", title, runs, columns=("learner", "epsilon"), measured="accuracy")
+
+
 def figure4() -> Item:
     """SimpleCNN with and without group norm, ReLU and tanh."""
     runs = []
@@ -284,6 +302,7 @@ ITEMS = [
     *(table8(data) for data in DATA),
     rgp_rate(),
     fashion(),
+    precision(),
     *(error_rates("table9", data, name) for data in ("fashion_mnist", "svhn") for name in ROW_PRIVATE),
     *(attack("table10", data, name) for data in ("fashion_mnist", "svhn") for name in ROW_PRIVATE),
     figure4(),
