@@ -31,6 +31,7 @@ from privaware.papers import Result, Settings
 from privaware.papers._bench_leakage import attack_results
 from privaware.papers._bench_rows import BenchRows, bench_rows, bench_schema
 from privaware.papers._prices import Prices
+from privaware.papers._results import training_key
 from privaware.workflow._progress import step_progress
 from privaware.workflow._settings import configured
 
@@ -197,13 +198,8 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
 
 
 def _seed(cell: Settings, use: str) -> int:
-    """What the random numbers of a cell follow from: what is trained on which rows, and the cell's own seed.
-
-    Names of lines, networks and data sets, and attacks, change no model.
-    """
-    trained = [cell.get(name) for name in ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")]
-    text = json.dumps([use, *trained], sort_keys=True)
-    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
+    """What the random numbers of a cell follow from: what is trained on which rows, and the cell's own seed."""
+    return int(hashlib.sha256(f"{use} {training_key(cell)}".encode()).hexdigest()[:12], 16)
 
 
 def _scores(model: Model, rows: BenchRows, device: str) -> Result:

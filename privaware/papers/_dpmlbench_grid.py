@@ -30,7 +30,7 @@ from privaware.papers._bench_cells import TrainingPlace
 from privaware.papers._bench_run import cell_name, run_cells
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, quick
 from privaware.papers._dpmlbench_plan import FIRST, PLAN, GridChoice
-from privaware.papers._dpmlbench_twins import add_twins
+from privaware.papers._dpmlbench_twins import add_twins, settle
 from privaware.papers._page import RESULTS
 from privaware.papers._results import Cell, Store, cell_key
 from privaware.papers.dpmlbench import ITEMS
@@ -158,7 +158,7 @@ def _seconds_a_cell(known: Iterable[Cell], cell: Settings) -> float:
 
 
 def merge(source: Path, target: Path = STORED) -> int:
-    """Adds the finished cells of a file that another lacks; how many."""
+    """Adds the finished cells of a file that another lacks, leaving one run of each training; how many were added."""
     store = Store(target)
     known = store.read()
     added = 0
@@ -166,7 +166,9 @@ def merge(source: Path, target: Path = STORED) -> int:
         if "failed" not in cell.result and _missing(known.get(key)):
             store.add(cell)
             added += 1
-    return added + add_twins(store)
+    added += add_twins(store)
+    settle(store, {cell_key(item.id, run) for item in ITEMS for run in item.runs})
+    return added
 
 
 def say(words: str) -> None:

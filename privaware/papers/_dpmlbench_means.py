@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from privaware.metrics import privacy_leakage
-from privaware.papers._results import Cell
+from privaware.papers._results import Cell, training_key
 
 __all__ = ["ATTACKS", "Key", "Means", "Verdict"]
 
@@ -26,8 +26,8 @@ class Means:
 
     @classmethod
     def of(cls, cells: Iterable[Cell]) -> Means:
-        """Of cells at full size; what failed is left out, and a model that stands in several tables counts once."""
-        groups: dict[Key, dict[str, dict[tuple[int, float], float]]] = {}
+        """Of cells at full size; what failed is left out, and a training counts once, however often it is stored."""
+        groups: dict[Key, dict[str, dict[str, float]]] = {}
         for cell in cells:
             settings = cell.settings
             if "failed" in cell.result or "rows" not in settings or "train" in settings["rows"]:
@@ -35,8 +35,8 @@ class Means:
             key = (settings["learner"], settings["network"], settings["data"], settings["epsilon"])
             for name, value in cell.result.items():
                 if isinstance(value, (int, float)):
-                    seeds = groups.setdefault(key, {}).setdefault(name, {})
-                    seeds[settings["seed"], float(value)] = float(value)
+                    trainings = groups.setdefault(key, {}).setdefault(name, {})
+                    trainings[training_key(settings)] = float(value)
         return cls({key: {name: mean(each.values()) for name, each in group.items()} for key, group in groups.items()})
 
     def get(self, learner: str, network: str, data: str, epsilon: float | None, name: str = "accuracy") -> float | None:

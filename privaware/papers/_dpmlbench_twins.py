@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from privaware.papers import Settings, find
 from privaware.papers._dpmlbench_cells import EPSILONS, RGP_SMALL
-from privaware.papers._results import Cell, Store
+from privaware.papers._results import Cell, Store, training_key
 
-__all__ = ["add_twins"]
+__all__ = ["add_twins", "settle"]
 
 ERROR_RATES = {"table4": "table3", "table10": "table9"}
 """Tables of attacks, and those of error rates."""
@@ -35,6 +36,43 @@ def add_twins(store: Store) -> int:
                 queue.append(twin)
                 added += 1
     return added
+
+
+def settle(store: Store, planned: Container[str]) -> int:
+    """Leaves one run of each training in the store, and moves the others to `superseded.jsonl` beside it; how many.
+
+    The run that counts is an attacked one, because its areas belong to its accuracy; among those the one with the
+    latest date; then the one stored last. Cells that are not `planned` any more, by their keys, are moved too.
+    """
+    cells = [cell for cell in store.read().values() if "failed" not in cell.result]
+    runs: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if "rows" in cell.settings and cell.key in planned:
+            runs.setdefault(training_key(cell.settings), []).append(cell)
+    rest: set[str] = set()
+    for same in runs.values():
+        rest |= {_run(cell) for cell in same} - {_run(max(reversed(same), key=_rank))}
+    moved = [cell for cell in cells if "rows" in cell.settings and (cell.key not in planned or _run(cell) in rest)]
+    if not moved:
+        return 0
+    gone = {cell.key for cell in moved}
+    old = Store(store.path.with_name("superseded.jsonl"))
+    for cell in moved:
+        old.add(cell)
+    store.write(cell for cell in cells if cell.key not in gone)
+    add_twins(store)
+    return len(moved)
+
+
+def _run(cell: Cell) -> str:
+    """Cells of one trained model: of one process, with one epsilon, seed and score."""
+    result, settings = cell.result, cell.settings
+    facts = [settings["data"], settings["epsilon"], settings["seed"], result.get("score"), result.get("noise")]
+    return json.dumps([facts, dict(cell.run)], sort_keys=True)
+
+
+def _rank(cell: Cell) -> tuple[bool, str]:
+    return any(name.startswith("auc ") for name in cell.result), str(cell.run.get("date", ""))
 
 
 def _twins(cell: Cell) -> Iterator[Cell]:

@@ -14,7 +14,10 @@ from typing import Any
 
 from privaware.papers import Item, Result, Settings
 
-__all__ = ["Cell", "Store", "cell_key", "number", "rows", "spread", "table", "with_published"]
+__all__ = ["Cell", "Store", "cell_key", "number", "rows", "spread", "table", "training_key", "with_published"]
+
+TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")
+"""The settings of a benchmark's cell that its model follows from; names of lines and attacks change no model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,11 @@ class Cell:
 
 def cell_key(item: str, settings: Settings) -> str:
     return f"{item} {json.dumps(settings, sort_keys=True)}"
+
+
+def training_key(settings: Settings) -> str:
+    """What is trained on which rows with which seed: cells of several items with one key are one model."""
+    return json.dumps([settings.get(name) for name in TRAINED], sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,11 @@ class Store:
 
     def of(self, item: str) -> list[Cell]:
         return [cell for cell in self.read().values() if cell.item == item]
+
+    def write(self, cells: Iterable[Cell]) -> None:
+        """Replaces all lines."""
+        lines = [json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n" for cell in cells]
+        self.path.write_text("".join(lines), encoding="utf-8")
 
     def add(self, cell: Cell) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,10 +21,10 @@ from privaware.papers._bench_rows import bench_rows, bench_schema
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, cell, networks_of
 from privaware.papers._dpmlbench_grid import GridRun, merge, ordered_cells, run_grid
 from privaware.papers._dpmlbench_plan import PLAN, GridChoice
-from privaware.papers._dpmlbench_twins import add_twins
-from privaware.papers._page import Page, render
+from privaware.papers._dpmlbench_twins import add_twins, settle
+from privaware.papers._page import RESULTS, Page, render
 from privaware.papers._prices import Prices
-from privaware.papers._results import Cell, Store, cell_key
+from privaware.papers._results import Cell, Store, cell_key, training_key
 from privaware.papers.dpmlbench import ITEMS
 
 TABLES = {f"table{number}" for number in (2, 3, 4, 5, 7, 8, 9, 10, 11)}
@@ -214,6 +214,35 @@ def test_attacked_cells_are_those_of_the_tables_of_error_rates_too(tmp_path: Pat
         settings for settings in papers.find("dpmlbench/table2/cifar10").runs if settings["network"] == "simple_cnn"
     ]
     assert [known[cell_key("dpmlbench/table2/cifar10", settings)].result for settings in baseline] == [result] * 3
+
+
+def test_training_that_was_run_twice_counts_once_everywhere(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    choice = GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd",), epsilons=(1.0,), seeds=(0,))
+    [(table3, plain)], [(table4, attacked)] = (ordered_cells(replace(choice, items=(n,))) for n in ("table3", "table4"))
+    areas = {"score": 0.3, "auc black_box": 0.6}
+    store.add(Cell(item=table3, settings=plain, result={"score": 0.1}, run={"date": "2026-11-17"}))
+    assert add_twins(store) == 1  # Figure 4
+    store.add(Cell(item=table4, settings=attacked, result=areas, run={"date": "2026-11-16"}))
+    old = {**plain, "settings": {**plain["settings"], "lr": 0.5}}
+    store.add(Cell(item=table3, settings=old, result={"score": 0.2}, run={"date": "2026-11-18"}))
+    planned = {cell_key(item.id, run) for item in ITEMS for run in item.runs}
+    assert settle(store, planned) == 3
+    assert {cell.item: cell.result["score"] for cell in store.read().values()} == dict.fromkeys(
+        (table3, table4, "dpmlbench/figure4"), 0.3
+    )
+    moved = Store(tmp_path / "superseded.jsonl").read().values()
+    assert sorted(cell.result["score"] for cell in moved) == [0.1, 0.1, 0.2]
+    assert settle(store, planned) == 0
+
+
+def test_no_training_stands_twice_in_the_stored_cells() -> None:
+    runs: dict[str, set[float]] = {}
+    for each in Store(RESULTS / "dpmlbench" / "cells.jsonl").read().values():
+        if "rows" in each.settings:
+            runs.setdefault(training_key(each.settings), set()).add(each.result["score"])
+    assert len(runs) > 200
+    assert all(len(scores) == 1 for scores in runs.values())
 
 
 def trained_as(settings: Any) -> tuple[Any, ...]:
