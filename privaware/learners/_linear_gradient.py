@@ -149,7 +149,7 @@ class LinearGradient:
         numerators = softmax_numerators(logits)
         totals = numerators.sum(0)
         numerators.scatter_add_(0, targets[None], -totals[None])
-        lengths = numerators.double().square_().sum(0).sqrt_()
+        lengths = numerators.double().square_().sum(0).sqrt_().clamp_min_(1.0)  # of whole numbers: 0, or at least 1
         factors = torch.minimum((1 / self._residual_step) / totals, (most / lengths).float())
         return numerators.mul_(factors).round_()
 

@@ -175,3 +175,13 @@ def test_p39_order_of_rows_does_not_change_a_bit_on_cuda(classes: int) -> None:
     change = total - part(gradient, others).clipped_sum(weights.cuda())
     assert torch.equal(change, part(gradient, [5]).clipped_sum(weights.cuda()))
     assert float((total.cpu() - on_cpu.clipped_sum(weights)).norm()) <= 1e-3 * float(total.norm())
+
+
+@pytest.mark.parametrize("own", [7, 8])
+def test_no_row_makes_the_sum_infinite_or_nan(own: int) -> None:
+    """With so many classes and so small a norm the bound of a row, less its rounding, is 0; so may be its residual."""
+    rows = torch.from_numpy(clip_rows(np.eye(4)[[0, 1, 2]], 1.0, ROWS, np.float32))
+    gradient = LinearGradient(rows=rows, targets=torch.tensor([own, 1, 2]), classes=500, constant=0.01, norm=0.01)
+    certain = torch.zeros(500, 5, dtype=torch.float64)
+    certain[7, 0] = 60.0
+    assert torch.isfinite(gradient.clipped_sum(certain)).all()
