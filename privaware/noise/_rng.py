@@ -66,7 +66,10 @@ class Perturbed(Protocol):
 
 
 class Rng:
-    """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not."""
+    """Randomness for one run. Without a seed it is fit for release; with one it is reproducible and marked as not.
+
+    Without a seed, no copy and no forked or other process that is given the generator draws the same numbers as it.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):

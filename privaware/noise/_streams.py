@@ -7,11 +7,17 @@ either, and nobody sees a sample. On another device a stream is ChaCha20 with a 
 PyTorch's own generators are for what protects no row (augmentation, proposals of a controller): all
 19,937 bits of the CPU's state come from the stream; CUDA's takes 64 bits and no more.
 A seed stands in for the operating system: 128 bits of numpy's hash of it, which is enough to repeat a run.
+
+No two processes draw the same unseeded noise. A forked child gets new keys, and so does every copy and every pickle;
+only `state` and `restore` continue a stream, for a checkpoint. Seeded streams keep their state in all these cases, so
+that a seeded run in several processes can be repeated.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +42,25 @@ class Streams:
         self.cpu = {name: np.random.Generator(_sfc64(seed, at)) for at, name in enumerate(STREAMS)}
         self._on_device: dict[tuple[str, str], ChaCha20] = {}
         self._torch: dict[tuple[str, str], Any] = {}
+        _alive.add(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle takes along: all generators of a seeded run, and no key of an unseeded one."""
+        return {"seed": None} if self.seed is None else vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["seed"] is None:
+            Streams.__init__(self, None)
+        else:
+            vars(self).update(state)
+
+    def take_new_keys(self) -> None:
+        """Gives every unseeded generator a new key; those of other devices are made again when they are asked for."""
+        if self.seed is None:
+            for at, stream in enumerate(self.cpu.values()):
+                stream.bit_generator.state = _sfc64(None, at).state
+            self._on_device.clear()
+            self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
         """The stream on a device other than the CPU."""
@@ -104,6 +129,19 @@ class Streams:
             generator.set_state(torch.tensor(inner, dtype=torch.uint8))
             streams._torch[(stream, device)] = generator
         return streams
+
+
+_alive: weakref.WeakSet[Streams] = weakref.WeakSet()
+"""The streams of this process."""
+
+
+def _after_fork() -> None:
+    for streams in list(_alive):
+        streams.take_new_keys()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
