@@ -2,11 +2,12 @@
 
 An `Rng` holds three separate streams (sampling, noise, initialisation), each keyed with 256 bits of
 the operating system's entropy. Single numbers and choices are drawn by OpenDP, whose floating-point
-arithmetic is exact; arrays and tensors by fast generators in float64, whatever they are added to, and
-their sums are released on a lattice, so that low-order bits carry nothing about the rows. (In float32
-normal numbers are sparser than the lattice beyond 6.1 deviations, which a model of 2.7 million parameters
-draws once in 350 steps, and there a release shows which sums it cannot come from. In float64 this begins
-at 11 deviations on the CPU and 8 on a device, where tails end at 13 and 9.4: less than 1e-15 of the draws.)
+arithmetic is exact. Laplace noise for arrays is exact too (`_laplace`). Gaussian noise for arrays and tensors
+comes from fast generators in float64, whatever it is added to. All sums are released on a lattice, so that
+low-order bits carry nothing about the rows. (In float32 normal numbers are sparser than the lattice beyond
+6.1 deviations, which a model of 2.7 million parameters draws once in 350 steps, and there a release shows
+which sums it cannot come from. In float64 this begins at 11 deviations on the CPU and 8 on a device, where
+tails end at 13 and 9.4: less than 1e-15 of the draws.)
 
 A noisy release is one call that is given the exact value and its sensitivity, so neither
 can be forgotten, and `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
@@ -28,6 +29,7 @@ import numpy as np
 
 from privaware.errors import WrongInput
 from privaware.noise._blocks import add_noise
+from privaware.noise._laplace import add_laplace
 from privaware.noise._opendp import noisy_max, noisy_number
 from privaware.noise._positions import PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
@@ -103,9 +105,9 @@ class Rng:
         """`exact` (a number or array) plus Laplace noise of scale noise * sensitivity (L1)."""
         if isinstance(exact, float):
             return self._scalar("laplace", exact, noise * sensitivity)
-        return self._on_lattice(
-            exact, np.asarray(self._streams.cpu["noise"].laplace(size=exact.shape)), noise * sensitivity
-        )
+        scale = np.asarray(noise * sensitivity, dtype=float)
+        noisy = add_laplace(exact, scale, np.asarray(lattice(scale)), self._streams.cpu["noise"])
+        return noisy.astype(exact.dtype if exact.dtype.kind == "f" else float)
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
         """The index of a large score: the largest after exponential noise.

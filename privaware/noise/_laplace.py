@@ -1,0 +1,102 @@
+"""Laplace noise for arrays, exact: what is released is the true value plus a real Laplace number, rounded once.
+
+A Laplace number is the logarithm of a uniform number w with a random sign. Of w, 63 bits are drawn; the bits that
+follow are drawn only where they decide between two neighbouring lattice values, and then the logarithm is bounded from
+both sides in decimal arithmetic. So the result is distributed as that of real arithmetic, at any distance.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+
+__all__ = ["add_laplace"]
+
+BITS = 63
+"""Bits of w that are drawn for every number, beside its sign."""
+
+MORE_BITS = 64
+"""Bits of w that are drawn at a time where the first ones do not decide."""
+
+MOST_STEPS = 2.0**13
+"""The largest scale of the noise in lattice steps for which `NEAR` is proven."""
+
+FEW = 2**40
+"""A w below FEW / 2^BITS is known too coarsely to decide by float64."""
+
+NEAR = 2.0**-26
+"""What float64 adds to a number of lattice steps: 2^-27 for unknown bits of w >= FEW / 2^BITS, and 2^-31 for rounding."""
+
+
+def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+    """Values plus Laplace noise, at the nearest multiples of `step`.
+
+    Parameters
+    ----------
+    exact : array
+        The exact values.
+    scale : array that broadcasts to `exact`
+        The scale of the noise.
+    step : array that broadcasts to `exact`
+        The spacing of what is released: powers of two of at least scale / 2^13.
+    stream : Generator
+        Where random bits come from.
+
+    Returns
+    -------
+    array of float64, of the shape of `exact`
+
+    >>> released = add_laplace(np.zeros(3), np.array(8.0), np.array(0.25), np.random.Generator(np.random.SFC64(0)))
+    >>> released % 0.25
+    array([0., 0., 0.])
+    """
+    if not exact.ndim:
+        return np.asarray(add_laplace(exact[None], scale, step, stream)[0])
+    steps = scale / step
+    if not (steps <= MOST_STEPS).all():
+        raise ValueError(f"expected a scale of at most {MOST_STEPS:g} steps, got {float(steps.max()):g}")
+    values = exact / step
+    whole = np.rint(values)
+    rest = np.subtract(values, whole, out=values)  # exact, and at most half a step
+    raw = stream.bit_generator.random_raw(exact.size).view(np.int64).reshape(exact.shape)
+    negative = raw >= 0
+    bits = raw ^ (raw >> BITS)  # all inverted where the first is set
+    noisy = bits + 0.5
+    noisy *= 2.0**-BITS
+    np.log(noisy, out=noisy)
+    noisy *= steps
+    noisy = np.where(negative, noisy, -noisy)
+    noisy += rest
+    nearest = np.rint(noisy)
+    noisy -= nearest
+    unsure = (np.abs(noisy, out=noisy) >= 0.5 - NEAR) | (bits < FEW)
+    if unsure.any():
+        for at in zip(*unsure.nonzero(), strict=True):
+            each = Fraction(float(np.broadcast_to(steps, exact.shape)[at]))
+            nearest[at] = _nearest(Fraction(float(rest[at])), -each if negative[at] else each, int(bits[at]), stream)
+    whole += nearest
+    return np.asarray(whole * step)
+
+
+def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Generator) -> int:
+    """The whole number nearest to rest - scale ln(w), where `bits` are the first bits of w."""
+    count = BITS
+    while True:
+        if bits:
+            ends = [math.floor(rest + scale * end + Fraction(1, 2)) for end in _exponential_bounds(bits, count)]
+            if ends[0] == ends[1]:
+                return ends[0]
+        bits = (bits << MORE_BITS) | int(stream.bit_generator.random_raw())
+        count += MORE_BITS
+
+
+def _exponential_bounds(bits: int, count: int) -> tuple[Fraction, Fraction]:
+    """Bounds of -ln(w) for w from bits / 2^count to (bits + 1) / 2^count."""
+    context = Context(prec=20 + count // 3)
+    slack = Fraction(count, 10 ** (context.prec - 5))  # decimal logarithms are rounded correctly: far less
+    unit = Fraction(count * Fraction(context.ln(Decimal(2))))
+    low, high = (unit - Fraction(context.ln(Decimal(end))) for end in (bits + 1, bits))
+    return low - slack, high + slack
