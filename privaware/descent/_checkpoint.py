@@ -1,8 +1,10 @@
 """Training on disk, so that it continues bit for bit after a crash.
 
-One safetensors file: parameters, the update's state, averages and the generators' states, with the step and a
-fingerprint of the settings as JSON in its header. It is written beside and renamed, so a crash leaves the old or the
-new one. It holds the noise generator's state: keep it as secret as the rows.
+One safetensors file: parameters, the update's state, averages and the generators' states, with the step, a
+fingerprint of the settings, a digest of the examples and the name of the run as JSON in its header. It is written
+beside and renamed, so a crash leaves the old or the new one. It holds the noise generator's state: keep it as secret as
+the rows. A file of other examples or of another run is refused, because it would repeat noise: the difference of two
+models that share their noise shows the examples in which they differ.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ __all__ = ["Checkpoint", "TrainingState"]
 class TrainingState:
     """What a step changes: the parameters `theta`, clipping norms, and the state of update, averages and projection.
 
-    `fingerprint` is a digest of the public settings that the result depends on.
+    `fingerprint` is a digest of the public settings that the result depends on, `examples` one of the examples.
     """
 
     theta: Tensor
@@ -37,6 +39,7 @@ class TrainingState:
     update: dict[str, Tensor] = field(default_factory=dict)
     averages: dict[str, Tensor] = field(default_factory=dict)
     projection: dict[str, Tensor] = field(default_factory=dict)
+    examples: str = ""
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by their names in a checkpoint."""
@@ -48,10 +51,11 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a state is saved, and after how many steps each time."""
+    """Where a state is saved, after how many steps each time, and the run that it belongs to, such as its charge."""
 
     path: str | Path
     every: int = 100
+    run: str = ""
 
     def __post_init__(self) -> None:
         expect_count("Checkpoint", every=self.every)
@@ -63,13 +67,27 @@ class Checkpoint:
     def save(self, state: TrainingState) -> None:
         from safetensors.torch import save
 
-        facts = {"step": state.step, "settings": state.fingerprint, "rng": state.rng.state()}
+        facts = {"step": state.step, "settings": state.fingerprint, "examples": state.examples, "run": self.run}
+        facts |= {"rng": state.rng.state()}
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.tensors().items()}
         tensors["torch"] = torch.get_rng_state()
         if state.theta.is_cuda:
             tensors["torch.cuda"] = torch.cuda.get_rng_state(state.theta.device)
         content = save(tensors, metadata={"privaware": json.dumps(facts)})
         atomic_write(self.path, content, mode=0o600)
+
+    def saved_run(self) -> str | None:
+        """The run that the file belongs to; None without a file."""
+        from safetensors import safe_open
+
+        if not Path(self.path).exists():
+            return None
+        with safe_open(self.path, framework="pt") as file:  # type: ignore[no-untyped-call]
+            return str(json.loads(file.metadata()["privaware"]).get("run"))
+
+    def remove(self) -> None:
+        """Removes the file: what it holds is of no use to a run that has ended."""
+        Path(self.path).unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> None:
         """Restores the state; without a file it stays as it is."""
@@ -84,6 +102,11 @@ class Checkpoint:
             raise WrongInput(
                 f"expected the settings that {self.path} was saved with, got others; "
                 "give the same ones or another checkpoint"
+            )
+        if (facts.get("examples"), facts.get("run")) != (state.examples, self.run):
+            raise WrongInput(
+                f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
+                f"{self.path}; name another file, or remove it to start again"
             )
         state.step = facts["step"]
         for name, value in state.tensors().items():

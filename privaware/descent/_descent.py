@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from privaware.descent._clip import per_layer
+from privaware.descent._code_facts import tensor_digest
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._padded_population import PaddedPopulation, stackable_groups
@@ -112,6 +113,8 @@ class Descent(Recipe):
         prepared = prepare(padded.modules, self.loss, inputs, targets, device)
         members = [replace(member, module=module) for member, module in zip(members, padded.modules, strict=True)]
         training = Training(self, members, prepared, rows=rows, rng=rng, mask=padded.mask)
+        if callbacks is not None and callbacks.checkpoint is not None:
+            training.state.examples = repr([tensor_digest(item) for item in (*prepared.inputs, prepared.targets)])
         return padded.unpadded(train_to_end(training, callbacks))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -39,7 +39,7 @@ class Callbacks:
             return self
         checkpoint, progress = self.checkpoint, self.progress
         if checkpoint is not None:
-            checkpoint = Checkpoint(f"{checkpoint.path}.{turn}", checkpoint.every)
+            checkpoint = replace(checkpoint, path=f"{checkpoint.path}.{turn}")
         return Callbacks(checkpoint, None if progress is None else _part(progress, turn, turns), self.on_step)
 
 

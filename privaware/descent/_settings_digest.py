@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from privaware.descent._code_facts import code_facts
 from privaware.descent._population import Population
 from privaware.descent._recipe import Recipe
 from privaware.descent._stack import Stack
@@ -24,7 +25,7 @@ def settings_digest(
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision)
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
     functions = (recipe.loss, recipe.augment)
-    facts += [getattr(item, "__qualname__", repr(item)) for item in functions]
+    facts += [code_facts(item) for item in functions]
     facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
     if mask is not None:
         facts += [hashlib.sha256(mask.cpu().numpy().tobytes()).hexdigest()]

@@ -1,7 +1,8 @@
 """What a learner has released so far, on disk, so that a killed run goes on instead of starting over.
 
 Only what the price covers is kept: noisy labels, noisy gradients' results. Whatever was noised and not kept is noised
-again, and nobody has seen it. The folder belongs to one run; it is removed before the result is published.
+again, and nobody has seen it. The folder belongs to one run and is named after its charge, and every file holds that
+name, so that a file of another run is refused. The folder is removed before the result is published.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Journal:
             parts = {key: stored[key] for key in stored.files}
         if str(parts.pop(MARK)) != self._fingerprint():
             raise WrongInput(
-                f"expected the settings that the run in {self.folder.name} was begun with, got others; "
-                "give the same ones or another folder"
+                f"expected the settings that the run in {self.folder.name} was begun with, got others or a file of "
+                "another run; give the same settings or another folder"
             )
         return parts
 
@@ -61,7 +62,8 @@ class Journal:
         atomic_write(self.folder / f"{name}.npz", content.getvalue(), mode=0o600)
 
     def _fingerprint(self) -> str:
-        return hashlib.sha256(repr(self.settings).encode()).hexdigest()
+        run = None if self.folder is None else self.folder.name
+        return hashlib.sha256(repr((run, self.settings)).encode()).hexdigest()
 
 
 def row_digest(rows: Any) -> str:
@@ -78,4 +80,4 @@ def checkpoint_in(folder: Path | None) -> Any:
     if folder is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    return Checkpoint(folder / "training.safetensors")
+    return Checkpoint(folder / "training.safetensors", run=folder.name)

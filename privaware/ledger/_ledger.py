@@ -149,7 +149,7 @@ class Ledger:
     ) -> Entry:
         """Records `event` on disk, or raises and records nothing; `rows` is the digest of the rows it is for.
 
-        With the key of a `run` that was charged for the same event and has not finished, that entry
+        With the key of a `run` that was charged for the same event and the same rows and has not finished, that entry
         is returned and nothing is charged again.
         """
         entry = self._charge(event, what=what, who=who, run=run, partition=partition, seed=seed, rows=rows)
@@ -300,10 +300,11 @@ class Ledger:
             if find(entries, "finished", entry.run):
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {entry.run!r} has already finished")
             paid = (charged.event, charged.partition, charged.seed)
-            if paid != (entry.event, entry.partition, entry.seed):
+            other_rows = None not in (charged.rows, entry.rows) and charged.rows != entry.rows
+            if paid != (entry.event, entry.partition, entry.seed) or other_rows:
                 raise WrongInput(
                     f"{chain.shown_path(self.path)}: run {entry.run!r} was charged for something else;"
-                    " resume it with the settings it had, or start another"
+                    " resume it with the settings and the rows it had, or start another"
                 )
             return charged
         assert entry.event is not None

@@ -28,7 +28,7 @@ FEW = 2**40
 """A w below FEW / 2^BITS is known too coarsely to decide by float64."""
 
 NEAR = 2.0**-26
-"""What float64 adds to a number of lattice steps: 2^-27 for unknown bits of w >= FEW / 2^BITS, and 2^-31 for rounding."""
+"""What float64 adds to a number of lattice steps: 2^-27 for bits of w that are not drawn, and 2^-31 for rounding."""
 
 
 def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:

@@ -33,7 +33,7 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
         "step": training.step,
         "baseline": reinforce.baseline,
         "rng": training.rng.state(),
-        "settings": _digest(settings),
+        "settings": _digest(path, settings),
     }
     if not reinforce.optimizer.state:
         _initialise_adam(reinforce)
@@ -48,10 +48,10 @@ def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, sett
         return 0
     with np.load(path, allow_pickle=False) as file:
         facts = json.loads(str(file["facts"]))
-        if facts["settings"] != _digest(settings):
+        if facts["settings"] != _digest(path, settings):
             raise WrongInput(
-                f"expected the settings that {str(path)!r} was saved with, got others; give the same ones "
-                "or another file"
+                f"expected the settings that {str(path)!r} was saved with, got others or a file of another run; give "
+                "the same ones or another file"
             )
         _initialise_adam(reinforce)
         for name, value in _tensors(weights, reinforce):
@@ -77,5 +77,6 @@ def _initialise_adam(reinforce: Reinforce) -> None:
         reinforce.optimizer.state[parameter] = {"step": torch.zeros(()), **moments}
 
 
-def _digest(settings: Any) -> str:
-    return hashlib.sha256(repr(settings).encode()).hexdigest()
+def _digest(path: str | Path, settings: Any) -> str:
+    """Of the settings and the run, after whose charge the folder is named."""
+    return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()

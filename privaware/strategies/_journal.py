@@ -1,7 +1,8 @@
 """Finished trials of a search on disk, so that an interrupted one continues without training or scoring anything twice.
 
 The folder is as secret as the rows: it holds losing candidates that are never released and the state of the generators.
-Only its owner can read it, and it is removed when the search has ended.
+Only its owner can read it, and it is removed when the search has ended. It is named after the charge of its run, and
+every file holds that name: a file of another run is not read.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Journal:
         A search with another `fingerprint`, of other rows or candidates, cannot continue from it. Nothing of the
         first one was ever released, so it starts over.
         """
-        path = self.folder / "state.json"
+        path, fingerprint = self.folder / "state.json", f"{self.folder.name} {fingerprint}"
         if path.exists():
             state = json.loads(path.read_bytes())
             if state.get("fingerprint") == fingerprint:
@@ -47,7 +48,7 @@ class Journal:
             self.end()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = {"fingerprint": fingerprint, "job_sizes": job_sizes, "rng": rng.state()}
-        atomic_write(path, json.dumps(state).encode())
+        atomic_write(path, json.dumps(state).encode(), mode=0o600)
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
@@ -59,8 +60,10 @@ class Journal:
             return None
         arrays = load(path.read_bytes())
         facts = json.loads(bytes(arrays.pop("facts")))
+        if facts["run"] != self.folder.name:
+            return None
         results = []
-        for at, about in enumerate(facts):
+        for at, about in enumerate(facts["results"]):
             prefix = f"{at}/"
             tensors = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             chain = tuple(features.build(description) for description in about["features"])
@@ -72,7 +75,7 @@ class Journal:
         """Writes the job atomically."""
         from safetensors.numpy import save
 
-        facts = [
+        about = [
             {
                 "architecture": model.architecture,
                 "features": [features.describe(feature) for feature in model.features],
@@ -80,13 +83,14 @@ class Journal:
             }
             for model, score in results
         ]
+        facts = {"run": self.folder.name, "results": about}
         arrays: dict[str, Any] = {
             f"{at}/{key}": np.ascontiguousarray(value)
             for at, (model, _) in enumerate(results)
             for key, value in model.tensors.items()
         }
         arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8).copy()
-        atomic_write(self._path(name), save(arrays))
+        atomic_write(self._path(name), save(arrays), mode=0o600)
 
     def end(self) -> None:
         """Removes the folder."""

@@ -150,11 +150,11 @@ class ChargedRun:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
         self._open_ledger()
         key = self._key()
-        finished = _finished_runs(self.ledger, key)
-        if folder is not None and self._prepared(folder, (f"{key}-{finished - 1}", f"{key}-{finished}")):
+        count = _next_run(self.ledger, key, self.source.digest)
+        if folder is not None and self._prepared(folder, (f"{key}-{count - 1}", f"{key}-{count}")):
             self._publish_prepared(folder)
             return False
-        self.name = f"{key}-{finished}"
+        self.name = f"{key}-{count}"
         self._charge(what or f"{self.verb} {self.source.name} with {plan.learner}")
         return True
 
@@ -233,8 +233,11 @@ class ChargedRun:
 
     @property
     def journal(self) -> Path | None:
-        """A folder for what an interrupted run resumes from; it is removed before the result is published."""
-        return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.name
+        """A folder, named after the charge, for what an interrupted run resumes from.
+
+        It is removed before the result is published.
+        """
+        return None if self.options.folder is None else self.options.folder / _output.SEARCH / self.entry.hash
 
     def _say_plan(self) -> None:
         if not self.schema.reviewed:
@@ -330,7 +333,7 @@ class ChargedRun:
             return False
         entry, closing = self.ledger.find(card.ledger.run), self.ledger.closing(card.ledger.run)
         changed = closing is not None and closing.files not in (None, _output.prepared_files(folder))
-        if entry is None or entry.hash != card.ledger.entry or changed:
+        if entry is None or entry.hash != card.ledger.entry or changed or not _same_rows(entry, self.source.digest):
             return False
         self.name, self.entry = card.ledger.run, entry
         return True
@@ -387,7 +390,21 @@ class ChargedRun:
         return scores
 
 
-def _finished_runs(ledger: Ledger, key: str) -> int:
-    """How many runs of this command have ended; the next one may have been charged already."""
-    closed = {entry.run for entry in ledger.entries() if entry.kind == "finished"}
-    return next(count for count in itertools.count() if f"{key}-{count}" not in closed)
+def _next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
+    """The number of the next run of this command: one that was charged for these rows and not closed, or a new one.
+
+    A run that was charged for other rows, because a file has changed since, is not resumed.
+    """
+    entries = ledger.entries()
+    charged = {entry.run: entry for entry in entries if entry.kind == "spend"}
+    closed = {entry.run for entry in entries if entry.kind == "finished"}
+    for count in itertools.count():
+        entry = charged.get(f"{key}-{count}")
+        if entry is None or (entry.run not in closed and _same_rows(entry, digest)):
+            break
+    return count
+
+
+def _same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
+    """Whether the charge was for the rows of this digest, as far as it says."""
+    return entry.rows is None or entry.rows == digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +14,7 @@ from privaware.data import array_hashes, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
 from privaware.descent._layer_checks import check_layers
 from privaware.errors import WrongInput
-from privaware.ledger import Ledger, digest_key, memory_ledger
+from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow._plan import Plan
@@ -53,7 +54,8 @@ def train(
     Each of `steps` takes every row with probability `rate`, scales its gradient to at most `norm`, adds Gaussian noise,
     divides by rate x rows and moves by `lr`. `loss(outputs, targets)` gives one value a row. `rows` is the public
     number of rows; without it the number of `targets` counts as public. `more` goes to `Descent`: `update`, `clip`,
-    `average`, `copies`, `microbatch` and the like.
+    `average`, `copies`, `microbatch` and the like. With a `checkpoint` file an interrupted run resumes on the same rows
+    without a second charge; the file belongs to that charge, is as secret as the rows, and is removed at the end.
 
     Privacy: (epsilon, delta) for adding or removing one row; the copy has it as `guarantee`. A ledger is charged before
     a mechanism sees a row: the one given, or its file, or the one of these rows in the user's data folder, whose limit
@@ -78,14 +80,18 @@ def train(
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
     noise = accounting.calibrate(descent.cost, epsilon, delta)
-    run = None if checkpoint is None else _run_name(checkpoint)
+    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+    run = None if saved is None else f"train {Path(saved.path).resolve()}"
     event = descent.cost(noise)
     digest = cache(lambda: _digest(inputs, targets))
     charged = _row_ledger(ledger, digest, epsilon, delta)
     what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
     charged.ready(event, what=what, seed=seed, run=run)
-    charged.spend(event, what=what, seed=seed, run=run, rows=register_rows(charged, digest, event, None))
-    saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+    if saved is not None and run is not None:
+        _expect_own_file(saved, charged.find(run), digest())
+    entry = charged.spend(event, what=what, seed=seed, run=run, rows=register_rows(charged, digest, event, None))
+    if saved is not None:
+        saved = replace(saved, run=_bound_to(entry, digest()))
     trained = descent.run(
         module,
         inputs,
@@ -96,8 +102,9 @@ def train(
         device=device,
         callbacks=Callbacks(checkpoint=saved, progress=progress),
     )
-    if run is not None:
+    if saved is not None and run is not None:
         charged.finish(run)
+        saved.remove()
     assumed = () if rows is not None else ("the number of rows, as that of the targets",)
     plan = Plan(
         learner="train",
@@ -111,10 +118,19 @@ def train(
     return trained
 
 
-def _run_name(checkpoint: Checkpoint | str) -> str:
-    """The name of a run in the ledger, so that one resumed from its checkpoint is not charged again."""
-    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-    return f"train {Path(path).resolve()}"
+def _bound_to(entry: Entry, digest: str) -> str:
+    """What a checkpoint belongs to: one charge, which names its run, and one set of rows."""
+    return f"{entry.hash} {digest}"
+
+
+def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
+    """Refuses, before a charge, a checkpoint of other rows or of another charge: it would repeat noise."""
+    found = saved.saved_run()
+    if found is not None and (entry is None or found != _bound_to(entry, digest)):
+        raise WrongInput(
+            f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
+            f"{str(saved.path)!r}; name another file, or remove it to start again"
+        )
 
 
 def _digest(inputs: Any, targets: Any) -> str:

@@ -151,3 +151,18 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_at_the_end():
     assert [step for step in range(1, 11) if Checkpoint("", every=4).is_due(step, 10)] == [4, 8, 10]
     with pytest.raises(WrongInput, match="every"):
         Checkpoint("", every=0)
+
+
+def test_a_checkpoint_of_other_examples_or_another_run_is_refused(tmp_path):
+    """Both would repeat noise: the difference of two models that share it shows the examples that differ."""
+    torch.manual_seed(0)
+    module, path = nn.Linear(4, 3), Checkpoint(tmp_path / "run", every=3, run="one")
+    train(recipe(steps=6), module=module, checkpoint=path)
+    with pytest.raises(WrongInput, match="another run"):
+        train(recipe(steps=6), module=module, checkpoint=replace(path, run="two"))
+    inputs, targets = torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)
+    callbacks = Callbacks(checkpoint=replace(path, path=tmp_path / "other"))
+    run = {"noise": 1.0, "rows": 5, "rng": Rng(1), "callbacks": callbacks}
+    recipe(steps=6).run(module, inputs, targets, **run)
+    with pytest.raises(WrongInput, match="other rows"):
+        recipe(steps=6).run(module, inputs + 1, targets, **run)

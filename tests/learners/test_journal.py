@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from privaware.learners.pate import Pate
 from privaware.learners.private_knn import PrivateKnn
 from privaware.learners.private_set import PrivateSet
 from privaware.ledger import Ledger
+from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import rows_for
@@ -136,3 +138,34 @@ def test_without_a_folder_nothing_is_kept() -> None:
     journal = Journal(None, ())
     assert journal.kept("labels", lambda: {"labels": np.ones(2)})["labels"].sum() == 2
     assert journal.load("labels") is None
+
+
+def test_p55_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
+    one, two = (Journal(tmp_path / name, ("settings",)) for name in ("one", "two"))
+    one.save("labels", {"labels": np.ones(2)})
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    with pytest.raises(WrongInput, match="another run"):
+        two.load("labels")
+
+
+def test_p55_a_fit_of_changed_rows_is_charged_and_noised_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"a": rng.random(60), "y": rng.choice(["n", "y"], 60)})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    call: dict[str, Any] = {"target": "y", "accept_schema": True, "learner": "dpsgd", "out": tmp_path / "m"}
+    call |= {"epsilon": 1.0, "limit": 9.0, "settings": {"steps": 4, "batch": 20, "architecture": LINEAR}}
+    with monkeypatch.context() as patched:
+        patched.setattr(Model, "of", killed)
+        with pytest.raises(Killed):
+            fit(tmp_path / "people.csv", **call)
+    [kept] = (tmp_path / "m").rglob("*.safetensors")
+    spend = Ledger.open(tmp_path / "people.csv.ledger").entries()[1]
+    assert kept.parent.name == spend.hash
+    people.loc[7, "y"] = "n" if people.loc[7, "y"] == "y" else "y"
+    people.to_csv(tmp_path / "people.csv", index=False)
+    monkeypatch.setattr(Rng, "restore", killed)  # nothing of the first run goes on
+    fit(tmp_path / "people.csv", **call)
+    entries = Ledger.open(tmp_path / "people.csv.ledger").entries()
+    assert [entry.kind for entry in entries] == ["created", "spend", "spend", "finished"]
+    assert entries[1].rows != entries[2].rows
+    assert not list((tmp_path / "m").rglob(".search"))

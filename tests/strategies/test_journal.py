@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -128,4 +129,14 @@ def test_journal_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     place = tmp_path / "journal"
     search = Search(space=VOTES, strategy=Rs(trials=3), build=votes, journal=place)
     search.run(rows_for(SCHEMA, 100), 2.0, Rng(seed=0))
-    assert place.stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (place, *place.iterdir()))
+
+
+def test_p55_a_job_of_another_search_is_not_read(tmp_path: Path) -> None:
+    search = Search(space=VOTES, strategy=Rs(trials=3), build=votes, journal=tmp_path / "one")
+    search.run(rows_for(SCHEMA, 60), 2.0, Rng(seed=1))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    jobs = [path.stem for path in (tmp_path / "two").glob("round*")]
+    assert jobs
+    assert all(Journal(tmp_path / "one").find(job, SCHEMA) for job in jobs)
+    assert not any(Journal(tmp_path / "two").find(job, SCHEMA) for job in jobs)

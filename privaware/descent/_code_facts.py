@@ -1,0 +1,87 @@
+"""What a function computes, as plain values: equal in two processes only if its code and what it holds are equal."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import types
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+__all__ = ["code_facts", "tensor_digest"]
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def code_facts(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Bytecode, constants, closure and helper functions of a function; the class and the fields of an object.
+
+    Parameters
+    ----------
+    value : Any
+        A function, a callable object, or anything that one of them holds.
+    inside : tuple of int
+        The objects that hold the value, so that a circle ends.
+
+    Returns
+    -------
+    list or str
+        Values that JSON can hold.
+
+    >>> code_facts(lambda x: 2 * x) == code_facts(lambda x: 3 * x)
+    False
+    """
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if id(value) in inside:
+        return "circle"
+    facts = functools.partial(code_facts, inside=(*inside, id(value)))
+    if isinstance(value, Tensor):
+        return tensor_digest(value)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, types.FunctionType):
+        return [value.__qualname__, *map(facts, (value.__code__, *_held(value)))]
+    if isinstance(value, types.CodeType):
+        return [value.co_code.hex(), value.co_names, *map(facts, value.co_consts)]
+    if isinstance(value, types.MethodType):
+        return [facts(value.__func__), facts(value.__self__)]
+    if isinstance(value, functools.partial):
+        return [facts(value.func), facts(value.args), facts(value.keywords)]
+    if isinstance(value, dict):
+        return [[facts(key), facts(item)] for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [facts(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    return _object_facts(value, facts)
+
+
+def tensor_digest(values: Tensor) -> list[Any]:
+    """Type, shape and SHA-256 of a tensor."""
+    import torch
+
+    plain = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return [str(values.dtype), list(values.shape), hashlib.sha256(plain).hexdigest()]
+
+
+def _held(function: types.FunctionType) -> tuple[Any, ...]:
+    """What a function closes over, its defaults, and functions of its own module that it names."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    named = [function.__globals__.get(name) for name in function.__code__.co_names]
+    helpers = [
+        item for item in named if isinstance(item, types.FunctionType) and item.__module__ == function.__module__
+    ]
+    return (cells, function.__defaults__, function.__kwdefaults__, helpers)
+
+
+def _object_facts(value: Any, facts: Any) -> list[Any]:
+    """The class of an object, what it does when it is called, and its fields."""
+    kind = value if isinstance(value, type) else type(value)
+    methods = [getattr(kind, name, None) for name in ("__call__", "forward")]
+    own = [item for item in methods if isinstance(item, types.FunctionType) and not item.__module__.startswith("torch")]
+    fields = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    name = getattr(value, "__qualname__", kind.__qualname__)  # a builtin function has a name of its own
+    return [name, *map(facts, own), [[key, facts(item)] for key, item in fields.items()]]
