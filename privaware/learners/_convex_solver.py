@@ -12,8 +12,8 @@ and for few columns so are all Hessians (weights times products of columns), in 
 the problems are well conditioned: that perturbs a step, never its limit. A problem is
 solved when its gradient norm, computed by `ProblemGroup.certified`, is below its tolerance, which bounds the distance
 to the true minimiser by `slack` (strong convexity). Newton's steps are at most `STEPS`. What has not reached its
-tolerance by then takes accelerated gradient steps, whose number is known to suffice (`_State.gradient_steps`), so that
-no error depends on rows.
+tolerance by then takes accelerated gradient steps, whose number is known to suffice in real arithmetic
+(`_State.gradient_steps`). Weights that have no certificate even then are refused: no noise would cover their distance.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privaware.errors import Refused
 from privaware.learners._convex_losses import LOSSES
 from privaware.learners._convex_problems import ROUNDING, TOLERANCE, ProblemArrays, ProblemGroup
 
@@ -67,7 +68,10 @@ class Problems(ProblemArrays):
 
 
 def solve(problems: Problems, tilt: Array, *, steps: int = STEPS) -> Array:
-    """The minimisers (problems, columns), each with a gradient norm below its tolerance unless `steps` end first."""
+    """The minimisers (problems, columns), each with a certified gradient norm of at most its tolerance.
+
+    After `steps` of Newton's method come gradient steps. Without a certificate at their end, `Refused`.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from threadpoolctl import threadpool_limits
@@ -103,6 +107,7 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
             state.keep(live)
         state.step()
     state.gradient_steps()
+    state.expect_certificates()
     weights[state.group.at - first] = state.weights
     return weights
 
@@ -155,6 +160,16 @@ class _State:
                 self._measure()
                 if (self.length <= tolerance).all():
                     return
+
+    def expect_certificates(self) -> None:
+        """Refuses weights whose distance from the minimiser is not proven to be within the slack."""
+        self.margin = self.group.margins(self.weights)
+        self._measure()
+        if not (self.length <= self.group.problems.tolerance[self.group.at]).all():
+            raise Refused(
+                "expected weights that are certified to be near the minimiser, got none within the steps of the "
+                "solver; nothing is released: use a larger ridge"
+            )
 
     def _measure(self) -> None:
         """The gradient from the margins, certified from the weights before a problem may count as solved."""

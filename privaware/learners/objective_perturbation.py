@@ -14,7 +14,8 @@ row moves the vector implied by any weights by at most its norm R, and the log-d
 curvature R^2 / ridge; `analysis` says how the two are combined: "tight", as derived in `_objective_prices.py`, or
 as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal `delta`). The ridge is raised to
 R^2 noise where a smaller one could not be paid for; the number of rows is nowhere used. The gradient that certifies
-a minimiser has a proven rounding error, which the last noise covers; no error depends on rows (`_convex_solver.py`).
+a minimiser has a proven rounding error, which the last noise covers; weights without that certificate are refused
+(`_convex_solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema

@@ -4,7 +4,8 @@ Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Ris
 Privacy: one row added or removed. The objective is a sum of losses plus ridge / 2 |w|^2, without a number of
 rows in it, so it is ridge-strongly convex and one row adds a term of slope at most R, the declared row norm:
 the minimiser moves by at most R / ridge (2 R / ridge when a row is replaced), and by two slacks more because the
-solver stops before it, at a gradient of proven rounding error (`_convex_solver.py`); no error depends on rows.
+solver stops before it, at a gradient of proven rounding error; weights without that certificate are refused
+(`_convex_solver.py`).
 distribution="gaussian" is a Gaussian mechanism on it, priced by its exact curve; distribution="gamma" (density falling
 with the length of the noise) is pure, epsilon = 1 / noise.
 Use when: comparing with objective perturbation, which is better in most settings.

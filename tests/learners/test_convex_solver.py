@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.learners import _convex_problems, _convex_solver
 from privaware.learners._convex_solver import LOSSES, Problems, solve
 
@@ -181,3 +182,39 @@ def test_singular_matrices_raise_no_error() -> None:
     singular = np.zeros((2, 3, 3))
     singular[:, 0, 0] = 1.0
     assert np.isfinite(_convex_solver._solution(singular, np.ones((2, 3, 1)))).all()
+
+
+def test_weights_without_a_certificate_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems, tilt = random_problems(3)
+    monkeypatch.setattr(_convex_solver._State, "gradient_steps", lambda self: None)
+    with pytest.raises(Refused, match="certified to be near the minimiser"):
+        solve(problems, tilt, steps=1)
+
+
+HOSTILE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "extreme": lambda x: x * 10.0 ** np.random.default_rng(1).integers(-300, 300, x.shape),
+    "one huge row": lambda x: np.concatenate([x[:-1], np.full((1, x.shape[1]), 1e300)]),
+    "duplicated columns": lambda x: np.repeat(x[:, :1], x.shape[1], axis=1),
+    "zeros": np.zeros_like,
+    "separable": lambda x: np.abs(x),
+}
+
+
+@pytest.mark.parametrize("loss", ["logistic", "logcosh"])
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e12])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_hostile_row_moves_a_minimiser_by_more_than_is_claimed(kind: str, ridge: float, loss: str) -> None:
+    """The bound of output perturbation: the norm of a row over the ridge, and two slacks."""
+    x = HOSTILE[kind](np.random.default_rng(0).standard_normal((60, 4)))
+    y = np.ones((1, 60))
+    y[0, -1] = -1.0
+    settings: dict[str, Any] = {"loss": loss, "ridge": np.array([ridge]), "norm": np.array([1.4])}
+    settings |= {"masks": np.ones((1, 4), bool), "tolerance": np.array([1.4 * _convex_solver.TOLERANCE])}
+    both = [Problems(rows=x[:end], targets=y[:, :end], **settings) for end in (60, 59)]
+    weights = [solve(problems, np.zeros((1, 4))) for problems in both]
+    lengths = [
+        float(np.linalg.norm(_convex_problems.ProblemGroup(problems, np.array([0])).certified(each, np.zeros((1, 4)))))
+        for problems, each in zip(both, weights, strict=True)
+    ]
+    assert max(lengths) <= both[0].tolerance[0]
+    assert np.linalg.norm(weights[0] - weights[1]) <= 1.4 / ridge + 2 * both[0].slack[0]
