@@ -22,6 +22,8 @@ __all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "mi
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
 """Kinds that name the run they are about, and the files that they bind."""
+RELEASES = ("model", "selection", "crossover", "audit")
+"""What a run can release, as its closing entry names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +54,10 @@ class Entry:
     """One line of the ledger; `kind` is created, spend, limit, finished (a run was closed) or audit (of a closed run).
 
     `files` are the SHA-256 of the files that the entry binds, by name. A closing entry has no time, which would tell
-    how long a run took and so how many trials a private selection had. `rows` is the keyed digest of the rows that a
-    charge was for: without the key, which is not in the ledger, it tells nothing about them.
+    how long a run took and so how many trials a private selection had. Its `release` names what the run released: a
+    model, or the result of a selection, a crossover or an audit; entries of earlier versions do not name it. `rows` is
+    the keyed digest of the rows that a charge was for: without the key, which is not in the ledger, it tells nothing
+    about them.
     """
 
     kind: str
@@ -70,6 +74,7 @@ class Entry:
     facts: Facts | None = None
     rows: str | None = None
     files: Mapping[str, str] | None = None
+    release: str | None = None
     hash: str = ""
 
     def __post_init__(self) -> None:
@@ -89,6 +94,8 @@ class Entry:
         _expect(self.kind not in AFTER_A_RUN or self.run is not None, "the run that finished", None)
         _expect(self.files is None or self.kind in AFTER_A_RUN, "files of a run that finished", self.files)
         _expect(self.files is None or _hashes(self.files), "files as names with their SHA-256", self.files)
+        _expect(self.release is None or self.kind == "finished", "a release of a run that finished", self.release)
+        _expect(self.release in (None, *RELEASES), f"release among {', '.join(RELEASES)}", self.release)
         _expect((self.limit is not None) == (self.kind == "limit"), "a limit", self.limit)
         if self.limit is not None:
             _expect_limit(self.limit)

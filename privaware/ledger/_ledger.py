@@ -179,13 +179,35 @@ class Ledger:
             chain.rehearse(db, entry)
 
     def finish(
-        self, run: str, *, files: Mapping[str, str] | None = None, who: str | None = None, what: str = "finished"
+        self,
+        run: str,
+        *,
+        files: Mapping[str, str] | None = None,
+        release: str | None = None,
+        who: str | None = None,
+        what: str = "finished",
     ) -> Entry:
         """Closes a charged run, once: the second of two processes that shared a run key is refused.
 
-        `files` are the SHA-256 of what it releases, by name: anything else under this run is a forgery.
+        Parameters
+        ----------
+        run
+            The name under which the run was charged.
+        files
+            The SHA-256 of what the run releases, by name: anything else under this run is a forgery.
+        release
+            What the run releases: "model", "selection", "crossover" or "audit".
+        who
+            The author of the entry; without it the user of this process.
+        what
+            The entry in words.
+
+        Returns
+        -------
+        Entry
+            The closing entry, which is on disk.
         """
-        entry = Entry(kind="finished", who=author(who), what=what, run=run, files=files)
+        entry = Entry(kind="finished", who=author(who), what=what, run=run, files=files, release=release)
         with chain.locked(self.path) as db:
             entries = self._same(chain.read(self.path, db))
             if find(entries, "spend", run) is None:

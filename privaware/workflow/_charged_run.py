@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ class ChargedRun:
         self.internal = self._internal_scores(model)
         folder = self.options.folder
         if folder is None:
-            self._close()
+            self._close("model")
             return
         with _output.disk_errors(folder, RESUMES):
             _output.discard_prepared(folder)  # another run's card never meets these tensors
@@ -198,14 +199,15 @@ class ChargedRun:
                 description=self.description,
             )
             _output.prepare_model(folder, card, report.page(card, tensors=model.tensors))
-            self._close(_output.prepared_files(folder))
+            self._close("model", _output.prepared_files(folder))
             _output.publish_model(folder, self.entry.time)
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
         """A result that is no model, in one JSON file with what it cost."""
         folder = self.options.folder
+        close = partial(self._close, Path(name).stem)
         if folder is None:
-            self._close()
+            close()
             return
         record = {
             "format": 1,
@@ -223,7 +225,7 @@ class ChargedRun:
         }
         with _output.disk_errors(folder, RESUMES):
             content = json.dumps(record, indent=1, allow_nan=False).encode()
-            _output.publish_file(folder / name, content, close=self._close, charged=self.entry.time)
+            _output.publish_file(folder / name, content, close=close, charged=self.entry.time)
 
     def public_rows(self) -> Data:
         """The training rows of a built-in data set, which are public: no charge."""
@@ -318,9 +320,9 @@ class ChargedRun:
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
         return "resuming: this run was charged before, and " + ("goes on where it stopped" if kept else "starts again")
 
-    def _close(self, files: Mapping[str, str] | None = None) -> None:
+    def _close(self, release: str, files: Mapping[str, str] | None = None) -> None:
         """Closes the run in the ledger with the hashes of the `files` it releases, and signs them if that was asked."""
-        self._sign(self.ledger.finish(self.name, files=files))
+        self._sign(self.ledger.finish(self.name, files=files, release=release))
 
     def _sign(self, closing: Entry) -> None:
         if self._signer is not None and self.options.folder is not None:
@@ -343,7 +345,7 @@ class ChargedRun:
             if closing := self.ledger.closing(self.name):
                 self._sign(closing)
             else:
-                self._close(_output.prepared_files(folder))
+                self._close("model", _output.prepared_files(folder))
             _output.publish_model(folder, self.entry.time)
         self.say("the run had ended before it could be published: published now")
         self._load(folder)

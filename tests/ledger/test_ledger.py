@@ -212,6 +212,20 @@ def test_files_without_their_hashes_are_refused(ledger: Ledger, files: Any) -> N
     assert ledger.closing("key") is None
 
 
+def test_closing_entry_names_what_was_released(ledger: Ledger) -> None:
+    ledger.spend(pure(0.2), what="a selection", run="key")
+    closing = ledger.finish("key", release="selection")
+    assert Ledger.open(ledger.path).closing("key") == closing
+    assert closing.release == "selection"
+
+
+def test_closing_entry_refuses_an_unknown_kind_of_release(ledger: Ledger) -> None:
+    ledger.spend(pure(0.2), what="a fit", run="key")
+    with pytest.raises(WrongInput, match="release among model, selection, crossover, audit"):
+        ledger.finish("key", release="poem")
+    assert ledger.closing("key") is None
+
+
 def test_p40_ledger_does_not_tell_when_a_run_was_closed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in the entry nor in the time of the file, which still moves so that a copying tool sees the change."""
     charge = ledger.spend(pure(0.2), what="a fit", run="key")

@@ -165,6 +165,14 @@ def test_selection_resumes_with_its_ledger_inside_the_folder(
     assert sum(entry.kind == "spend" for entry in Ledger.open(out / "own.ledger").entries()) == 1
 
 
+def test_closing_entries_name_a_model_and_a_selection(people: Path, tmp_path: Path) -> None:
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "limit": 9.0}
+    fit(people, learner="majority", out=tmp_path / "m", **call)
+    select(people, out=tmp_path / "choice", **call)
+    closings = [entry for entry in Ledger.open(f"{people}.ledger").entries() if entry.kind == "finished"]
+    assert [entry.release for entry in closings] == ["model", "selection"]
+
+
 def test_source_shows_no_row_in_its_repr(people: Path) -> None:
     with charged_run("fit", people, RunOptions(target="y", accept_schema=True)) as run:
         assert isinstance(run.source, Source)
