@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "atomic_write", "cache_folder", "ledger_folder", "locked"]
+__all__ = ["atomic_file", "atomic_write", "cache_folder", "ledger_folder", "locked", "sync_folder"]
 
 LOCKS_FOLDERS = os.name == "posix"
 """Whether the system can lock a folder itself."""
@@ -66,6 +66,17 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
     finally:
         if lock is not None:
             os.close(lock)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Makes the names in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _own_file(path: Path, mode: int) -> int:

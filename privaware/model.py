@@ -6,7 +6,6 @@ back together with its card.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, features, models, registry
-from privaware._files import atomic_write
 from privaware.data import Data, Outside, Raw, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Schema
@@ -112,13 +110,11 @@ class Model:
             )
         return from_array(rows, names)
 
-    def save(self, folder: Path) -> str:
-        """Writes `model.safetensors` into the folder; returns its SHA-256."""
+    def tensor_file(self) -> bytes:
+        """The content of `model.safetensors`."""
         from safetensors.numpy import save
 
-        content = save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
-        atomic_write(folder / TENSORS, content)
-        return hashlib.sha256(content).hexdigest()
+        return save({name: np.ascontiguousarray(value) for name, value in self.tensors.items()})
 
     def check(self) -> None:
         """One synthetic example goes through, or the description does not belong to the tensors."""

@@ -56,7 +56,7 @@ class Journal:
     def save(self, name: str, parts: Parts) -> None:
         if self.folder is None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = io.BytesIO()
         np.savez(content, **{**parts, MARK: np.array(self._fingerprint())})  # type: ignore[arg-type]
         atomic_write(self.folder / f"{name}.npz", content.getvalue(), mode=0o600)
@@ -79,5 +79,5 @@ def checkpoint_in(folder: Path | None) -> Any:
 
     if folder is None:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Checkpoint(folder / "training.safetensors", run=folder.name)

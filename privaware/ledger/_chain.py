@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from privaware._files import sync_folder
 from privaware.errors import WrongInput
 from privaware.ledger._entry import Entry, body, hashed, misplaced, parsed
 
@@ -240,12 +241,7 @@ def _publish(draft: Path, path: Path) -> None:
             file.write(draft.read_bytes())
             file.flush()
             os.fsync(file.fileno())
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_folder(path.parent)
 
 
 def _words(problem: Exception) -> str:

@@ -10,6 +10,8 @@ __all__ = ["Audit"]
 
 NUMBERS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
 """Fields of the JSON that are null where they are not for release."""
+FOUND = (*NUMBERS, "confidence", "members", "non_members", "shadows", "method", "assumes", "roc")
+"""Fields of the JSON that an attack found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,11 @@ class Audit:
     certified: bool = False
     seconds: float = 0.0
     out: str | None = None
+
+    @staticmethod
+    def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What an attack found, from the JSON of a published audit; nothing without one."""
+        return {name: value for name in FOUND if (value := (record or {}).get(name)) is not None}
 
     @property
     def refuted(self) -> bool:

@@ -2,10 +2,11 @@
 
 Inside the block a verb plans on `run.schema`, which is public. `run.charge(plan)` locks the output folder, opens the
 ledger and asks it, parses the rows, and puts the charge on disk; only then does `run.execute()` give the rows to the
-mechanism. `run.publish_model` and `run.publish_result` close the run in the ledger before the result gets its final
-name. Parsing before the charge answers yes or no to the owner and releases nothing, so that unusable input costs
-nothing; so does reading the rows to know their ledger by their digest, which no mechanism sees. The same command
-resumes a run that was interrupted, without a second charge.
+mechanism. `run.publish_model` and `run.publish_result` stage the result in a private folder, close the run in the
+ledger, and only then give the result its name. Parsing before the charge answers yes or no to the owner and releases
+nothing, so that unusable input costs nothing; so does reading the rows to know their ledger by their digest, which no
+mechanism sees. The same command resumes a run that was interrupted, without a second charge, and publishes the result
+that was staged, if it is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from privaware.errors import BudgetExceeded
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
-from privaware.model import Model
+from privaware.model import TENSORS, Model, read_tensors
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow import _output
@@ -40,8 +40,9 @@ from privaware.workflow._options import DELTA, RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
 from privaware.workflow._release import Release
 from privaware.workflow._row_ledger import expect_unspent, is_new, ledger_place, open_ledger, register_rows, what_fits
-from privaware.workflow._signature import Signer
+from privaware.workflow._signature import SIGNATURE, Signer
 from privaware.workflow._source import Source, resolve, scoring
+from privaware.workflow._staged import Staged, empty_stage, end_publication
 from privaware.workflow.predict import load
 
 __all__ = ["ChargedRun", "charged_run"]
@@ -134,8 +135,8 @@ class ChargedRun:
         """Puts the cost of `plan` on disk and says whether there is something to execute.
 
         There is nothing to execute in a dry run, which only says the plan, where this very run has ended before, and
-        where the model of an interrupted run lies complete in the folder, which is closed and published now. Nothing
-        is said or charged before the input is known to be good and the price to be finite.
+        where an interrupted run left a complete result in the folder, which is closed and published now. Nothing is
+        said or charged before the input is known to be good and the price to be finite.
         """
         self.plan = plan
         expect_finite_price(plan)
@@ -152,10 +153,9 @@ class ChargedRun:
         self._open_ledger()
         key = self._key()
         count = _next_run(self.ledger, key, self.source.digest)
-        if folder is not None and self._prepared(folder, (f"{key}-{count - 1}", f"{key}-{count}")):
-            self._publish_prepared(folder)
-            return False
         self.name = f"{key}-{count}"
+        if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
+            return False
         self._charge(what or f"{self.verb} {self.source.name} with {plan.learner}")
         return True
 
@@ -179,35 +179,32 @@ class ChargedRun:
     def publish_model(
         self, model: Model, *, search: Mapping[str, Any] | None = None, score: Mapping[str, Any] | None = None
     ) -> None:
-        """Makes the folder a model: all files are on disk, the run is closed, and one rename ends it."""
+        """Makes the folder a model: all files are staged, the run is closed, and the files get their names."""
         self.model, self.search, self.score = model, search or {}, score or {}
         self.internal = self._internal_scores(model)
         folder = self.options.folder
         if folder is None:
             self._close("model")
             return
-        with _output.disk_errors(folder, RESUMES):
-            _output.discard_prepared(folder)  # another run's card never meets these tensors
-            card = ModelCard.of(
-                self.plan,
-                model,
-                tensors=model.save(folder),
-                entry=self.entry,
-                seed=self.rng.seed,
-                search=search,
-                score=score,
-                description=self.description,
-            )
-            _output.prepare_model(folder, card, report.page(card, tensors=model.tensors))
-            self._close("model", _output.prepared_files(folder))
-            _output.publish_model(folder, self.entry.time)
+        tensors = model.tensor_file()
+        card = ModelCard.of(
+            self.plan,
+            model,
+            tensors=hashlib.sha256(tensors).hexdigest(),
+            entry=self.entry,
+            seed=self.rng.seed,
+            search=search,
+            score=score,
+            description=self.description,
+        )
+        self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
     def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
         """A result that is no model, in one JSON file with what it cost."""
         folder = self.options.folder
-        close = partial(self._close, Path(name).stem)
+        kind = Path(name).stem
         if folder is None:
-            close()
+            self._close(kind)
             return
         record = {
             "format": 1,
@@ -223,9 +220,7 @@ class ChargedRun:
             "ledger": self.entry.hash,
             **({"description": self.description} if self.description else {}),
         }
-        with _output.disk_errors(folder, RESUMES):
-            content = json.dumps(record, indent=1, allow_nan=False).encode()
-            _output.publish_file(folder / name, content, close=close, charged=self.entry.time)
+        self._publish(folder, {name: json.dumps(record, indent=1, allow_nan=False).encode()}, kind)
 
     def public_rows(self) -> Data:
         """The training rows of a built-in data set, which are public: no charge."""
@@ -269,9 +264,9 @@ class ChargedRun:
             return False
         assert entry.run is not None
         self.ledger, self.entry, self.name = ledger, entry, entry.run
-        if (folder / "model.json").is_file():
-            self._load(folder)
-        self.result = published_result(folder)
+        with _output.disk_errors(folder, RESUMES):
+            end_publication(folder, entry.time)
+        self._load(folder)
         self.say(f"this run has ended before and nothing is charged: its result lies in {str(folder)!r}")
         return True
 
@@ -320,39 +315,53 @@ class ChargedRun:
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
         return "resuming: this run was charged before, and " + ("goes on where it stopped" if kept else "starts again")
 
-    def _close(self, release: str, files: Mapping[str, str] | None = None) -> None:
-        """Closes the run in the ledger with the hashes of the `files` it releases, and signs them if that was asked."""
-        self._sign(self.ledger.finish(self.name, files=files, release=release))
+    def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
+        """Closes the run in the ledger with the hashes of the `files` it releases."""
+        return self.ledger.finish(self.name, files=files, release=release)
 
-    def _sign(self, closing: Entry) -> None:
-        if self._signer is not None and self.options.folder is not None:
-            self._signer.write(self.options.folder, closing)
-
-    def _prepared(self, folder: Path, names: tuple[str, ...]) -> bool:
-        """Whether the model of one of these runs lies complete in the folder and was only not published."""
-        card = _output.prepared_card(folder)
-        if card is None or card.ledger.run not in names:
-            return False
-        entry, closing = self.ledger.find(card.ledger.run), self.ledger.closing(card.ledger.run)
-        changed = closing is not None and closing.files not in (None, _output.prepared_files(folder))
-        if entry is None or entry.hash != card.ledger.entry or changed or not _same_rows(entry, self.source.digest):
-            return False
-        self.name, self.entry = card.ledger.run, entry
-        return True
-
-    def _publish_prepared(self, folder: Path) -> None:
+    def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
+        """Stages a set of files, closes the run with their hashes, and publishes them."""
         with _output.disk_errors(folder, RESUMES):
-            if closing := self.ledger.closing(self.name):
-                self._sign(closing)
-            else:
-                self._close("model", _output.prepared_files(folder))
-            _output.publish_model(folder, self.entry.time)
+            staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
+            self._end(staged, self._close_staged(staged))
+
+    def _close_staged(self, staged: Staged) -> Entry:
+        """Closes the run with its staged files; the report of a model is rendered from them first."""
+        if staged.release == "model":
+            card = ModelCard.read(staged.place)
+            staged.add(_output.REPORT, report.page(card, tensors=read_tensors(staged.place)).encode())
+        return self._close(staged.release, staged.hashes())
+
+    def _end(self, staged: Staged, closing: Entry) -> None:
+        """Publishes staged files of a closed run, with a signature if that was asked."""
+        if self._signer is not None:
+            self._signer.write(staged.place, closing)
+            (staged.place / SIGNATURE).chmod(0o600)
+        staged.publish(self.entry.time)
+
+    def _publish_staged(self, folder: Path, names: tuple[str, ...]) -> bool:
+        """Publishes the complete result of one of these runs, if the folder holds one; otherwise empties the stage."""
+        with _output.disk_errors(folder, RESUMES):
+            staged = Staged.find(folder)
+            entry = None if staged is None or staged.run not in names else self.ledger.find(staged.run)
+            closing = None if staged is None else self.ledger.closing(staged.run)
+            changed = staged is not None and closing is not None and closing.files != staged.hashes()
+            own = entry is not None and _same_rows(entry, self.source.digest)
+            if staged is None or entry is None or entry.hash != staged.charge or changed or not own:
+                empty_stage(folder, names if own or entry is None else ())
+                return False
+            self.name, self.entry = staged.run, entry
+            self._end(staged, closing or self._close_staged(staged))
         self.say("the run had ended before it could be published: published now")
         self._load(folder)
+        return True
 
     def _load(self, folder: Path) -> None:
-        released = load(folder)
-        self.model, self.search, self.score = released, released.card.search, released.card.score
+        """Reads what was published: a model, or a result that is none."""
+        self.result = published_result(folder)
+        if (folder / "model.json").is_file():
+            released = load(folder)
+            self.model, self.search, self.score = released, released.card.search, released.card.score
 
     def _key(self) -> str:
         """One name for one command: the same data, settings and folder resume, anything else is a new run."""

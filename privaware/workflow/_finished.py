@@ -11,18 +11,16 @@ from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.workflow._output import sha256
+from privaware.workflow._result_file import result_name
 
 __all__ = ["finished_entry", "published_result"]
 
-RESULTS = ("selection.json",)
-"""Results that are no models and can be read again."""
-
 
 def published_result(folder: Path) -> dict[str, Any] | None:
-    """The result in a folder that holds no model, if it is one that can be read again."""
-    path = next((folder / name for name in RESULTS if (folder / name).is_file()), None)
+    """The result in a folder that holds no model."""
+    name = result_name(folder)
     try:
-        content = None if path is None else json.loads(path.read_bytes())
+        content = None if name is None else json.loads((folder / name).read_bytes())
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None

@@ -1,64 +1,32 @@
-"""The folder of a result while it is written: locked by one process, and one rename publishes it.
+"""The folder of a result while it is made: locked by one process, with a private folder in it for unpublished files.
 
-Tensors and report are written first, then `model.json` under another name; the run is closed in the ledger with the
-hashes of all three; the rename comes last. Whatever a killed run left behind, the same command can resume from it, and
-only a model that the ledger knows as finished is ever published. Published files and their folder carry the time of the
-charge: when a run ended would tell how long it took, and so the secret number of trials of a private selection.
+Published files and their folder carry the time of the charge: when a run ended would tell how long it took, and so the
+secret number of trials of a private selection.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from privaware._files import atomic_write, locked
-from privaware.card import ModelCard
+from privaware._files import locked
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
 from privaware.workflow._signature import SIGNATURE
 
-__all__ = [
-    "SEARCH",
-    "discard_prepared",
-    "disk_errors",
-    "locked_folder",
-    "prepare_model",
-    "prepared_card",
-    "prepared_files",
-    "publish_file",
-    "publish_model",
-    "sha256",
-]
+__all__ = ["SEARCH", "STAGED", "disk_errors", "locked_folder", "set_time", "sha256"]
 
 REPORT = "report.html"
-PREPARED = "model.json.unpublished"
 SEARCH = ".search"
 """The folder in which a search keeps its journal."""
-OURS = {
-    "run.ledger",
-    "run.ledger-journal",
-    "model.safetensors",
-    "model.safetensors.partial",
-    REPORT,
-    REPORT + ".partial",
-    SIGNATURE,
-    SIGNATURE + ".partial",
-    PREPARED,
-    PREPARED + ".partial",
-    "selection.json.unpublished",
-    "selection.json.unpublished.partial",
-    "crossover.json.unpublished",
-    "crossover.json.unpublished.partial",
-    "audit.json.unpublished",
-    "audit.json.unpublished.partial",
-    SEARCH,
-}
-"""What an interrupted run may have left in its folder."""
+STAGED = ".staged"
+"""The folder in which the files of a result stand until they are published."""
+STAGED_FIRST = (SIGNATURE, REPORT, TENSORS)
+"""Files that leave the private folder before the one by which a result is known."""
 DRAFT = ".ledger-"
 """How the name of a ledger begins that was never completed."""
 
@@ -68,7 +36,8 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     """The folder for this process alone, until the block or the process ends; refused if it is in use.
 
     Two processes with the same command would otherwise mix their tensors and release two models for one charge. A
-    folder that was created here and is still empty is removed again; the `ledger` may lie in it.
+    folder that was created here and is still empty is removed again; the `ledger` may lie in it. The private folder in
+    it is made at once, so that a folder that cannot be written is refused before anything is charged.
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):
@@ -84,71 +53,13 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
         try:
             with disk_errors(folder, "choose another --out"):
                 _expect_new(folder, ledger)
+                (folder / STAGED).mkdir(mode=0o700, exist_ok=True)
+                (folder / STAGED).chmod(0o700)
             yield
         finally:
-            if created:
+            for place in (folder / STAGED, *([folder] if created else [])):
                 with suppress(OSError):
-                    folder.rmdir()  # refused by the system unless it is empty
-
-
-def discard_prepared(folder: Path) -> None:
-    """Removes the card that another run prepared and did not publish, and its signature."""
-    for name in (PREPARED, SIGNATURE):
-        (folder / name).unlink(missing_ok=True)
-
-
-def prepare_model(folder: Path, card: ModelCard, report: str) -> None:
-    """Everything but the last rename is on disk; the tensors are there already."""
-    atomic_write(folder / REPORT, report.encode())
-    atomic_write(folder / PREPARED, card.content())
-
-
-def publish_model(folder: Path, charged: str) -> None:
-    """Makes a prepared folder a model with the time of its charge.
-
-    Before others may see it, the journal of a search is removed.
-    """
-    if (folder / SEARCH).exists():
-        shutil.rmtree(folder / SEARCH)
-    for item in folder.iterdir():
-        if item.name.startswith(DRAFT):
-            item.unlink()
-    for name in (TENSORS, REPORT, PREPARED, SIGNATURE):
-        _set_time(folder / name, charged)
-    os.replace(folder / PREPARED, folder / "model.json")
-    _set_time(folder, charged)
-
-
-def publish_file(path: Path, content: bytes, *, close: Callable[[Mapping[str, str]], object], charged: str) -> None:
-    """A result in one file: on disk, then `close` ends the run, and only then does the file get its name.
-
-    A result visible before its run is closed could be released again, with other noise, without a charge. `close` gets
-    the hash of the file, and the file gets the time of its charge.
-    """
-    unpublished = path.with_name(f"{path.name}.unpublished")
-    discard_prepared(path.parent)
-    atomic_write(unpublished, content)
-    close({path.name: sha256(unpublished)})
-    for written in (unpublished, path.with_name(SIGNATURE)):
-        _set_time(written, charged)
-    os.replace(unpublished, path)
-    _set_time(path.parent, charged)
-
-
-def prepared_card(folder: Path) -> ModelCard | None:
-    """The card of the model that lies prepared in the folder, if one does and all its files are there."""
-    try:
-        card = ModelCard.read(folder, PREPARED)
-        complete = sha256(folder / TENSORS) == card.tensors and (folder / REPORT).is_file()
-        return card if complete else None
-    except (OSError, WrongInput):
-        return None
-
-
-def prepared_files(folder: Path) -> dict[str, str]:
-    """The hashes of a prepared model's files, under the names they will have."""
-    names = {TENSORS: TENSORS, "model.json": PREPARED, REPORT: REPORT}
-    return {name: sha256(folder / written) for name, written in names.items()}
+                    place.rmdir()  # refused by the system unless it is empty
 
 
 def sha256(path: Path) -> str:
@@ -170,7 +81,7 @@ def disk_errors(folder: Path, advice: str) -> Iterator[None]:
         ) from None
 
 
-def _set_time(path: Path, charged: str) -> None:
+def set_time(path: Path, charged: str) -> None:
     """Gives a file or folder, if it is there, the time of an entry of the ledger."""
     seconds = datetime.fromisoformat(charged).timestamp()
     with suppress(FileNotFoundError):
@@ -180,11 +91,12 @@ def _set_time(path: Path, charged: str) -> None:
 def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / "model.json").exists():
         raise WrongInput(f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out")
-    ours = set(OURS)
+    ours = {"run.ledger", "run.ledger-journal", STAGED, SEARCH}
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
+    if (folder / STAGED).is_dir():
+        ours |= set(STAGED_FIRST)
     names = [item.name for item in folder.iterdir()]
-    journal = folder / SEARCH
     foreign = any(name not in ours and not name.startswith(DRAFT) for name in names)
-    if foreign or (journal.exists() and not journal.is_dir()):
+    if foreign or any((folder / name).exists() and not (folder / name).is_dir() for name in (STAGED, SEARCH)):
         raise WrongInput(f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from privaware import report
 from privaware.card import ModelCard
 from privaware.mechanism import unit
-from privaware.model import Model
+from privaware.model import TENSORS, Model
 from privaware.workflow import _output
 from privaware.workflow._plan import Plan
+from privaware.workflow._staged import Staged, empty_stage
 
 if TYPE_CHECKING:
     from privaware.ledger import Entry
@@ -70,8 +72,13 @@ class Release:
         The run was closed before, so that its ledger knows the charge and not the files: `verify` says so.
         """
         path = Path(folder)
+        run, content = self.charged.run or "", self.model.tensor_file()
+        card = self.card(hashlib.sha256(content).hexdigest())
+        page = report.page(card, tensors=self.model.tensors)
         with _output.locked_folder(path), _output.disk_errors(path, "choose another folder"):
-            card = self.card(self.model.save(path))
-            _output.prepare_model(path, card, report.page(card, tensors=self.model.tensors))
-            _output.publish_model(path, self.charged.time)
+            empty_stage(path, (run,))
+            files = {"model.json": card.content(), TENSORS: content}
+            staged = Staged.write(path, files, run=run, charge=self.charged.hash, release="model")
+            staged.add(_output.REPORT, page.encode())
+            staged.publish(self.charged.time)
         return path

@@ -34,6 +34,7 @@ from privaware.workflow._training_plan import training_plan
 __all__ = ["Audit", "audit"]
 
 FILE, PAGE = "audit.json", "audit.html"
+DRY = "charged nothing: a dry run"
 CRAFTED = 500
 FEW = 8
 """Crafted rows that a model is trained on again: for one run, and for each of many."""
@@ -127,7 +128,7 @@ def _one_run(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
     plan = replace(plan, mechanism=mechanism, settings={**plan.settings, "audit": asked.json()})
     charged = f"charged to the ledger: what {plan.learner} costs, because the scores come of its release"
     if not run.charge(plan, what=f"audit {plan.learner} on {run.source.name} by one run"):
-        return _result(plan, asked, {}, run=run, charged="charged nothing: a dry run")
+        return _result(plan, asked, Audit.found_in(run.result), run=run, charged=charged if run.result else DRY)
     evidence = evidence_of_canaries(run.execute(), plan.event, plan.delta, gradients=asked.space == "gradient")
     result = _result(plan, asked, evidence.to_json(), run=run, charged=charged)
     run.publish_result(FILE, result.json())
@@ -156,7 +157,8 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
     if private:
         charged = "charged nothing, because the numbers are for the owner only (internal): do not publish them"
     if not run.charge(free, what=f"attack {plan.learner} on {run.source.name} by {asked.attack}, for the owner only"):
-        return _result(plan, asked, {}, run=run, charged="charged nothing: a dry run", free=True)
+        found = Audit.found_in(run.result)
+        return _result(plan, asked, found, run=run, charged=charged if run.result else DRY, free=True)
     found = run.execute().to_json()
     result = _result(plan, asked, found, run=run, charged=charged, free=True)
     result = replace(result, owner_only=private)

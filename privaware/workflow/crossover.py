@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -126,12 +127,13 @@ def crossover(
     options = RunOptions.of(run_options, device=device)
     with charged_run("crossover", data, options) as run:
         plan = comparison_plan(run.source, sides, grid, repeats, options)
-        if not run.charge(plan, what=f"crossover on {run.source.name}"):
-            return Crossover.of(run, sides, grid, None)
-        result = Crossover.of(run, sides, grid, _score_table(run, (len(sides), len(grid), repeats)))
-        run.publish_result(FILE, result.json())
-    if options.folder is not None:
-        result.plot(options.folder / "crossover.svg")
+        if run.charge(plan, what=f"crossover on {run.source.name}"):
+            result = Crossover.of(run, sides, grid, _score_table(run, (len(sides), len(grid), repeats)))
+            run.publish_result(FILE, result.json())
+        else:
+            result = Crossover.of(run, sides, grid, None if run.result is None else _published_table(run.result, sides))
+    if run.out is not None:
+        result.plot(Path(run.out) / "crossover.svg")
     return result
 
 
@@ -142,6 +144,11 @@ def _grid(epsilons: Sequence[float], repeats: int) -> list[float]:
     valid = isinstance(repeats, int) and not isinstance(repeats, bool) and 1 <= repeats <= 1000
     expect(valid, "", "repeats as a whole number from 1 to 1000", repeats)
     return grid
+
+
+def _published_table(record: Mapping[str, Any], sides: Mapping[str, Contender]) -> np.ndarray:
+    """(sides, epsilons, repeats): the scores of a run that has ended before."""
+    return np.array([[each["scores"] for each in record["curves"][name]] for name in sides])
 
 
 def _score_table(run: ChargedRun, shape: tuple[int, int, int]) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 
 from privaware.ledger import Ledger
 from privaware.model import Model
-from privaware.workflow import _output
+from privaware.workflow._staged import Staged
 from tests.cli.people import Run, contents
 
 
@@ -27,7 +27,7 @@ def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
-        broken.setattr(Model, "save", stop)
+        broken.setattr(Model, "tensor_file", stop)
         assert run(*call).code == 130
     assert len(spends(Path("people.csv.ledger"))) == 1
     result = run(*call)
@@ -70,7 +70,7 @@ def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
-        broken.setattr(Model, "save", stop)
+        broken.setattr(Model, "tensor_file", stop)
         assert run(*call, "--ledger", "m/own.ledger").code == 130
     assert run(*call, "--ledger", "m/own.ledger").code == 0
     assert len(spends(Path("m/own.ledger"))) == 1
@@ -85,7 +85,7 @@ def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        broken.setattr("privaware.workflow._output.atomic_write", full)
+        broken.setattr("privaware.workflow._staged.Staged.add", full)
         result = run(*call)
     assert result.code == 2
     assert result.err.splitlines()[-1].endswith("the same command resumes once there is room")
@@ -123,23 +123,22 @@ def test_run_after_folder_was_moved_is_charged_again(run: Run, people: Path) -> 
 
 
 def test_p13_card_and_tensors_of_two_runs_never_mix(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run ends in the ledger but is not published; another begins in its folder and is stopped."""
+    """One run ends in the ledger but is not published; another that would begin in its folder is refused."""
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(_output, "publish_model", stop)
+        broken.setattr(Staged, "publish", stop)
         assert run(*call, "--epsilon", 1).code == 130
-    with monkeypatch.context() as broken:
-        broken.setattr(_output, "prepare_model", stop)  # its tensors are written, its card is not
-        assert run(*call, "--epsilon", 2).code == 130
+    other = run(*call, "--epsilon", 2)
+    assert (other.code, "complete result of another run" in other.err) == (2, True)
     assert run(*call, "--epsilon", 1).code == 0
     verdict = run("verify", "m", "--ledger", "people.csv.ledger", "--json").json
     assert verdict["valid"]
     assert verdict["epsilon"]["pld"] <= 1.0
-    assert len(spends(Path("people.csv.ledger"))) == 3  # the first model is lost, so it was charged anew
+    assert len(spends(Path("people.csv.ledger"))) == 1
 
 
 def test_run_stopped_before_last_rename_is_published_unchanged(
@@ -151,9 +150,9 @@ def test_run_stopped_before_last_rename_is_published_unchanged(
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
-        broken.setattr(_output, "publish_model", stop)
+        broken.setattr(Staged, "publish", stop)
         assert run(*call).code == 130
-    tensors = Path("m/model.safetensors").read_bytes()
+    tensors = Path("m/.staged/model.safetensors").read_bytes()
     assert run(*call).json["out"] == "m"
     assert Path("m/model.safetensors").read_bytes() == tensors
     assert len(spends(Path("people.csv.ledger"))) == 1

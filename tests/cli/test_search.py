@@ -13,7 +13,7 @@ import pytest
 
 from privaware.learners import _networks
 from privaware.strategies._scoring import ValidationScorer
-from privaware.workflow import _output
+from privaware.workflow._staged import Staged
 from tests.cli.people import SPACE, Run, watched, write_people
 
 FIELDS = {"best", "trials", "epsilon_model", "epsilon_total", "internal"}
@@ -96,14 +96,14 @@ def test_losing_candidates_and_scores_are_not_published(run: Run, words: Any) ->
 def test_search_killed_while_publishing_leaves_no_losing_candidate(
     run: Run, words: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = _output.publish_model
+    publish = Staged.publish
 
-    def dying(place: Path, charged: str) -> None:
-        assert (place / ".search").exists()
-        publish(place, charged)
+    def dying(staged: Staged, charged: str) -> None:
+        assert (staged.folder / ".search").exists()
+        publish(staged, charged)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_output, "publish_model", dying)
+    monkeypatch.setattr(Staged, "publish", dying)
     assert run(*words, "--epsilon", 4, "--out", "model", "--json").code == 130
     assert sorted(os.listdir("model")) == ["model.json", "model.safetensors", "report.html"]
 

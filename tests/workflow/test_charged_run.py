@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import privaware
-from privaware import _files, fit, search, select, verify
+from privaware import _files, fit, report, search, select, verify
 from privaware.card import ModelCard
 from privaware.data import Data
 from privaware.errors import BudgetExceeded, WrongInput
@@ -21,10 +21,10 @@ from privaware.learners.linear import Linear
 from privaware.learners.majority import Majority
 from privaware.ledger import Ledger
 from privaware.schema import Column
-from privaware.workflow import _output
 from privaware.workflow._charged_run import charged_run
 from privaware.workflow._options import RunOptions
 from privaware.workflow._source import Source
+from privaware.workflow._staged import Staged
 from privaware.workflow._training_plan import training_plan
 
 ROOT = Path(privaware.__file__).parent
@@ -193,11 +193,12 @@ def stop_before(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
 @pytest.mark.parametrize(
     ("killed", "closed"),
     [
+        (stop_before(report, "page"), False),
         (stop_before(Ledger, "finish"), False),
-        (stop_before(_output, "publish_model"), True),
+        (stop_before(Staged, "publish"), True),
         (stop_before(ModelCard, "of"), None),
     ],
-    ids=["before the closing entry", "after it", "before the first file"],
+    ids=["before the report", "before the closing entry", "after it", "before the first file"],
 )
 def test_p33_p44_resumed_run_closes_and_publishes_the_model_that_was_complete(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: Any, closed: bool | None
@@ -212,7 +213,7 @@ def test_p33_p44_resumed_run_closes_and_publishes_the_model_that_was_complete(
     assert not (out / "model.json").exists()
     kinds = [entry.kind for entry in Ledger.open(ledger).entries()]
     assert kinds == ["created", "spend", *(["finished"] if closed else [])]
-    before = None if closed is None else (out / "model.safetensors").read_bytes()
+    before = None if closed is None else (out / ".staged" / "model.safetensors").read_bytes()
     with monkeypatch.context() as patch:
         if before is not None:
             patch.setattr(Majority, "run", lambda *_: pytest.fail("trained again"))
@@ -231,10 +232,10 @@ def test_p44_complete_model_that_was_changed_after_the_closing_entry_is_not_publ
     out = tmp_path / "m"
     call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority", "out": out}
     with monkeypatch.context() as patch:
-        stop_before(_output, "publish_model")(patch)
+        stop_before(Staged, "publish")(patch)
         with pytest.raises(KeyboardInterrupt):
             fit(people, **call)
-    (out / "report.html").write_text("epsilon 0")
+    (out / ".staged" / "report.html").write_text("epsilon 0")
     with pytest.raises(BudgetExceeded):  # it would be another run
         fit(people, **call)
     assert not (out / "model.json").exists()

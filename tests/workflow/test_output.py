@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,14 @@ def test_result_is_not_visible_before_its_run_is_closed(
         with pytest.raises(KeyboardInterrupt):
             verb(table, out)
     assert not (out / name).exists()
-    if late:
-        ledger = Ledger.open(f"{table}.ledger")
-        ledger.set_limit(10.0)
-    verb(table, out)
-    assert (out / name).exists()
+    staged = (out / ".staged" / name).read_bytes()
+    again = verb(table, out)
+    assert (out / name).read_bytes() == staged
+    assert json.loads(json.dumps(again.json())).items() >= _without_runtime(staged).items()
     ledger = Ledger.open(f"{table}.ledger")
-    assert sum(entry.kind == "spend" for entry in ledger.entries()) == 1 + late
+    assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
+
+
+def _without_runtime(staged: bytes) -> dict[str, Any]:
+    added = ("format", "version", "unit", "relation", "seed", "events", "ledger", "settings")
+    return {name: value for name, value in json.loads(staged).items() if name not in added}

@@ -140,11 +140,11 @@ def test_signature_of_an_abandoned_run_is_not_left_to_the_next(place: Path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privaware.workflow._output.publish_model", stopped)
+        patch.setattr("privaware.workflow._staged.Staged.publish", stopped)
         with pytest.raises(KeyboardInterrupt):
             released(place, "three", sign=place / "owner.pem")
-    assert (place / "three" / "signature.json").exists()
-    (place / "three" / "model.json.unpublished").write_text("damaged")
+    assert (place / "three" / ".staged" / "signature.json").exists()
+    (place / "three" / ".staged" / "model.json").write_text("damaged")
     released(place, "three")
     assert not (place / "three" / "signature.json").exists()
     assert verify(place / "three", ledger=place / LEDGER).bound
