@@ -213,9 +213,9 @@ class ModelCard:
         return json.dumps(self.json(), indent=1, allow_nan=False).encode()
 
     @classmethod
-    def read(cls, folder: str | Path, name: str = NAME) -> ModelCard:
+    def read(cls, folder: str | Path) -> ModelCard:
         """The card in a model folder; a damaged or foreign one is refused with a sentence."""
-        path = Path(folder) / name
+        path = Path(folder) / NAME
         if not path.is_file():
             raise WrongInput(f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`")
         try:

@@ -2,12 +2,13 @@
 
 It reads lines of JSON, each a list of runs to start together, and answers each with the list of their
 ends. A run has `words` for the command line, the folder `cwd`, and perhaps `kill` (seconds after which
-it gets SIGKILL), `signal` (another signal for it), `after` (what it must have said on stderr before) or
-`uid` (the user to become).
+it gets SIGKILL), `signal` (another signal for it), `after` (what it must have said on stderr before), `uid` (the
+user to become), `umask`, or `moments` (how it is watched and where it fails, see `moments.py`).
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -77,6 +78,9 @@ def _child(number: int, run: dict[str, Any]) -> NoReturn:
         os.dup2(handle, stream)
     if "uid" in run:
         os.setuid(run["uid"])
+    os.umask(run.get("umask", 0o022))
+    if "moments" in run:
+        importlib.import_module("moments").Moments(**run["moments"]).install()
     code = main(run["words"])
     sys.stdout.flush()
     sys.stderr.flush()
@@ -89,8 +93,6 @@ def _has_printed(number: int, runs: list[dict[str, Any]]) -> bool:
 
 
 def _serve() -> None:
-    import importlib
-
     for name in IMPORTS:
         importlib.import_module(name)
     # A chart starts a JavaScript engine, which takes longer than the rest of a run and touches no file.
