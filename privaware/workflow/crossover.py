@@ -39,7 +39,7 @@ from privaware.workflow._options import RunArguments, RunOptions, shows_run_opti
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
-FILE = "crossover.json"
+FILE, PLOT = "crossover.json", "crossover.svg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,8 @@ def crossover(
             run.publish_result(FILE, result.json())
         else:
             result = Crossover.of(run, sides, grid, None if run.result is None else _published_table(run.result, sides))
-    if run.out is not None:
-        result.plot(Path(run.out) / "crossover.svg")
+    if run.out is not None and not (Path(run.out) / PLOT).exists():
+        result.plot(Path(run.out) / PLOT)
     return result
 
 

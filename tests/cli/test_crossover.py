@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.people import Run, watched
+from tests.cli.people import Run, contents, watched
 
 SHORT = ("--simple", "majority", "--complex", "linear:steps=5", "--epsilons", "0.3,1", "--repeats", 2)
 
@@ -40,8 +40,10 @@ def test_private_rows_are_charged_once_for_everything(run: Run, people: Path) ->
     facts = json.loads(Path("model/crossover.json").read_text())
     assert facts["events"][0]["epsilon"] == pytest.approx(priced)
     assert facts["ledger"] == spent["events"][0]["hash"]
-    again = run(*words)
-    assert again.code == 2  # a finished folder is never overwritten
+    before = contents(Path("model"))
+    assert run(*words).json["curves"] == result.json["curves"]  # the very run that has ended
+    assert run(*words, "--seed", 1).code == 2  # another one
+    assert contents(Path("model")) == before  # a finished folder is never overwritten
     assert run(*words[:-2], "other", "--json").code == 3  # and the ledger is spent
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from privaware.ledger import Ledger
 from privaware.testing import example, rows_for
+from privaware.workflow.audit import audit
 from privaware.workflow.crossover import crossover
 from privaware.workflow.select import select
 
@@ -32,7 +33,14 @@ def _crossover(table: Path, out: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize(("verb", "name"), [(_select, "selection.json"), (_crossover, "crossover.json")])
+def _audit(table: Path, out: Path) -> Any:
+    call: dict[str, Any] = {"learner": "linear", "settings": {"steps": 2}, "canaries": 20}
+    return audit(table, target="y", attack="one_run", space="input", accept_schema=True, out=out, **call)
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"), [(_select, "selection.json"), (_crossover, "crossover.json"), (_audit, "audit.json")]
+)
 @pytest.mark.parametrize("late", [False, True])
 def test_result_is_not_visible_before_its_run_is_closed(
     verb: Callable[[Path, Path], Any], name: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
