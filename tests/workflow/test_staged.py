@@ -11,12 +11,13 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from privaware import fit
+from privaware import fit, search
 from privaware.ledger import Ledger
 from privaware.workflow._staged import Staged
 from privaware.workflow.verify import verify
@@ -160,6 +161,35 @@ def test_part_of_a_set_is_deleted_and_drawn_again(folder: Path, monkeypatch: pyt
             fit("people.csv", **call)
     assert Path("m/.staged/model.safetensors").exists()
     fit("people.csv", **call)
+    assert sorted(os.listdir("m")) == ["model.json", "model.safetensors", "report.html"]
+
+
+NETWORK = {"architecture": {"name": "fcn", "hidden": [4], "dropout": 0.0}, "steps": 5}
+SPACE = {"learner": "dpsgd", "choices": {"lr": [0.5, 2.0]}, "build": {**NETWORK, "lr": "$lr"}}
+
+
+@pytest.mark.parametrize("verb", ["fit", "search"])
+def test_p54_run_with_a_journal_ends_in_the_same_set(folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """Killed behind the last state in the journal: what the journal holds is no second model."""
+    monkeypatch.chdir(folder)
+    common: dict[str, Any] = {"schema": "people.toml", "epsilon": 2.0, "out": "m"}
+    drawn: list[bytes] = []
+    write = Staged.write
+
+    def stopped_once(folder: Path, contents: dict[str, bytes], **facts: Any) -> Staged:
+        drawn.append(contents["model.safetensors"])
+        if len(drawn) == 1:
+            raise KeyboardInterrupt
+        return write(folder, contents, **facts)
+
+    monkeypatch.setattr(Staged, "write", stopped_once)
+    for attempt in range(2):
+        with pytest.raises(KeyboardInterrupt) if attempt == 0 else nullcontext():
+            if verb == "fit":
+                fit("people.csv", learner="dpsgd", settings=NETWORK, **common)
+            else:
+                search("people.csv", space=SPACE, strategy="rs", trials=2, **common)
+    assert drawn[0] == drawn[1]
     assert sorted(os.listdir("m")) == ["model.json", "model.safetensors", "report.html"]
 
 
