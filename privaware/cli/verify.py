@@ -23,7 +23,7 @@ def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED 
     verdict = run(model, ledger=ledger, key=key)
     lines = [_verdict(verdict.valid, verdict.certified), *verdict.problems]
     if verdict.bound:
-        by = "the ledger" if ledger is not None else "a signature"
+        by = " and ".join(["the ledger"] * (ledger is not None) + ["a signature"] * (verdict.signed is True))
         lines.append(f"bound by {by}: these are the files that were released")
     lines += [line if line.startswith("not bound") else f"not checked: {line}" for line in verdict.unchecked]
     epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]

@@ -140,7 +140,7 @@ class ChargedRun:
         """
         self.plan = plan
         expect_finite_price(plan)
-        self._signer = None if self.options.sign is None else Signer.of(self.options.sign)
+        self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._say_plan()
             self._say_notices(self.source.dry_notices)

@@ -1,13 +1,19 @@
-"""A signature over what a run released: ed25519, over the hash of its closing ledger entry and the hashes of its files.
+"""A signature (ed25519) over what a run released.
 
-`signature.json` stands in the folder of the result. Who has the public key can check the folder with it, without the
-ledger. The place of the closing entry in the ledger is no part of it: between other entries it would tell how long the
-run took.
+What is signed: the kind of release, the name of the run, the hash of its closing ledger entry, and the names and hashes
+of its files. Signatures of format 1 have neither kind nor run. `signature.json` stands in the folder of the result. Who
+has the public key can check the folder with it, without the ledger. The place of the closing entry in the ledger is not
+signed: between other entries it would tell how long the run took.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,27 +21,50 @@ from typing import Any
 from privaware._files import atomic_write
 from privaware.errors import WrongInput
 from privaware.ledger import Entry
+from privaware.workflow._release_files import RELEASE_FILES, kind_of_release
 
 __all__ = ["SIGNATURE", "Signature", "Signer", "read_signature"]
 
 SIGNATURE = "signature.json"
-FORMAT = 1
+FORMAT = 2
+WITHOUT_KIND = 1
+"""The format of signatures that name neither the kind of release nor the run."""
 SMALL = 100_000
-"""No key file is longer than so many bytes."""
+"""No key file and no signature is longer than so many bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What was signed: the hash of a closing entry and those of the files it binds, by name."""
+    """What was signed; `release` (the kind) and `run` are None in format 1, which does not sign them."""
 
     closing: str
     files: dict[str, str]
+    release: str | None
+    run: str | None
     signature: bytes = field(repr=False)
 
     @property
     def message(self) -> bytes:
         """The bytes that are signed."""
-        return _message(self.closing, self.files)
+        facts: dict[str, Any] = {"closing": self.closing, "files": self.files}
+        if self.release is None:
+            return b"privaware release\n" + _spelt(facts)
+        return b"privaware release, format 2\n" + _spelt({**facts, "release": self.release, "run": self.run})
+
+    @classmethod
+    def parsed(cls, content: Any) -> Signature:
+        """The signature in the entries of `signature.json`; wrong types raise TypeError or ValueError."""
+        if content["format"] not in (WITHOUT_KIND, FORMAT):
+            raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
+        signs_kind = content["format"] == FORMAT
+        release, run = (content["release"], content["run"]) if signs_kind else (None, None)
+        files, closing = dict(content["files"]), content["closing"]
+        if not all(isinstance(name, str) and _is_hash(digest) for name, digest in files.items()):
+            raise ValueError("files")
+        if not _is_hash(closing) or (signs_kind and not (release in RELEASE_FILES and isinstance(run, str))):
+            raise ValueError("closing, release or run")
+        signature = bytes.fromhex(content["signature"])
+        return cls(closing=closing, files=files, release=release, run=run, signature=signature)
 
     def is_by(self, key: str | Path) -> bool:
         """Whether the owner of the public key in this file signed it."""
@@ -56,8 +85,16 @@ class Signer:
     key: Any = field(repr=False)
 
     @classmethod
-    def of(cls, path: str | Path) -> Signer:
-        """The key in a PEM file; anything else is refused with a sentence."""
+    def of(cls, path: str | Path, say: Callable[[str], object] | None = None) -> Signer:
+        """The key in a PEM file; anything else is refused with a sentence.
+
+        Parameters
+        ----------
+        path
+            The file of the private key.
+        say
+            Who is told that other users can read the key; without a listener, a warning says so.
+        """
         serialization, ed25519 = _cryptography("--sign")
         content = _key_file("--sign", path)
         try:
@@ -68,13 +105,25 @@ class Signer:
             raise _wrong_key("--sign", "private", path) from None
         if not isinstance(key, ed25519.Ed25519PrivateKey):
             raise _wrong_key("--sign", "private", path)
+        if _is_open_to_others(path):
+            sentence = (
+                f"other users can open the private key {str(path)!r:.120}, and sign with it; run `chmod 600` on it"
+            )
+            if say is None:
+                warnings.warn(sentence, stacklevel=2)
+            else:
+                say(sentence)
         return cls(key)
 
     def write(self, folder: Path, closing: Entry) -> None:
         """Signs the closing entry of a run, beside the files that it binds."""
         files = dict(closing.files or {})
-        signature = self.key.sign(_message(closing.hash, files))
-        content = {"format": FORMAT, "closing": closing.hash, "files": files, "signature": signature.hex()}
+        release = closing.release or kind_of_release(files)
+        if release is None or not set(RELEASE_FILES[release]) <= set(files):
+            raise RuntimeError("expected a closing entry with all files of its release, got another")
+        facts = {"closing": closing.hash, "files": files, "release": release, "run": closing.run}
+        unsigned = Signature(**facts, signature=b"")  # type: ignore[arg-type]
+        content = {"format": FORMAT, **facts, "signature": self.key.sign(unsigned.message).hex()}
         atomic_write(folder / SIGNATURE, json.dumps(content, indent=1).encode())
 
 
@@ -84,11 +133,7 @@ def read_signature(folder: Path) -> Signature | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
-        if content["format"] != FORMAT:
-            raise WrongInput(f"{SIGNATURE}: expected format {FORMAT}, got another; use a matching privaware")
-        files = {str(name): str(digest) for name, digest in content["files"].items()}
-        return Signature(closing=str(content["closing"]), files=files, signature=bytes.fromhex(content["signature"]))
+        return Signature.parsed(json.loads(_beginning(path).decode("utf-8")))
     except WrongInput:
         raise
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -97,9 +142,18 @@ def read_signature(folder: Path) -> Signature | None:
         raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
 
 
-def _message(closing: str, files: dict[str, str]) -> bytes:
-    facts = {"closing": closing, "files": files}
-    return b"privaware release\n" + json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+def _spelt(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _beginning(path: str | Path) -> bytes:
+    """A small file; what is longer is cut and so does not parse."""
+    with open(path, "rb") as file:
+        return file.read(SMALL)
 
 
 def _public_key(path: str | Path) -> Any:
@@ -116,11 +170,15 @@ def _public_key(path: str | Path) -> Any:
 
 def _key_file(option: str, path: str | Path) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(SMALL)
+        return _beginning(path)
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise WrongInput(f"expected {option} as a key file, but {str(path)!r:.120} cannot be read: {reason}") from None
+
+
+def _is_open_to_others(path: str | Path) -> bool:
+    """Whether the mode of a file lets its group or all users read or write it; Windows has no such mode."""
+    return os.name == "posix" and bool(os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def _wrong_key(option: str, kind: str, path: str | Path) -> WrongInput:

@@ -125,7 +125,7 @@ def _model(folder: Path) -> _Subject:
         certified=guarantee.certified and card.schema.reviewed,
         priced=priced,
         checks=(Check(problems=problems), wrong_report(folder, card, released.tensors)),
-        claim=Claim(entry=card.ledger.entry, event=event, facts=guarantee.json()),
+        claim=Claim(release="model", entry=card.ledger.entry, run=card.ledger.run, event=event, facts=guarantee.json()),
     )
 
 
@@ -144,7 +144,7 @@ def _result(path: Path) -> _Subject:
         certified=result.certified,
         priced=priced,
         checks=(Check(problems=problems),),
-        claim=Claim(entry=result.ledger, event=event, facts=result.facts),
+        claim=Claim(release=path.stem, entry=result.ledger, run=None, event=event, facts=result.facts),
     )
 
 

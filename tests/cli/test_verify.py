@@ -179,3 +179,18 @@ def test_p44_signed_model_verifies_by_its_public_key(run: Run, people: Path) -> 
     edit(Path("m"), lambda facts: facts["settings"].update(steps=3))
     assert run("verify", "m", "--key", "public.pem").code == 4
     assert run("verify", "m", "--key", "key.pem").code == 2
+
+
+def test_p53_borrowed_signature_exits_with_4(run: Run, people: Path, model: Path) -> None:
+    """The signature of a selection, copied beside a model with the file that it names, vouches for nothing."""
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from tests.workflow.test_signature import write_keys
+
+    write_keys(Path(), "owner", ed25519.Ed25519PrivateKey.generate())
+    call = ("--schema", "people.toml", "--method", "worth", "--epsilon", 0.5, "--ledger", "second.ledger")
+    assert run("select", people, *call, "--sign", "owner.pem", "--out", "choice").code == 0
+    for name in ("selection.json", "signature.json"):
+        (model / name).write_bytes((Path("choice") / name).read_bytes())
+    forged = run("verify", model, "--key", "owner.pub.pem", "--json")
+    assert (forged.code, forged.json["signed"], forged.json["certified"]) == (4, False, False)
+    assert run("verify", "choice", "--key", "owner.pub.pem").code == 0

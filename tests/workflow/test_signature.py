@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def write_keys(folder: Path, name: str, key: Any, password: bytes | None = None)
     protection = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, protection)
     (folder / f"{name}.pem").write_bytes(private)
+    (folder / f"{name}.pem").chmod(0o600)
     public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     (folder / f"{name}.pub.pem").write_bytes(public)
 
@@ -98,7 +100,7 @@ def test_p44_edited_signature_is_not_valid(place: Path, name: str) -> None:
     assert not verify(place / "one", key=place / "owner.pub.pem").valid
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 3}', b"\xff"])
 def test_damaged_signature_is_one_sentence(place: Path, content: bytes) -> None:
     (place / "one" / "signature.json").write_bytes(content)
     with pytest.raises(WrongInput, match=r"^signature\.json"):
@@ -118,6 +120,8 @@ def test_signature_does_not_tell_the_place_of_the_closing_entry(place: Path) -> 
         "format",
         "closing",
         "files",
+        "release",
+        "run",
         "signature",
     }
 
@@ -128,6 +132,17 @@ def test_unusable_key_is_refused_before_the_charge(place: Path, key: str) -> Non
         released(place, "three", sign=place / key)
     assert not (place / "three").exists()
     assert sum(entry.kind == "spend" for entry in Ledger.open(place / LEDGER).entries()) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such modes")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606])
+def test_private_key_that_others_can_open_is_warned_about(place: Path, mode: int) -> None:
+    (place / "owner.pem").chmod(mode)
+    with pytest.warns(UserWarning, match=r"other users can open the private key .*chmod 600"):
+        released(place, "three", sign=place / "owner.pem", dry_run=True)
+    said: list[str] = []
+    released(place, "three", sign=place / "owner.pem", dry_run=True, say=said.append)
+    assert any("other users can open the private key" in sentence for sentence in said)
 
 
 def test_signature_without_a_folder_is_refused() -> None:
