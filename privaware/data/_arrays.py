@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware.data._expansion import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
 from privaware.errors import WrongInput
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["from_array", "read_folder", "read_npz"]
 
@@ -20,6 +25,7 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 
 def read_npz(path: Path) -> Raw:
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
+        expect_small_archive(path)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise WrongInput(f"expected {quoted(path.name)} as .npz, got a single array")
@@ -86,7 +92,8 @@ def read_folder(path: Path) -> Raw:
 
 
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    images = [_image(file) for file, _ in files]
+    expansion = Expansion(where, sum(file.stat().st_size for file, _ in files))
+    images = [_image(file, expansion) for file, _ in files]
     size = images[0].shape[:2]
     for (file, _), image in zip(files, images, strict=True):
         if image.shape[:2] != size:
@@ -124,17 +131,32 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
     return Raw(frame=frame, name=where)
 
 
-def _image(file: Path) -> np.ndarray:
+def _image(file: Path, expansion: Expansion) -> np.ndarray:
     """One image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
 
-    A photograph is turned as the camera says that it was held.
+    A photograph is turned as the camera says that it was held. `expansion` counts the pixels of all images before they
+    are decoded.
     """
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
-    with parsing(file, "an image"), Image.open(file) as stored:
+    with parsing(file, "an image"), _opened(file) as stored:
+        expansion.add(stored.width * stored.height * (1 if stored.mode in GREY else 3))
         opened = ImageOps.exif_transpose(stored)
         if opened.mode == "F":
             raise WrongInput(f"expected {quoted(file.name)} with 8 or 16 bits a pixel, got floats; convert it")
         if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale
             return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
         return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))
+
+
+def _opened(file: Path) -> Image.Image:
+    """An image whose header is read; Pillow refuses one of about 180 million pixels or more before it decodes it."""
+    from PIL import Image
+
+    try:
+        return Image.open(file)
+    except Image.DecompressionBombError:
+        raise WrongInput(
+            f"expected images that fit into memory, but {quoted(file.name)} has more pixels than Pillow opens, as a "
+            "decompression bomb does; resize it"
+        ) from None

@@ -1,14 +1,14 @@
-"""Files on disk as streams of bytes, decompressed by their suffix."""
+"""Files on disk as streams of bytes, decompressed by their suffix up to a limit (`_expansion.py`)."""
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
+from privaware.data._expansion import Expansion, LimitedStream, expect_small_archive
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
@@ -28,16 +28,17 @@ def inner_name(path: Path) -> PurePath:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, decompressed."""
+    """The content of a file, to be read once; a compressed file is decompressed, up to a limit."""
     import pyarrow as pa
 
     method = COMPRESSED.get(path.suffix.lower())
     if method == "zip":
+        expect_small_archive(path)
         with zipfile.ZipFile(path) as archive, archive.open(_only_member(archive, path)) as member:
-            yield io.BufferedReader(member)  # type: ignore[type-var]
+            yield cast(BinaryIO, LimitedStream(cast(BinaryIO, member), Expansion.of(path)))
     elif method is not None:
         with pa.input_stream(str(path), compression=method) as stream:
-            yield stream
+            yield cast(BinaryIO, LimitedStream(stream, Expansion.of(path)))
     else:
         with path.open("rb") as file:
             yield file

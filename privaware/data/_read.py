@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from privaware.data._arff import read_arff
 from privaware.data._arrays import read_folder, read_npz
 from privaware.data._csv import CsvFile
+from privaware.data._expansion import expect_small_archive
 from privaware.data._json_lines import JsonLines, read_json, read_json_lines
 from privaware.data._open import COMPRESSED, inner_name
 from privaware.data._raw import Raw, parsing
@@ -160,6 +161,7 @@ def _excel(path: Path) -> Raw:
             "or save it as CSV"
         ) from None
     with parsing(path, "an Excel workbook"):
+        expect_small_archive(path)
         cells = pd.read_excel(path, header=None, dtype=object, engine="openpyxl", keep_default_na=False, na_values=[""])
     cells = cells.dropna(how="all")
     if not len(cells):
