@@ -117,7 +117,10 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, b
                 yield f"{name}.{node.name}", node, kernel
 
 
-PROMISED = {f"privaware.workflow.{verb}.{verb}" for verb in ("audit", "fit", "select", "search", "crossover", "train")}
+PROMISED = {
+    f"privaware.workflow.{verb}.{verb}"
+    for verb in ("audit", "fit", "select", "search", "crossover", "train", "predict")
+}
 PROMISED |= {f"privaware.estimators.{name}.__init__" for name in ("_models", "_selector")}
 """Signatures that `docs` promise to users; scikit-learn wants every setting in a constructor."""
 

@@ -12,6 +12,9 @@ from privaware.cli._early import expect_data, expect_model
 from privaware.cli._terminal import show
 
 app = typer.Typer()
+KEEP_FORMULAS = Annotated[
+    bool, typer.Option("--keep-formulas", help="Write class labels to CSV also where a spreadsheet would run them.")
+]
 
 
 @app.command(epilog="Example: privaware predict income-model new.csv --out predictions.csv")
@@ -24,6 +27,7 @@ def predict(
     encoding: o.ENCODING = None,
     out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
     device: o.DEVICE = "cpu",
+    keep_formulas: KEEP_FORMULAS = False,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
@@ -35,5 +39,5 @@ def predict(
     from privaware.workflow.predict import predict as run
 
     reading: dict[str, Any] = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
-    result = run(model, data, out=out, device=device, **reading)
+    result = run(model, data, out=out, device=device, keep_formulas=keep_formulas, **reading)
     show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,10 @@ __all__ = ["ReleasedModel", "load", "outside_sentences", "predict", "predictions
 SUFFIXES = (".csv", ".parquet")
 IN_BLOCKS = 2**26
 """Bytes of a CSV file from which on it is predicted a block at a time."""
+FORMULA = re.compile(r" *[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
+"""How a cell begins that a spreadsheet may run as a formula; a sign alone is text."""
+NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")
+"""A cell that a spreadsheet reads as a number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,13 +80,33 @@ def predict(
     decimal: str | None = None,
     encoding: str | None = None,
     device: str = "cpu",
+    keep_formulas: bool = False,
 ) -> dict[str, Any]:
-    """Writes one line a row to `out` (CSV or Parquet by suffix): `prediction`, and a probability for each class.
+    """Writes one line a row: `prediction`, and a probability for each class.
 
-    Labels are spelt as in the training data; the target may be absent. `outside` in the result counts the values of
-    each column that the model has not seen: categories that are not declared, numbers and dates outside the bounds, and
-    what is no number or date. Large tables are read and written some rows at a time. `header`, `sep`, `decimal` and
-    `encoding` say how a CSV file is written; `device` is where features and network are computed.
+    Labels are spelt as in the training data. Large tables are read and written some rows at a time.
+
+    Parameters
+    ----------
+    model
+        The folder of a model.
+    data
+        The rows to predict, as for `fit`; the target may be absent.
+    out
+        A new file, CSV or Parquet by its suffix.
+    header, sep, decimal, encoding
+        How a CSV file of rows is written.
+    device
+        Where features and network are computed.
+    keep_formulas
+        Writes class labels into a CSV file also where a spreadsheet would run them as formulas; without it they are
+        refused. No label is ever changed.
+
+    Returns
+    -------
+    dict
+        `rows`, `out`, and `outside`: for each column how many values the model has not seen (categories that are not
+        declared, numbers and dates outside the bounds, and what is no number or date).
 
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
@@ -98,10 +123,33 @@ def predict(
         raise _not_overwritten(path)
     expect_device(device)
     released = load(model)
+    if path.suffix.lower() == ".csv" and not keep_formulas:
+        _expect_no_formulas(released.schema.classes)
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     outside = Outside()
     pieces = (_columns(released, rows, device) for rows in _pieces(released, data, reading, outside))
     return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
+
+
+def _expect_no_formulas(classes: Iterable[str]) -> None:
+    """Refuses class labels that a spreadsheet would run; the labels of a model may be a stranger's."""
+    if found := next((label for label in classes if _is_formula(label)), None):
+        raise WrongInput(
+            f"expected class labels that are plain text in a spreadsheet, got {found!r:.60}, which one would run as a "
+            "formula; take a .parquet file for --out, or keep the labels as they are with --keep-formulas"
+        )
+
+
+def _is_formula(label: str) -> bool:
+    """Whether a spreadsheet that opens the CSV file may run a label, or what stands in it after a separator.
+
+    A spreadsheet whose separator is a semicolon or a tab sees two cells in a label that has one.
+
+    >>> [_is_formula(label) for label in ("=1+1", "@sum", "a;=1+1", "-1", "+2.5e3", "-", "a=b")]
+    [True, True, True, False, False, False, False]
+    """
+    cells = [label, *re.split("[;\t\r\n]", label)]
+    return any(FORMULA.match(cell) is not None and NUMBER.fullmatch(cell) is None for cell in cells)
 
 
 def _pieces(model: ReleasedModel, data: Any, reading: dict[str, Any], outside: Outside) -> Iterator[Data]:

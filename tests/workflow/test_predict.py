@@ -132,3 +132,39 @@ def test_a_refusal_in_a_late_piece_leaves_no_file_and_names_its_place(
     with pytest.raises(WrongInput, match="'town'"):
         predict(FORMAT_1, tmp_path / "less.csv", out=tmp_path / "p.csv")
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["less.csv", name])
+
+
+def labelled(folder: Path, label: str) -> Path:
+    """A model whose first class is called `label`."""
+    copied = Path(shutil.copytree(FORMAT_1, folder / "m"))
+    card = json.loads((copied / "model.json").read_text())
+    card["schema"]["classes"][0] = label
+    (copied / "model.json").write_text(json.dumps(card))
+    return copied
+
+
+FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+sum(1)", "-2+3", "@sum(1)", "\t=1+1", "\r=1", " =1+1", "low;=1+1", "＝1"]
+
+
+@pytest.mark.parametrize("label", FORMULAS)
+def test_p53_label_that_a_spreadsheet_runs_is_refused(tmp_path: Path, frame: pd.DataFrame, label: str) -> None:
+    with pytest.raises(WrongInput, match=r"would run as a formula; take a \.parquet file for --out"):
+        predict(labelled(tmp_path, label), frame, out=tmp_path / "p.csv")
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("label", ["-1", "+1", "-0,5", "1e-3", "-", "+", "<=50K", "a+b", "low; high", "10,-20"])
+def test_numbers_and_plain_labels_are_written_as_they_are(tmp_path: Path, frame: pd.DataFrame, label: str) -> None:
+    predict(labelled(tmp_path, label), frame, out=tmp_path / "p.csv")
+    assert f"probability_{label}" in pd.read_csv(tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(("name", "keep"), [("p.csv", True), ("p.parquet", False)])
+def test_kept_formulas_and_parquet_hold_labels_unchanged(
+    tmp_path: Path, frame: pd.DataFrame, name: str, keep: bool
+) -> None:
+    model = labelled(tmp_path, "=1+1")
+    predict(model, frame, out=tmp_path / name, keep_formulas=keep)
+    written = (pd.read_csv if keep else pd.read_parquet)(tmp_path / name)
+    assert list(written["prediction"]) == list(load(model).predict(frame))
+    assert "=1+1" in set(written["prediction"])
