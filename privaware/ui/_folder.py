@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privaware import registry
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError
+from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
 from privaware.ledger import Ledger
 from privaware.report import _words
@@ -17,7 +18,8 @@ from privaware.report import _words
 __all__ = ["Folder", "model_summary"]
 
 DATA = (".csv", ".tsv", ".parquet", ".feather", ".npz", ".gz", ".zip", ".zst")
-MOST, DEEPEST = 500, 2
+MOST = 500
+"""How many ledgers, models or files of data a page lists."""
 HIDDEN = (
     "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the price "
     "covers the release of the best alone."
@@ -27,37 +29,63 @@ SHOWN = "Every candidate of this search was paid for; only the best is in the fo
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and what is below it, two levels deep."""
+    """A folder and what is below it, two levels deep; `path` is resolved. Links that lead out of it are not there."""
 
     path: Path
-
-    def _entries(self) -> Iterator[Path]:
-        level = [self.path]
-        for _ in range(DEEPEST):
-            inner = [entry for folder in level for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-            yield from inner
-            level = [entry for entry in inner if entry.is_dir() and not entry.is_symlink()]
-
-    def _named(self, paths: Iterator[Path]) -> dict[str, Path]:
-        return {str(path.relative_to(self.path)): path for path, _ in zip(paths, range(MOST), strict=False)}
 
     def ledgers(self) -> dict[str, Path]:
         """The ledgers, by name."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
-        """The model folders, by name."""
-        return self._named(path for path in self._entries() if (path / "model.json").is_file())
+        """The model folders, by name; a model with a file that lies outside is none."""
+        return self._named(path for path in self._entries() if self._is_model(path))
+
+    def data_files(self) -> dict[str, Path]:
+        """Files that may hold rows, by name."""
+        return self._named(path for path in self._entries() if path.is_file() and path.suffix in DATA)
 
     def data(self) -> list[str]:
         """Files that may hold rows, then the built-in data sets."""
-        files = self._named(path for path in self._entries() if path.is_file() and path.suffix in DATA)
-        return [*files, *registry.names("datasets")]
+        return [*self.data_files(), *registry.names("datasets")]
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """A line for each ledger and for each model; one that cannot be read says why."""
         ledgers = [{"name": name} | _ledger(path) for name, path in self.ledgers().items()]
         return ledgers, [{"name": name} | model_summary(path) for name, path in self.models().items()]
+
+    def _entries(self) -> Iterator[Path]:
+        try:
+            level = self._inside(self.path)
+        except OSError as problem:
+            raise WrongInput(
+                f"expected the folder that this page is about, but it is gone or cannot be read ({problem.strerror}); "
+                "put it back, or end this page and open another folder"
+            ) from None
+        yield from level
+        for folder in (entry for entry in level if entry.is_dir() and not entry.is_symlink()):
+            with suppress(OSError):  # removed meanwhile, or of another user
+                yield from self._inside(folder)
+
+    def _inside(self, folder: Path) -> list[Path]:
+        """What lies in a folder, without hidden entries and without links that lead outside."""
+        return [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".") and self._holds(entry)]
+
+    def _holds(self, path: Path) -> bool:
+        """Whether a path, with every link followed, lies in this folder."""
+        try:
+            return path.resolve().is_relative_to(self.path)
+        except (OSError, RuntimeError):  # a circle of links
+            return False
+
+    def _is_model(self, path: Path) -> bool:
+        try:
+            return (path / "model.json").is_file() and all(map(self._holds, path.iterdir()))
+        except OSError:
+            return False
+
+    def _named(self, paths: Iterator[Path]) -> dict[str, Path]:
+        return {str(path.relative_to(self.path)): path for path, _ in zip(paths, range(MOST), strict=False)}
 
 
 def _ledger(path: Path) -> dict[str, Any]:

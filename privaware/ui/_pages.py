@@ -53,49 +53,54 @@ class _Pages:
         self.folder = folder
 
     async def home(self, request: Request) -> Response:
-        ledgers, models = await run_in_threadpool(self.folder.summaries)
-        return _page("home.html", up=".", folder=self.folder.path.name, ledgers=ledgers, models=models)
+        def view() -> dict[str, Any]:
+            ledgers, models = self.folder.summaries()
+            return {"folder": self.folder.path.name, "ledgers": ledgers, "models": models}
+
+        return await _answer(lambda: _page("home.html", up=".", **view()), up=".")
 
     async def ledger(self, request: Request) -> Response:
-        path = self.folder.ledgers().get(request.path_params["name"])
-        return await _answer(lambda: _ledger_view(_known(path)), "ledger.html", up=_up(request))
+        name, up = request.path_params["name"], _up(request)
+        view = lambda: _ledger_view(_known(self.folder.ledgers(), name))  # noqa: E731
+        return await _answer(lambda: _page("ledger.html", up=up, **view()), up=up)
 
     async def model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        path, ledgers = self.folder.models().get(name), self.folder.ledgers()
+        name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
-        view = lambda: _model_view(_known(path), name, ledgers, form)  # noqa: E731
-        return await _answer(view, "model.html", up=_up(request))
+
+        def view() -> dict[str, Any]:
+            return _model_view(_known(self.folder.models(), name), name, self.folder.ledgers(), form)
+
+        return await _answer(lambda: _page("model.html", up=up, **view()), up=up)
 
     async def report(self, request: Request) -> Response:
         """The report of a model as it was released, or with its audit where there is one."""
-        path = self.folder.models().get(request.path_params["name"])
+        name = request.path_params["name"]
 
-        def rendered() -> str:
-            folder = _known(path)
+        def rendered() -> Response:
+            folder = _known(self.folder.models(), name)
             card = ModelCard.read(folder)
-            return report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
+            return HTMLResponse(report.page(card, report.read_audit(folder), report.released_tensors(folder, card)))
 
-        try:
-            return HTMLResponse(await run_in_threadpool(rendered))
-        except PrivawareError as problem:
-            return _page("problem.html", up=_up(request), status=400, problem=str(problem))
+        return await _answer(rendered, up=_up(request))
 
     async def plan(self, request: Request) -> Response:
         form = await _form(request) if request.method == "POST" else {}
-        choices = {"data": self.folder.data(), "learners": ["auto", *registry.names("learners")]}
-        view = lambda: {**choices, "form": form, "plan": self._planned(form) if form else None}  # noqa: E731
-        return await _answer(view, "plan.html", up=".")
+
+        def view() -> dict[str, Any]:
+            choices = {"data": self.folder.data(), "learners": ["auto", *registry.names("learners")]}
+            return {**choices, "form": form, "plan": self._planned(form) if form else None}
+
+        return await _answer(lambda: _page("plan.html", up=".", **view()), up=".")
 
     def _planned(self, form: Mapping[str, str]) -> dict[str, Any]:
         """A dry run: no row trains anything, nothing is charged."""
-        name = form.get("data", "")
-        if name not in self.folder.data():
+        name, files = form.get("data", ""), self.folder.data_files()
+        if name not in files and name not in registry.names("datasets"):
             raise WrongInput("expected data among those of the folder or built in; choose one of the list")
         given: dict[str, Any] = {key: form[key] for key in ("target", "learner") if form.get(key)}
         given |= {key: _number(key, form[key]) for key in NUMBERS if form.get(key)}
-        path = self.folder.path / name
-        planned = fit(str(path) if path.exists() else name, **{"epsilon": 1.0, **given}, dry_run=True)
+        planned = fit(str(files.get(name, name)), **{"epsilon": 1.0, **given}, dry_run=True)
         return {
             "learner": planned.learner,
             "epsilon": _words.rounded_up(planned.epsilon),
@@ -138,10 +143,10 @@ def _model_view(path: Path, name: str, ledgers: Mapping[str, Path], form: Mappin
     return view
 
 
-def _known(path: Path | None) -> Path:
-    if path is None:
+def _known(paths: Mapping[str, Path], name: str) -> Path:
+    if name not in paths:
         raise WrongInput("expected the name of something in this folder, got another; go back to the list")
-    return path
+    return paths[name]
 
 
 def _number(name: str, text: str) -> float:
@@ -165,11 +170,17 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
 
 
-async def _answer(view: Callable[[], dict[str, Any]], template: str, *, up: str) -> Response:
+async def _answer(page: Callable[[], Response], *, up: str) -> Response:
+    """A page that is made in a thread; what cannot be read or is wrong becomes one sentence, which names no path."""
     try:
-        return _page(template, up=up, **await run_in_threadpool(view))
+        return await run_in_threadpool(page)
     except PrivawareError as problem:
-        return _page("problem.html", up=up, status=400, problem=" ".join(str(problem).split()))
+        sentence = " ".join(str(problem).split())
+    except OSError as problem:
+        sentence = (
+            f"cannot read a file of this folder ({problem.strerror or type(problem).__name__}); load the page again"
+        )
+    return _page("problem.html", up=up, status=400, problem=sentence)
 
 
 def _page(template: str, *, up: str, status: int = 200, **values: Any) -> Response:

@@ -21,7 +21,7 @@ from tests.browser import Tab, chromium, needs_chromium
 from tests.cli.people import contents
 from tests.report.pages import card_entries
 from tests.report.test_page import CUT
-from tests.ui.server import TOKEN, Served
+from tests.ui.server import TOKEN, Served, served
 
 
 def test_folder_finds_ledgers_models_and_data_and_says_what_is_damaged(folder: Path) -> None:
@@ -72,6 +72,91 @@ def test_wrong_form_is_one_sentence(page: Served, path: str, form: dict[str, str
     status, text, _ = page.ask(f"/{TOKEN}/{path}", form=form)
     assert status == 400
     assert problem in text
+
+
+@pytest.fixture
+def linked(folder: Path, tmp_path: Path) -> Iterator[Served]:
+    """A page over a folder whose links lead to rows, a ledger and a model that lie outside of it."""
+    inside = tmp_path / "inside"
+    (inside / "half").mkdir(parents=True)
+    for name in ("people.csv", "people.csv.ledger", "model"):
+        (inside / f"out-{name}").symlink_to(folder / name)
+    for name in ("model.json", "model.safetensors", "report.html"):
+        (inside / "half" / name).symlink_to(folder / "model" / name)
+    (inside / "up").symlink_to("..")
+    (inside / "circle").symlink_to("circle")
+    (inside / "wisconsin").symlink_to(folder)
+    (inside / "own.csv").write_text("a,y\n1,no\n2,yes\n")
+    (inside / "again.csv").symlink_to("own.csv")
+    with served(inside) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ledger/out-people.csv.ledger",
+        "model/out-model",
+        "model/half",
+        "report/half",
+        "report/out-model",
+        "model/up/inside/half",
+    ],
+)
+def test_p53_link_out_of_the_folder_shows_nothing(linked: Served, path: str) -> None:
+    status, text, _ = linked.ask(f"/{TOKEN}/{path}")
+    assert status == 400
+    assert "expected the name of something in this folder" in text
+    home = linked.ask(f"/{TOKEN}/")[1]
+    assert "No ledger here yet" in home
+    assert "No model here yet" in home
+
+
+def test_p53_plan_takes_no_rows_from_outside(linked: Served) -> None:
+    choices = linked.ask(f"/{TOKEN}/plan")[1]
+    assert "own.csv" in choices
+    assert "again.csv" in choices
+    assert "out-people.csv" not in choices
+    wrong = linked.ask(f"/{TOKEN}/plan", form={"data": "out-people.csv", "target": "y"})
+    assert (wrong[0], "expected data among those of the folder" in wrong[1]) == (400, True)
+    built_in = linked.ask(f"/{TOKEN}/plan", form={"data": "wisconsin", "epsilon": "1", "learner": "majority"})
+    assert built_in[0] == 200
+
+
+@pytest.mark.parametrize("path", ["", "ledger/people.csv.ledger", "model/model", "report/model", "plan"])
+def test_p53_vanished_folder_is_one_sentence(tmp_path: Path, path: str, capfd: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    with served(place) as opened:
+        place.rmdir()
+        status, text, _ = opened.ask(f"/{TOKEN}/{path}")
+    assert status == 400
+    assert "it is gone or cannot be read" in text
+    assert str(tmp_path) not in text
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_model_that_vanishes_while_it_is_read_is_one_sentence(page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanished(*_: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/secret/place")
+
+    monkeypatch.setattr("privaware.ui._pages.ModelCard.read", vanished)
+    status, text, _ = page.ask(f"/{TOKEN}/report/model")
+    assert (status, "cannot read a file of this folder" in text, "/secret" in text) == (400, True, False)
+
+
+def test_folder_inside_that_cannot_be_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "own.csv").write_text("a,y\n1,no\n")
+    listed = Path.iterdir
+
+    def refused(self: Path) -> Iterator[Path]:
+        if self.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(self)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert list(Folder(tmp_path).data_files()) == ["own.csv"]
 
 
 @pytest.fixture(scope="module")
