@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import Ledger, Schema, fit, report, select, verify
+from privaware import Ledger, Schema, audit, fit, report, select, verify
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, from_json
 from privaware.guarantee import sampler_sentence, sentence_of
@@ -33,7 +33,7 @@ def table(rows: int) -> tuple[pd.DataFrame, Schema]:
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models and a selection of one owner, signed, under one ledger, and a stranger's model under another."""
+    """Models, a selection and an audit that one owner signed, and a stranger's model under another ledger."""
     place = tmp_path_factory.mktemp("signed")
     write_keys(place, "owner", ed25519.Ed25519PrivateKey.generate())
     own: dict[str, Any] = {"epsilon": 1.0, "limit": 9.0, "ledger": place / LEDGER, "sign": place / "owner.pem"}
@@ -43,6 +43,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("one", "two"):
             fit(frame, schema=schema, learner="majority", out=place / name, **own)
         select(frame, schema=schema, method="worth", out=place / "choice", **own)
+        audit(frame, schema=schema, learner="linear", space="input", canaries=20, out=place / "audited", **own)
         other, schema = table(400)
         fit(
             other, schema=schema, epsilon=1.0, learner="majority", out=place / "stranger", ledger=place / "other.ledger"
@@ -287,7 +288,7 @@ def test_signature_that_contradicts_the_ledger_is_refused(place: Path, changes: 
     assert words in verdict.problems
 
 
-@pytest.mark.parametrize("folder", ["one", "choice"])
+@pytest.mark.parametrize("folder", ["one", "choice", "audited"])
 def test_signed_release_is_bound_by_key_and_by_ledger(place: Path, folder: str) -> None:
     for evidence in ({"key": place / KEY}, {"ledger": place / LEDGER}, {"key": place / KEY, "ledger": place / LEDGER}):
         verdict = verify(place / folder, **evidence)
