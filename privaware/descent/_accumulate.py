@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from privaware.descent._clip import Clip, per_layer, quantile
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._losses import example_losses, output_gradient
 from privaware.descent._per_example import PerExampleGradient, combined
 from privaware.descent._stack import Slot, Stack, Tape
@@ -36,13 +37,15 @@ Gradients = dict[str, list[PerExampleGradient]]
 class Batch:
     """The examples of one forward pass, model-major; those that are not `valid` are padding.
 
-    `inputs` and `targets` may hold several augmented copies of each of the `examples`, one after another.
+    `inputs` and `targets` may hold several augmented copies of each of the `examples`, one after another. Dropout takes
+    its masks from `draws`, of which every copy has its own.
     """
 
     inputs: tuple[Tensor, ...]
     targets: Any
     examples: int
     valid: Tensor | None = None
+    draws: ExampleDraws | None = None
 
 
 def accumulate(
@@ -115,9 +118,9 @@ def zero_others(gradients: Gradients, keep: Tensor) -> None:
 
 def _forward(stack: Stack, batch: Batch, bf16: bool) -> tuple[Any, Tape]:
     if not bf16:
-        return stack.forward(batch.inputs, batch.examples)
+        return stack.forward(batch.inputs, batch.examples, batch.draws)
     with torch.autocast(stack.device.type, torch.bfloat16):
-        return stack.forward(batch.inputs, batch.examples)
+        return stack.forward(batch.inputs, batch.examples, batch.draws)
 
 
 def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer: bool) -> Tensor:

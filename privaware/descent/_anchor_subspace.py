@@ -42,6 +42,7 @@ from torch import Tensor
 from privaware._validate import expect_between, expect_count
 from privaware.descent._accumulate import Batch, Gradients, add_sums, example_gradients, squared_norms, zero_others
 from privaware.descent._clip import Clip
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._example_slices import example_slices
 from privaware.descent._per_example import PerExampleGradient
 from privaware.descent._stack import Slot, Stack
@@ -146,27 +147,34 @@ class AnchorSubspace:
             basis.normal_(generator=generator)
         for _ in range(self.settings.power):
             products = [torch.zeros_like(basis) for _, basis in self.bases]
-            for gradients in self._public_gradients(loss):
+            for gradients in self._public_gradients(loss, step):
                 for (block, basis), product in zip(self.bases, products, strict=True):
                     anchors = torch.cat([gradients[slot.name] for slot in block.slots], 2)
                     product.baddbmm_(anchors.mT, anchors @ basis)
             for (_, basis), product in zip(self.bases, products, strict=True):
                 basis.copy_(_orthonormal(product))
 
-    def _public_gradients(self, loss: Any) -> Iterator[dict[str, Tensor]]:
+    def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
         """Slices of the public examples: for each parameter (models, examples, numbers) gradients."""
+        numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
         size = max(1, AT_ONCE[self.stack.device.type] // (models * width))
         for start in range(0, len(self.labels), size):
             some = slice(start, start + size)
             inputs = tuple(torch.cat([item[some]] * models) for item in self.public)
             labels = torch.cat([self.labels[some]] * models)
-            uses = example_gradients(self.stack, loss, Batch(inputs, labels, len(labels)))
+            batch = Batch(inputs, labels, len(labels), draws=self._draws(numbers[some], step))
+            uses = example_gradients(self.stack, loss, batch)
             with torch.no_grad():
                 yield {
                     slot.name: self._materialised(uses.get(slot.name, ()), slot, len(labels))
                     for slot in self.stack.slots
                 }
+
+    def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
+        """The dropout masks of public examples: their numbers are negative, where no private example's are."""
+        key, models = self.stack.key, self.stack.models
+        return None if key is None else key.draws(torch.cat([-1 - numbers] * models), step, models)
 
     def _materialised(self, uses: Sequence[PerExampleGradient], slot: Slot, examples: int) -> Tensor:
         gradients = torch.zeros(examples, *slot.shape, dtype=torch.float64, device=self.stack.device)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from privaware.descent._dropout import dropped
 from privaware.descent._linear import Affine, affine
 from privaware.descent._stack import Stack
 
@@ -43,8 +44,7 @@ def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
         scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
         scores = _masked(scores, attn_mask, key_padding_mask)
         weights = scores.softmax(3)
-        dropped = nn.functional.dropout(weights, layer.dropout, layer.training)
-        mixed = (dropped @ v).transpose(1, 2).flatten(2)
+        mixed = (dropped(stack, weights, layer.dropout, layer.training) @ v).transpose(1, 2).flatten(2)
         output = affine(stack, mixed, output_projection)
         output = output if layer.batch_first else output.transpose(0, 1)
         if not need_weights:

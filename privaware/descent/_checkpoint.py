@@ -28,7 +28,8 @@ __all__ = ["Checkpoint", "TrainingState"]
 class TrainingState:
     """What a step changes: the parameters `theta`, clipping norms, and the state of update, averages and projection.
 
-    `fingerprint` is a digest of the public settings that the result depends on, `examples` one of the examples.
+    `draws` holds the secret key of dropout and augmentation, which no step changes. `fingerprint` is a digest of the
+    public settings that the result depends on, `examples` a digest of the examples.
     """
 
     theta: Tensor
@@ -39,12 +40,14 @@ class TrainingState:
     update: dict[str, Tensor] = field(default_factory=dict)
     averages: dict[str, Tensor] = field(default_factory=dict)
     projection: dict[str, Tensor] = field(default_factory=dict)
+    draws: dict[str, Tensor] = field(default_factory=dict)
     examples: str = ""
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by their names in a checkpoint."""
         tensors = {"theta": self.theta, "bounds": self.norms}
         tensors |= {f"update.{name}": value for name, value in self.update.items()}
+        tensors |= {f"draws.{name}": value for name, value in self.draws.items()}
         tensors |= {f"projection.{name}": value for name, value in self.projection.items()}
         return tensors | {f"average.{name}": value for name, value in self.averages.items()}
 

@@ -7,16 +7,19 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
+from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
 from privaware.descent._precision import tf32_allowed
 from privaware.descent._stack import Stack
 from privaware.descent._training import Prepared, on_device, prepare
 from privaware.errors import WrongInput
+from privaware.noise import ExampleNumbers
 
 __all__ = ["clipped_sum"]
 
@@ -28,7 +31,8 @@ def clipped_sum(
 
     `loss(outputs, targets)` gives one value an example. The module is not changed. A first call probes the module and
     keeps a copy with its layer rules, so that later calls only compute; whatever changes in the module but the values
-    of its trainable parameters makes the next call probe it again.
+    of its trainable parameters makes the next call probe it again. Dropout masks follow from one draw of torch's
+    generator a call and the position of an example in it.
 
     A release adds noise to these sums. Give its sensitivity a margin for rounding: n examples are added in float32,
     which moves a sum by up to n^2 2^-23 of the norm when one leaves (0.8% of it at n = 256), if the shape of the batch
@@ -49,10 +53,22 @@ def clipped_sum(
     total = torch.zeros_like(stack.theta)
     norms = total.new_zeros(0)
     if examples:
-        batch = Batch(prepared.inputs, prepared.targets, examples)
+        batch = Batch(prepared.inputs, prepared.targets, examples, draws=_draws(stack, examples))
         norms = accumulate(stack, loss, batch, clip, float(norm), total)[:, 0].sqrt()
     _SETUPS.put(module, setup)
     return {slot.name: stack.view(total, slot)[0] for slot in stack.slots}, norms
+
+
+def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
+    """Dropout masks of the examples of a call, under a key of torch's generator: it moves alike for any number of them.
+
+    The number of an example is its position in the call.
+    """
+    if not stack.has_dropout:
+        return None
+    first, second = torch.randint(2**63 - 1, (2,)).tolist()
+    key = ExampleKey(ExampleNumbers(key=(first, second), numbers=np.arange(examples)), stack.device)
+    return key.draws(key.numbers, 0)
 
 
 @dataclass(frozen=True)

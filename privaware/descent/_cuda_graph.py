@@ -91,7 +91,7 @@ class CapturedStep:
         """The public numbers of the step that the device's own counter points at."""
         row = self.table.index_select(0, self.step)[0]
         noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
-        return StepSettings(noise, gradient_noise, lr, row[-2], row[-1])
+        return StepSettings(noise, gradient_noise, lr, row[-2], row[-1], self.step)
 
     def _complete_step(self, selections: list[Selection]) -> None:
         self.training.step_on(self.settings(), selections, capturing=True)

@@ -38,10 +38,11 @@ class Descent(Recipe):
     Privacy: each step releases one Gaussian sum of clipped per-example gradients on the sampler's batch; everything
     else is post-processing. Sums are divided by rate x declared rows, never by the realised batch size. What rounding
     adds to the sensitivity is bounded in `_rounding.py` and covered by the noise.
-    Dropout masks are drawn for each example independently of the data and are never released: neighbours may be given
-    the same masks on their common examples, so under each choice of masks the sums differ by one clipped gradient, and
-    a mixture of releases of one price costs no more than each. The same holds for what `augment` draws; it must not
-    change an image by others or by its position in the batch.
+    Dropout masks are a keyed function of the example's position in the data, the step and the layer, under a secret key
+    of 128 bits (`_example_draws.py`), and are never released. Neighbours have the same masks on their common examples,
+    so under each key the sums differ by one clipped gradient, and a mixture of releases of one price costs no more than
+    each. The same holds for what `augment(inputs, draws)` draws from its `ExampleDraws`; it must not change an input by
+    others or by its position in the batch. A module that draws random numbers in another way is refused.
 
     >>> from privaware.descent import Descent, Poisson, flat, sgd
     >>> descent = Descent(steps=100, sampler=Poisson(rate=0.01), clip=flat(1.0), update=sgd(0.1))
@@ -120,7 +121,7 @@ class Descent(Recipe):
 
 @contextlib.contextmanager
 def seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Torch's own generators for the module's randomness (initial weights, dropout), restored afterwards.
+    """Torch's own generators for the initial weights of modules that are built here, restored afterwards.
 
     A GPU is made the current one meanwhile: graphs, events and kernels are of that one.
     """

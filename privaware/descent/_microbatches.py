@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
@@ -155,11 +156,9 @@ def _saved_bytes(stack: Stack, inputs: Sequence[Tensor], examples: int) -> int:
         return tensor
 
     count = examples * stack.models
-    with (
-        torch.random.fork_rng(devices=[stack.device] if stack.device.type == "cuda" else []),
-        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-    ):
-        _, tape = stack.forward(synthetic_inputs(inputs, count), count)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        draws = ExampleDraws(torch.arange(count, device=stack.device))
+        _, tape = stack.forward(synthetic_inputs(inputs, count), count, draws)
     leaves = sum(edge.node.variable.numel() * 4 for edge in tape.edges if hasattr(edge.node, "variable"))
     return (sum(saved.values()) + leaves) // stack.models
 

@@ -66,6 +66,7 @@ class StepSettings:
     lr: Any
     average_weight: Any
     progress: Any
+    step: Any = 0
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ class Population:
         """The public numbers of a step for its arithmetic, on the device of `like`."""
         row = self.row(recipe, step)
         if len(self.noise) == 1:
-            return StepSettings(row.noise[0], row.gradient_noise[0], row.lr[0], row.average_weight, row.progress)
+            return StepSettings(row.noise[0], row.gradient_noise[0], row.lr[0], row.average_weight, row.progress, step)
         table = like.new_tensor([row.noise, row.gradient_noise, row.lr])[:, :, None]
-        return StepSettings(table[0], table[1], table[2], row.average_weight, row.progress)
+        return StepSettings(table[0], table[1], table[2], row.average_weight, row.progress, step)
 
 
 def _checked(name: str, values: list[float]) -> tuple[float, ...]:

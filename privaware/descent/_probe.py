@@ -3,7 +3,8 @@
 Before training, the module is run on three synthetic examples (only shapes and types of the inputs are used). Examples
 must not influence each other, buffers must not change, and the engine must agree with autograd; else it is refused.
 A run with TF32 products is probed with them too: rounding may turn a sum, but no per-example gradient may exceed its
-norm. In microbatches of the shape of a run, what is computed for an example must not depend on its slot.
+norm. In microbatches of the shape of a run, what is computed for an example must not depend on its slot. In a forward
+pass only dropout layers may draw random numbers, because their masks belong to the examples.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
@@ -122,7 +124,11 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         _check_isolation(cases[0])
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
-        return _choose(cases, (1,) if models == 1 else (1, 2), tf32)
+        materialise = _choose(cases, (1,) if models == 1 else (1, 2), tf32)
+        for part, trained in zip(probe.modules(), module.modules(), strict=True):
+            part.training = trained.training
+        _check_draws(stacked([probe], device=device, materialise=materialise), cases[0])
+        return materialise
 
 
 def check_slots(
@@ -130,24 +136,47 @@ def check_slots(
 ) -> None:
     """Refuses if examples that are alike, one in every slot, differ in their norms by more than a share `tolerance`.
 
-    Dropout is left out: it draws for each slot. So is a module that draws numbers otherwise.
+    Dropout is left out: each example has masks of its own.
     """
     modes = [(part, part.training) for part in stack.module.modules()]
     stack.module.eval()
     try:
-        with torch.random.fork_rng(devices=[stack.device] if stack.device.type == "cuda" else []):
-            norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
-            alike = bool((norms - norms[:, :1]).abs().le(tolerance * norms[:, :1]).all())
-            first = norms[:, : batches[0].examples // stack.models]
-            drawn = not alike and not torch.equal(first, _example_norms(stack, loss, batches[0], bf16))
+        norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
+        alike = bool((norms - norms[:, :1]).abs().le(tolerance * norms[:, :1]).all())
     finally:
         for part, training in modes:
             part.training = training
-    if not (alike or drawn):
+    if not alike:
+        slots = batches[0].examples // stack.models
         raise Refused(
-            f"the numbers of an example depend on its slot in a microbatch of {first.shape[1]}, so that one example "
+            f"the numbers of an example depend on its slot in a microbatch of {slots}, so that one example "
             "would change how others are rounded; give another microbatch, or 1"
         )
+
+
+def _check_draws(stack: Stack, case: _Case) -> None:
+    """Refuses a forward pass that draws random numbers otherwise than by dropout layers that have a rule.
+
+    Such numbers depend on how many examples came before, and torch's generator would tell how many there were.
+    """
+    states, outputs = [_generator_states(stack.device)], []
+    for _ in range(2):
+        draws = ExampleDraws(torch.arange(EXAMPLES, device=stack.device))
+        made, _ = stack.forward(case.inputs, EXAMPLES, draws)
+        outputs.append([part for part in torch.utils._pytree.tree_leaves(made) if isinstance(part, Tensor)])
+        states.append(_generator_states(stack.device))
+    moved = any(not torch.equal(*pair) for state in states[1:] for pair in zip(states[0], state, strict=True))
+    alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in zip(*outputs, strict=True))
+    if moved or not alike:
+        raise Refused(
+            f"{type(case.module).__name__} draws random numbers in its forward pass that do not belong to an example; "
+            "use the dropout layers of torch.nn as modules, and no dropout inside frozen recurrent or attention layers"
+        )
+
+
+def _generator_states(device: torch.device) -> list[Tensor]:
+    """The states of torch's generators that a forward pass may draw from."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:

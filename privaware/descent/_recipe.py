@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from privaware._validate import expect, expect_count, expect_in, expect_one_of
 from privaware.descent._accumulate import Loss
 from privaware.descent._clip import Clip, quantile
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._losses import cross_entropy
 from privaware.descent._projection import Projection
 from privaware.descent._sampling import Sampler
@@ -38,7 +38,7 @@ class Recipe:
     noise_schedule: Schedule = constant()  # noqa: RUF009  (frozen)
     microbatch: int | None = None
     copies: int = 1
-    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    augment: Callable[[Tensor, ExampleDraws], Tensor] | None = None
     precision: str = "float32"
     overflow: float = 0.0
     projection: Projection | None = None

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
+from privaware.descent._dropout import dropped
 from privaware.descent._linear import multiply
 from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
 from privaware.descent._rule import check_batch_first
@@ -46,8 +46,8 @@ def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
         initial = _initial_state(layer, values, hx, is_lstm)
         last: list[tuple[Tensor, ...]] = []
         for depth, directions in enumerate(runs):
-            if depth and layer.dropout:
-                values = F.dropout(values, layer.dropout, layer.training)
+            if depth:
+                values = dropped(stack, values, layer.dropout, layer.training)
             outputs = []
             for direction in directions:
                 output, state = direction(values, tuple(part[len(last)] for part in initial))

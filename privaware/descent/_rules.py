@@ -12,6 +12,7 @@ from privaware.descent._attention import attention, has_rule
 from privaware.descent._conv_block import fuse_conv_blocks
 from privaware.descent._convolution import convolution
 from privaware.descent._dpnas_cell import cell
+from privaware.descent._dropout import dropout_rule, has_dropout
 from privaware.descent._embedding import embedding
 from privaware.descent._linear import linear
 from privaware.descent._normalisation import channel_norm, feature_norm
@@ -65,6 +66,9 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> dict[str,
     for module in stack.module.modules():
         if getattr(module, "inplace", False) is True:
             module.inplace = False  # type: ignore[assignment]
+        stack.has_dropout = stack.has_dropout or has_dropout(module)
+        if drop := dropout_rule(stack, module):
+            module.forward = drop  # type: ignore[method-assign]
         if not materialise and is_max_pool_2x2(module):
             module.forward = max_pool_2x2  # type: ignore[method-assign]
 

@@ -27,6 +27,8 @@ def settings_digest(
     functions = (recipe.loss, recipe.augment)
     facts += [code_facts(item) for item in functions]
     facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
+    if stack.key is not None:
+        facts += ["keyed draws"]
     if mask is not None:
         facts += [hashlib.sha256(mask.cpu().numpy().tobytes()).hexdigest()]
     if subsets is not None:

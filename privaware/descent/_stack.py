@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
+from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._example_sums import keep_examples, zero_in_place
 from privaware.descent._per_example import PerExampleGradient, Zeroing
 from privaware.descent._projection import BoundProjection
@@ -101,6 +102,9 @@ class Stack:
         self.excluded: dict[str, Tensor] = {}
         self.layers: dict[str, str] = {}
         self.projection: BoundProjection | None = None
+        self.has_dropout = False
+        self.key: ExampleKey | None = None
+        self.draws: ExampleDraws | None = None
 
     @property
     def columns(self) -> int:
@@ -183,9 +187,18 @@ class Stack:
     def _record_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         self.tape.hidden.append(inputs[0])
 
-    def forward(self, inputs: tuple[Tensor, ...], examples: int) -> tuple[Any, Tape]:
-        """The population's outputs on model-major examples, and what was recorded."""
-        self.tape, self.examples = Tape(), examples
+    def expect_draws(self) -> ExampleDraws:
+        """The draws of the examples of this forward pass."""
+        if self.draws is None:
+            raise Refused("expected draws of the examples for dropout in training mode, got none")
+        return self.draws
+
+    def forward(self, inputs: tuple[Tensor, ...], examples: int, draws: ExampleDraws | None = None) -> tuple[Any, Tape]:
+        """The population's outputs on model-major examples, and what was recorded.
+
+        Dropout in training mode takes the numbers of each example from `draws`.
+        """
+        self.tape, self.examples, self.draws = Tape(), examples, draws
         self.caller_storages = {item.untyped_storage().data_ptr() for item in inputs}
         fast = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)

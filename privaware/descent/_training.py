@@ -16,6 +16,7 @@ from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._checkpoint import TrainingState
 from privaware.descent._clip import quantile
 from privaware.descent._exact_sum import ExactSum
+from privaware.descent._example_draws import ExampleDraws, ExampleKey
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._microbatches import (
     FIT_CHANCE,
@@ -95,6 +96,9 @@ class Training:
         self.subsets = Subsets.of([member.subset for member in members], self.examples)
         self.population = Population.of(members, recipe)
         theta = self.stack.theta
+        if self.stack.has_dropout or recipe.augment is not None:
+            self.stack.key = ExampleKey(rng.by_example(self.examples), self.stack.device)
+        key = self.stack.key
         if recipe.projection is not None:
             self.stack.projection = recipe.projection.bind(self.stack, rng)
         projection = self.stack.projection
@@ -110,6 +114,7 @@ class Training:
             update=recipe.update.initial_state(theta),
             averages={} if recipe.average is None else recipe.average.initial_state(theta),
             projection={} if projection is None else projection.tensors,
+            draws={} if key is None else {"key": key.key},
         )
         self.rows, self.divisor = int(rows), recipe.sampler.rate * int(rows)
         sensitivity = (1 + ROUNDING) * math.sqrt(1 if projection is None else projection.parts)
@@ -178,6 +183,8 @@ class Training:
         self.rng.shuffle(order)
         index = torch.from_numpy(order).to(self.stack.device)
         self.inputs, self.targets = tuple(item[index] for item in self.inputs), self.targets[index]
+        if self.stack.key is not None:
+            self.stack.key.numbers = self.stack.key.numbers[index]
 
     def _alike(self, layout: Layout) -> Batch:
         """One synthetic example in every slot."""
@@ -259,13 +266,13 @@ class Training:
         loss = self.loss_at(settings.progress)
         margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
         for selection in selections:
-            batch = self._batch(selection)
+            batch = self._batch(selection, settings.step)
             norm = self._example_norms(batch.examples, margin)
             sums = self.group_sums.zero_()
             accumulate(self.stack, loss, batch, self.recipe.clip, norm, sums, capturing=capturing, bf16=self.bf16)
             self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
-    def _batch(self, selection: Selection) -> Batch:
+    def _batch(self, selection: Selection, step: Any) -> Batch:
         """The selected examples (a slice is not copied), each as many times as `copies` says, augmented."""
         *selected, targets = (_selected(item, selection.index) for item in (*self.inputs, self.targets))
         inputs = tuple(selected)
@@ -273,10 +280,17 @@ class Training:
         if copies > 1:
             inputs = tuple(item.repeat_interleave(copies, 0) for item in inputs)
             targets = targets.repeat_interleave(copies, 0)
-        if augment is not None:
-            generator = self.rng.torch("initial", str(self.stack.device))
-            inputs = (augment(inputs[0], generator), *inputs[1:])
-        return Batch(inputs, targets, examples, selection.valid)
+        draws = self._draws(selection, step)
+        if augment is not None and draws is not None:
+            inputs = (augment(inputs[0], draws), *inputs[1:])
+        return Batch(inputs, targets, examples, selection.valid, draws)
+
+    def _draws(self, selection: Selection, step: Any) -> ExampleDraws | None:
+        """What dropout and augmentation draw for the selected examples in a step."""
+        key = self.stack.key
+        if key is None:
+            return None
+        return key.draws(_selected(key.numbers, selection.index), step, self.models, self.recipe.copies)
 
     def _example_norms(self, examples: int, margin: float) -> Any:
         if self.models == 1 and not self.tracks_quantile:

@@ -29,7 +29,9 @@ def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
     names = {local: name for local, (name, _) in parameters.items()}
     values = {local: value for local, (_, value) in parameters.items() if value is not None}
 
-    def one(parameters: dict[str, Tensor], batched: dict[str, Any], args: tuple[Any, ...]) -> Any:
+    def one(parameters: dict[str, Tensor], batched: dict[str, Any], seed: Tensor | None, args: tuple[Any, ...]) -> Any:
+        if seed is not None:
+            stack.draws = stack.expect_draws().alone(seed)
         alone = {key: _batch_of_one(value) for key, value in batched.items()}
         full = tuple(alone.get(f"{at}", arg) for at, arg in enumerate(args))
         named = {key[1:]: value for key, value in alone.items() if key.startswith("=")}
@@ -54,12 +56,12 @@ def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
             leaf = wide.expand(models, lead // models, *wide.shape[2:]).detach()
             leaves[local] = leaf.requires_grad_(names[local] is not None)
         split = {key: arg.view(models, lead // models, *arg.shape[1:]) for key, arg in batched.items()}
-        run = torch.func.vmap(
-            torch.func.vmap(one, in_dims=(0, 0, None), randomness="different"),
-            in_dims=(0, 0, None),
-            randomness="different",
-        )
-        outputs = run(leaves, split, args)
+        draws = stack.draws
+        seeds = None if draws is None else draws.of_rows(lead).view(models, -1)
+        dims = (0, 0, None if seeds is None else 0, None)
+        each = torch.func.vmap(one, in_dims=dims, randomness="different")
+        outputs = torch.func.vmap(each, in_dims=dims, randomness="different")(leaves, split, seeds, args)
+        stack.draws = draws
         _record(stack, leaves, names, examples)
         return torch.utils._pytree.tree_map(lambda t: t.flatten(0, 1), outputs)
 

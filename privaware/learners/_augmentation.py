@@ -1,13 +1,36 @@
-"""Augmented copies of an image: each is a function of the image and of random numbers, never of another image."""
+"""Augmented copies of an image: each is a function of the image and of random numbers, never of another image.
+
+The random numbers come from draws with `uniform(shape)` and `normal(shape)`, whose first dimension is the images:
+`privaware.descent.ExampleDraws` for private images, `GeneratorDraws` for public ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["jittered", "mirrored", "shifted", "shifted_mirrored"]
+__all__ = ["GeneratorDraws", "jittered", "mirrored", "shifted", "shifted_mirrored"]
 
 
-def shifted(images: Any, generator: Any) -> Any:
+@dataclass(frozen=True)
+class GeneratorDraws:
+    """Draws from a torch generator, for batches whose shape is public: an image's numbers depend on its slot."""
+
+    generator: Any
+
+    def uniform(self, shape: Sequence[int]) -> Any:
+        import torch
+
+        return torch.rand(*shape, generator=self.generator, device=self.generator.device, dtype=torch.float64)
+
+    def normal(self, shape: Sequence[int]) -> Any:
+        import torch
+
+        return torch.randn(*shape, generator=self.generator, device=self.generator.device, dtype=torch.float64)
+
+
+def shifted(images: Any, draws: Any) -> Any:
     """Each image translated at random by up to 1/8 of its height and width; the edge is repeated."""
     import torch
 
@@ -15,8 +38,8 @@ def shifted(images: Any, generator: Any) -> Any:
     indices = []
     for size in (height, width):
         reach = max(1, size // 8)
-        by = torch.randint(-reach, reach + 1, (rows, 1), generator=generator, device=generator.device)
-        at = torch.arange(size, device=generator.device)[None] + by
+        by = (draws.uniform((rows, 1)) * (2 * reach + 1)).long() - reach
+        at = torch.arange(size, device=by.device)[None] + by
         indices.append(at.clamp(0, size - 1).to(images.device))
     down, across = indices
     images = images.gather(2, down[:, None, :, None].expand_as(images))
@@ -34,15 +57,13 @@ def mirrored(images: Any, _: Any) -> Any:
     return copies
 
 
-def shifted_mirrored(images: Any, generator: Any) -> Any:
+def shifted_mirrored(images: Any, draws: Any) -> Any:
     """Shifted, and every second one mirrored."""
-    return mirrored(shifted(images, generator), generator)
+    return mirrored(shifted(images, draws), draws)
 
 
-def jittered(rows: Any, generator: Any) -> Any:
+def jittered(rows: Any, draws: Any) -> Any:
     """Rows of numbers, each plus normal noise of a tenth of the row's root mean square."""
-    import torch
-
     scale = 0.1 * rows.flatten(1).square().mean(1).sqrt()
-    noise = torch.randn(rows.shape, generator=generator, device=rows.device)
+    noise = draws.normal(rows.shape).to(rows)
     return rows + scale.view(-1, *[1] * (rows.ndim - 1)) * noise

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from privaware.learners._augmentation import GeneratorDraws
 from privaware.noise import Rng
 
 __all__ = ["LR", "PlainDescent", "Progress", "Targets", "shuffled_batches"]
@@ -123,7 +124,8 @@ class PlainDescent:
         plain = examples[at] * present.view(*present.shape, *[1] * (examples.ndim - 1))  # nothing of others' rows
         shown = plain
         if self.augment is not None:
-            shown = self.augment(plain.flatten(0, 1), rng.torch("initial", self.device)).view_as(plain)
+            draws = GeneratorDraws(rng.torch("initial", self.device))
+            shown = self.augment(plain.flatten(0, 1), draws).view_as(plain)
         mixed = _mixture(self.mixup, generators, at.shape[1], self.device) if self.mixup else _unmixed
         shown = mixed(shown)
         logits = networks(shown)

@@ -1,6 +1,6 @@
 """The only place that draws privacy noise: `Rng` (see `_rng`), from generators keyed with 256 bits (see `_streams`)."""
 
-from privaware.noise._positions import PositionDraws
+from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._rng import LATTICE, SMEAR, Perturbed, Rng, lattice
 
-__all__ = ["LATTICE", "SMEAR", "Perturbed", "PositionDraws", "Rng", "lattice"]
+__all__ = ["LATTICE", "SMEAR", "ExampleNumbers", "Perturbed", "PositionDraws", "Rng", "lattice"]

@@ -14,10 +14,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["PositionDraws"]
+__all__ = ["ExampleNumbers", "PositionDraws"]
 
 TOGETHER = 4
 """Numbers that one value of Philox's counter gives."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExampleNumbers:
+    """A `key` of 128 bits for what is drawn for each example, and the number that each example has in it."""
+
+    key: tuple[int, int] = field(repr=False)
+    numbers: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

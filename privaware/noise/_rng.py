@@ -31,7 +31,7 @@ from privaware.errors import WrongInput
 from privaware.noise._blocks import add_noise
 from privaware.noise._laplace import add_laplace
 from privaware.noise._opendp import noisy_max, noisy_number
-from privaware.noise._positions import PositionDraws
+from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
 from privaware.noise._streams import Streams
 
@@ -248,6 +248,13 @@ class Rng:
         """Draws for the rows of one sample or split, wherever they are, under a key of their own."""
         first, second = self._streams.cpu["sampling"].integers(2**64, size=2, dtype=np.uint64)
         return PositionDraws(key=(int(first), int(second)))
+
+    def by_example(self, rows: int) -> ExampleNumbers:
+        """A key for what a training draws for each example (dropout masks, augmentation), and the examples' numbers.
+
+        The number of an example is its position. The recorder of `testing` keeps it where a neighbour has a row less.
+        """
+        return ExampleNumbers(key=self.by_position().key, numbers=np.arange(rows))
 
     def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
         """A float64 tensor of the sampling stream on a device: uniform in [0, 1), new at each replay of a graph."""

@@ -39,8 +39,8 @@ class Call:
 
     @property
     def samples_rows(self) -> bool:
-        """Whether it sampled rows; the other kinds release a value."""
-        return self.kind in ("poisson", "shards")
+        """Whether it drew for rows, such as a sample of them; the other kinds release a value."""
+        return self.kind in ("poisson", "shards", "examples")
 
 
 def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:

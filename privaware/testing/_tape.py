@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.noise import Rng
+from privaware.noise import ExampleNumbers, Rng
 from privaware.testing._call import (
     MEASURES,
     BrokenPromise,
@@ -100,6 +100,11 @@ class Recorder(Rng):
             self._positions[int(same.sum())] = int(same[: edit.at].sum())
         return parts.copy()
 
+    def by_example(self, rows: int) -> ExampleNumbers:
+        drawn = super().by_example(rows)
+        self.calls.append(make_call("examples", drawn.numbers, drawn.key, {}))
+        return drawn
+
     def shuffle(self, rows: np.ndarray) -> None:
         """One of the orders that may be drawn, such that one other row at most changes its slot.
 
@@ -177,6 +182,12 @@ class Replayer(Recorder):
         parts = self._fitted(before.exact, rows, part)
         self.calls.append(make_call("shards", parts, parts, {"shares": tuple(shares)}))
         return parts.copy()
+
+    def by_example(self, rows: int) -> ExampleNumbers:
+        before = self._next("examples", {})
+        numbers = self._fitted(before.exact, rows, len(before.exact))
+        self.calls.append(make_call("examples", numbers, before.returned, {}))
+        return ExampleNumbers(key=before.returned, numbers=numbers)
 
     def perturb(self, problem: Any, **public: Any) -> np.ndarray:
         before = self._next("perturb", public)

@@ -52,14 +52,11 @@ COLUMNS = (
 )
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
 NUMBER = Schema(columns=COLUMNS, low=-2, high=5, rows=40)
-SMALL = {
-    "name": "fcn",
-    "hidden": [4],
-    "dropout": 0.0,
-}  # a dropout mask depends on the position of a row, which replay changes
+SMALL = {"name": "fcn", "hidden": [4]}  # with the dropout that it has by default
+DROPPING = {"name": "cnn", "filters": [2], "kernels": [3], "paddings": [1], "hidden": [4]}
 IMAGE = Schema(form="image", shape=(1, 3, 3), classes=("no", "yes"), rows=40)
 POOL = rows_for(TABLE, 12, seed=3)
-STUDENT: dict[str, Any] = {"architecture": {"name": "linear"}, "steps": 2, "batch": 4}
+STUDENT: dict[str, Any] = {"architecture": SMALL, "steps": 2, "batch": 4}
 SCORE = {"stages": 0, "levels": 2, "langevin": 1, "steps": 2, "batch": 40}
 MATCHING: dict[str, Any] = {"per_class": 1, "networks": 1, "rounds": 2, "queries": 1, "inner": 1}
 
@@ -88,6 +85,7 @@ LEARNERS = {
     "dpsgd": (DpSgd(steps=4, batch=12, architecture=SMALL), TABLE),
     "dpsgd, regression": (DpSgd(steps=4, architecture=SMALL), NUMBER),
     "dpsgd, images": (DpSgd(steps=4), IMAGE),
+    "dpsgd, copies": (DpSgd(steps=2, copies=2, mirror=True, architecture=DROPPING), IMAGE),
     "dp_adam": (DpAdam(steps=4, architecture=SMALL), TABLE),
     "finetune": (Finetune(steps=1, head_steps=1, batch=12, frozen=3, prior=tiny_prior()), IMAGE),
     "frozen": (Frozen(steps=4, layers=1, architecture=SMALL), TABLE),

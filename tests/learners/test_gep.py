@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from privaware import accounting, datasets
 from privaware.accounting import _rdp
 from privaware.data import Data
+from privaware.descent._anchor_subspace import AnchorSubspace
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.learners.dpsgd import DpSgd
@@ -24,7 +27,7 @@ from tests.learners.mnist_subset import mnist
 
 TABLE = Schema(columns=tuple(Column(name=name, low=-1, high=1) for name in "abcd"), classes=("n", "y"), rows=200)
 NUMBER = replace(TABLE, classes=(), low=-2, high=5)
-SMALL = {"name": "fcn", "hidden": [6], "dropout": 0.0}
+SMALL = {"name": "fcn", "hidden": [6]}
 
 
 def table(schema: Schema = TABLE, rows: int = 200, seed: int = 1) -> Data:
@@ -155,3 +158,26 @@ def test_the_networks_of_dpmlbench_take_a_step(name: str) -> None:
     gep = Gep(steps=1, batch=8, directions=20, architecture={"name": name}, public=rows_for(schema, 8, seed=1))
     model = gep.run(rows_for(schema, 64), 1.0, Rng(seed=0))
     assert np.isfinite(model.outputs(rows_for(schema, 2).x)).all()
+
+
+def test_p56_bases_do_not_tell_how_many_microbatches_rows_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every release is the same here, so the subspaces of public rows must be the same for any number of rows."""
+
+    class Fixed(Rng):
+        def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+            return torch.full_like(exact, 0.01)
+
+    bases: list[Any] = []
+    refresh = AnchorSubspace.refresh
+
+    def seen(self: AnchorSubspace, loss: Any, step: int) -> None:
+        refresh(self, loss, step)
+        bases.append(torch.cat([basis.flatten() for basis in self.tensors.values()]))
+
+    monkeypatch.setattr(AnchorSubspace, "refresh", seen)
+    gep = learner(steps=3, batch=200, refresh=1, architecture={"name": "fcn", "hidden": [6], "dropout": 0.2})
+    for rows in (200, 150, 199, 201, 401):
+        gep.run(table(rows=rows), 1.0, Fixed(seed=7))
+    by_run = [torch.stack(bases[at : at + 3]) for at in range(0, len(bases), 3)]
+    assert len(by_run) == 5
+    assert all(torch.equal(by_run[0], other) for other in by_run[1:])

@@ -1,0 +1,75 @@
+"""Dropout in training: each example has masks of its own, from a keyed function (`_example_draws`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from privaware.descent._stack import Stack
+from privaware.errors import Refused
+
+__all__ = ["dropout_rule", "dropped", "has_dropout"]
+
+ALPHA = 1.7580993408473766
+"""The negative saturation value of SELU, which alpha dropout sets units to."""
+
+CHANNELS = {
+    nn.Dropout1d.forward: 3,
+    nn.Dropout2d.forward: 3,
+    nn.Dropout3d.forward: 5,
+    nn.FeatureAlphaDropout.forward: 3,
+}
+"""Layers that drop whole channels, and the dimensions that their inputs have at least, by their forward."""
+
+
+def has_dropout(layer: nn.Module) -> bool:
+    """Whether the layer drops units in training mode."""
+    if isinstance(layer, nn.modules.dropout._DropoutNd):
+        return layer.p > 0
+    return isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)) and layer.dropout > 0
+
+
+def dropout_rule(stack: Stack, layer: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """What stands in for the forward of a dropout layer of torch; None for every other layer."""
+    kind = type(layer).forward
+    alpha = kind in (nn.AlphaDropout.forward, nn.FeatureAlphaDropout.forward)
+    if not alpha and kind is not nn.Dropout.forward and kind not in CHANNELS:
+        return None
+    return _rule(stack, layer, CHANNELS.get(kind), _alpha_dropped if alpha else _dropped)
+
+
+def _rule(stack: Stack, layer: Any, dimensions: int | None, drop: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
+    def forward(values: Tensor) -> Tensor:
+        if not layer.training or not layer.p:
+            return values
+        if dimensions is not None and values.ndim < dimensions:
+            raise Refused(
+                f"{type(layer).__name__} drops channels: expected examples, channels and positions, got an input of "
+                f"{values.ndim} dimensions"
+            )
+        channels = (*values.shape[:2], *[1] * (values.ndim - 2))
+        return drop(stack, values, layer.p, values.shape if dimensions is None else channels)
+
+    return forward
+
+
+def dropped(stack: Stack, values: Tensor, rate: float, training: bool) -> Tensor:
+    """What `torch.nn.functional.dropout` computes, with masks that belong to the examples."""
+    return _dropped(stack, values, rate, values.shape) if training and rate else values
+
+
+def _dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
+    mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
+    return values * (mask.mul_(1 / share) if share else mask)
+
+
+def _alpha_dropped(stack: Stack, values: Tensor, rate: float, shape: Any) -> Tensor:
+    """Dropped units are set to -`ALPHA`, then mean and variance are restored (Klambauer et al. 2017)."""
+    mask, share = stack.expect_draws().kept(shape, rate, values.dtype)
+    if not share:
+        return values * mask
+    scale = 1 / math.sqrt((ALPHA**2 * (1 - share) + 1) * share)
+    return values * (mask * scale) + (mask - share) * (ALPHA * scale)
