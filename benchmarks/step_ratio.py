@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent.parent
 CASES = {
-    "cpu": ["fcn_256", "population_16", "linear_mnist", "cnn_256", "lstm_256"],
+    "cpu": ["fcn_256", "fcn_256_dropout", "population_16", "linear_mnist", "cnn_256", "lstm_256"],
     "cuda": ["fcn_256", "population_16", "cnn_256", "fcn_4096", "full_4096", "fcn_256_overflow", "wrn_128"],
 }
 ROUNDS = 15
@@ -81,7 +81,8 @@ def problem(case: str) -> tuple[list[Any], Any, Any, int]:
     if case == "lstm_256":
         return [sequence_model()], torch.randn(20_000, 28, 28), torch.arange(20_000) % 10, 256
     rows, batch = (4096 if case.startswith("full") else 65_536, 4096) if "4096" in case else (20_000, 256)
-    layers = (nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 64), nn.ReLU(), nn.Linear(64, 10))
+    drop = [nn.Dropout(0.2)] * case.endswith("dropout")
+    layers = (nn.Linear(784, 300), nn.ReLU(), *drop, nn.Linear(300, 64), nn.ReLU(), *drop, nn.Linear(64, 10))
     return [nn.Sequential(*layers)], torch.randn(rows, 784), torch.arange(rows) % 10, batch
 
 

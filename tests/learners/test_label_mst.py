@@ -24,7 +24,7 @@ TABLE = Schema(
     rows=600,
     unit="label",
 )
-SMALL = {"name": "fcn", "hidden": [4], "dropout": 0.0}
+SMALL = {"name": "fcn", "hidden": [4]}
 
 
 def separable(rows: int = 600) -> Data:

@@ -25,7 +25,7 @@ from tests.learners.mnist_subset import mnist
 TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)), classes=("n", "y"), rows=400
 )
-SMALL = {"name": "fcn", "hidden": [8], "dropout": 0.0}
+SMALL = {"name": "fcn", "hidden": [8]}
 
 
 def separable(rows: int = 400) -> Data:

@@ -19,8 +19,8 @@ from tests.learners.mnist_subset import mnist
 
 TABLE = Schema(columns=(Column(name="a", low=-1, high=1),), classes=("n", "y"), rows=60, unit="label")
 IMAGE = Schema(form="image", shape=(1, 6, 6), classes=("n", "y"), rows=60, unit="label")
-SMALL = {"name": "fcn", "hidden": [4], "dropout": 0.0}
-DIGITS = {"name": "fcn", "hidden": [64], "activation": "relu", "dropout": 0.0}
+SMALL = {"name": "fcn", "hidden": [4]}
+DIGITS = {"name": "fcn", "hidden": [64], "activation": "relu"}
 
 
 @pytest.mark.parametrize("make", [Alibi, LabelMst])

@@ -18,7 +18,7 @@ from privaware.testing._price import spent
 from tests.learners.mnist_subset import mnist
 
 TABLE = Schema(columns=tuple(Column(name=name, low=-1, high=1) for name in "abcd"), classes=("n", "y"), rows=200)
-WIDE = {"name": "fcn", "hidden": [16, 16], "dropout": 0.0}
+WIDE = {"name": "fcn", "hidden": [16, 16]}
 NETWORKS = ("simple_cnn.grey.170958", "resnet20.grey.268058", "inception.grey.1609114", "vgg.grey.128806154")
 
 
@@ -65,7 +65,7 @@ def test_a_population_is_trained_as_models_of_their_own() -> None:
 
 def test_mnist_is_learnt_at_epsilon_eight() -> None:
     train, test = mnist(3000)
-    learner = Rgp(steps=40, batch=300, architecture={"name": "fcn", "hidden": [32], "dropout": 0.0})
+    learner = Rgp(steps=40, batch=300, architecture={"name": "fcn", "hidden": [32]})
     noise = accounting.calibrate(lambda noise: learner.cost(train.schema, noise), 8.0, 1e-5)
     scores = [accuracy(test.y, learner.run(train, noise, Rng(seed)).predictions(test)) for seed in range(3)]
     assert np.mean(scores) > 0.5  # always the most frequent digit: 0.11

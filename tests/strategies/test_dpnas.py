@@ -293,3 +293,23 @@ def test_strategy_option_and_learner_setting_of_one_name_are_kept_apart(monkeypa
             verb.search("digits", options={"lr": lr}, model_epsilon=3.0, **arguments)
     assert [settings["options"]["lr"] for settings in recorded] == [0.1, 0.2]
     assert [settings["lr"] for settings in recorded] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("held_rate", [1.0, 0.5])
+@pytest.mark.usefixtures("unprobed")
+def test_fixed_releases_give_one_search_for_any_number_of_rows(held_rate: float) -> None:
+    """Proposals, updates of the controller and the found cell use no generator that private rows moved."""
+
+    class Fixed(Rng):
+        def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
+            ramp = np.linspace(0.01, 0.02, int(np.prod(exact.shape))).reshape(exact.shape)
+            return torch.from_numpy(ramp).to(exact) if isinstance(exact, torch.Tensor) else ramp
+
+    def found(rows: int, held: int) -> tuple[Any, ...]:
+        search = replace(TINY, held_rate=held_rate)
+        result = search.search(rows_for(IMAGE, rows), rows_for(IMAGE, held, seed=2), 1.0, Fixed(seed=5))
+        weights = torch.cat([part.detach().flatten() for part in result.controller.parameters()])
+        return result.cells, result.scores, weights.tolist()
+
+    expected = found(24, 24)
+    assert [found(rows, held) for rows, held in ((1, 24), (60, 24), (24, 1), (24, 60))] == [expected] * 4
