@@ -200,7 +200,6 @@ def test_other_random_numbers_of_a_forward_pass_are_refused(kind):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("models", [1, 3])
 @pytest.mark.parametrize("sampler", [FullBatch(), Poisson(rate=0.5)], ids=["full", "poisson"])
 def test_captured_steps_have_the_masks_of_eager_ones(sampler, models):
@@ -222,7 +221,6 @@ def test_captured_steps_have_the_masks_of_eager_ones(sampler, models):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_masks_on_a_gpu_are_those_of_the_cpu():
     one, other = (draws_of(50, device).kept((50, 33), 0.3, torch.float32)[0] for device in ("cpu", "cuda"))
     assert torch.equal(one, other.cpu())
