@@ -64,7 +64,7 @@ def tensor_digest(values: Tensor) -> list[Any]:
     import torch
 
     plain = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return [str(values.dtype), list(values.shape), hashlib.sha256(plain).hexdigest()]
+    return [str(values.dtype), list(values.shape), hashlib.sha256(plain.data).hexdigest()]
 
 
 def _held(function: types.FunctionType) -> tuple[Any, ...]:

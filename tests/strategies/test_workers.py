@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from privaware.errors import PrivawareError
 from privaware.models.spaces import point_key
 from privaware.noise import Rng
 from privaware.strategies._search import Search
@@ -120,6 +123,7 @@ cluster.shutdown()
 
 SLOW = """
 import time
+import traceback
 from pathlib import Path
 import ray
 from privaware.testing._strategy import Votes
@@ -153,3 +157,29 @@ def test_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -> 
     begun = list(tmp_path.glob("begun-*"))
     assert len(begun) > 6  # the job whose worker was lost was begun again
     assert len(list((tmp_path / "journal").glob("round-000-job-*"))) == 6
+
+
+def _files(shared: list[str], job: int) -> list[str]:
+    """What lies in the folder for temporary files while a worker holds rows."""
+    return os.listdir(shared[0])
+
+
+def test_worker_processes_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    shared = [str(tmp_path), "a private row " * 100_000]
+    assert dict(Processes(2).run_jobs(_files, shared, [0, 1])) == {0: [], 1: []}
+    assert os.listdir(tmp_path) == []
+
+
+def _die(shared: str, job: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_error_of_a_killed_worker_tells_nothing_of_rows() -> None:
+    row, job = "-".join(["value", "row"]), "-".join(["value", "job"])
+    with pytest.raises(PrivawareError, match="a worker process was killed") as problem:
+        list(Processes(1).run_jobs(_die, row, [job]))
+    told = "".join(traceback.format_exception(problem.value))
+    assert row not in told
+    assert job not in told
