@@ -133,11 +133,8 @@ class CapturedStep:
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
         """Warms up on a side stream, restores everything, and records."""
         training, device = self.training, self.training.stack.device
-        augmentation = training.rng.torch("initial", str(device))
-        augmentation_state = augmentation.get_state()
         changed = [self.step, *training.state.tensors().values(), *training.rng.counters(device)]
         saved = [tensor.clone() for tensor in changed]
-        torch_state = torch.cuda.get_rng_state(device)
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
@@ -146,12 +143,9 @@ class CapturedStep:
                     body()
                 self.step.fill_(training.step)
         torch.cuda.current_stream(device).wait_stream(side)
-        augmentation.set_state(augmentation_state)
-        torch.cuda.set_rng_state(torch_state, device)
         pool = torch.cuda.graph_pool_handle()  # what a graph computes with is of no use to the next
         for body in bodies:
             graph = torch.cuda.CUDAGraph()
-            graph.register_generator_state(augmentation)
             with torch.cuda.graph(graph, pool=pool):
                 body()
             self.graphs.append(graph)

@@ -165,8 +165,9 @@ def _check_draws(stack: Stack, case: _Case) -> None:
         made, _ = stack.forward(case.inputs, EXAMPLES, draws)
         outputs.append([part for part in torch.utils._pytree.tree_leaves(made) if isinstance(part, Tensor)])
         states.append(_generator_states(stack.device))
-    moved = any(not torch.equal(*pair) for state in states[1:] for pair in zip(states[0], state, strict=True))
-    alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in zip(*outputs, strict=True))
+    moved = any(not torch.equal(one, two) for state in states[1:] for one, two in zip(states[0], state, strict=True))
+    pairs = zip(*outputs, strict=True)
+    alike = all(torch.allclose(one, two, rtol=1e-3, atol=1e-5, equal_nan=True) for one, two in pairs)
     if moved or not alike:
         raise Refused(
             f"{type(case.module).__name__} draws random numbers in its forward pass that do not belong to an example; "

@@ -10,6 +10,7 @@ import torch
 
 from tests.cli.people import SPACE, Run
 
+pytest.importorskip("vl_convert", reason="the report of a model needs vl-convert-python")
 pytestmark = pytest.mark.cuda
 
 SHORT = ("--set", "steps=4", "--set", "batch=100")

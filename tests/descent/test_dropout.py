@@ -207,7 +207,9 @@ def test_captured_steps_have_the_masks_of_eager_ones(sampler, models):
         """Another type than `Rng`: the engine then runs eagerly."""
 
     x, y = examples(40)
-    descent = recipe(steps=5, sampler=sampler, copies=2, augment=lambda rows, draws: rows + draws.normal(rows.shape))
+    descent = recipe(
+        steps=5, sampler=sampler, copies=2, augment=lambda rows, draws: rows + draws.normal(rows.shape).to(rows)
+    )
     trained = []
     for kind in (Rng, Eager):
         modules = [dropping() for _ in range(models)]

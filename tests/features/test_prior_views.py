@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from privaware import features
+from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
 from privaware.features._prior_dictionary import POWER, RIDGE, THRESHOLD, CodeMoments, Dictionary
 from privaware.features._prior_images import SyntheticImages
@@ -26,6 +27,14 @@ from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
+
+@pytest.fixture(autouse=True)
+def float32() -> Iterator[None]:
+    """Convolutions on a GPU use TF32 unless it is switched off, which is less exact than these tests are."""
+    with matmul_precision("float32"):
+        yield
+
 
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from privaware import accounting, fit, models
 from privaware.data import Data
 from privaware.descent import Checkpoint
+from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.prior import Prior
@@ -26,6 +28,14 @@ from privaware.workflow.predict import load
 from tests.learners.tiny_prior import tiny_prior
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
+
+
+@pytest.fixture(autouse=True)
+def float32() -> Iterator[None]:
+    """Convolutions on a GPU use TF32 unless it is switched off, which is less exact than these tests are."""
+    with matmul_precision("float32"):
+        yield
+
 
 SCHEMA = Schema(form="image", shape=(1, 6, 6), classes=("dark", "light"), rows=40)
 QUIET = 1e-6
@@ -174,6 +184,7 @@ def test_tables_and_wrong_fields_are_refused() -> None:
 
 
 def test_model_is_fitted_saved_and_loaded(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert", reason="the report of a model needs vl-convert-python")
     data = rows(32)
     np.savez(tmp_path / "images.npz", x=data.x, y=np.array(["dark", "light"])[data.y])
     result = fit(
