@@ -48,6 +48,8 @@ DECIMAL = Annotated[str | None, option("A comma, where the numbers of a CSV have
 ENCODING = Annotated[str | None, option("How the text of a CSV is stored, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression, where the target could be either.")]
 LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
+_NEW = "Give rows that resemble those of another ledger a ledger of their own: they are other people."
+NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
 LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
 SIGN = Annotated[Path | None, option("An ed25519 private key in a PEM file, to sign the result with.")]
 DESCRIBE = Annotated[
@@ -100,6 +102,7 @@ RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "encoding": (ENCODING, None),
     "task": (TASK, None),
     "ledger": (LEDGER, None),
+    "new_ledger": (NEW_LEDGER, False),
     "limit": (LIMIT, None),
     "dry_run": (DRY_RUN, False),
     "sign": (SIGN, None),

@@ -13,12 +13,14 @@ from privaware.cli._terminal import show
 from privaware.errors import WrongInput
 
 app = typer.Typer()
+_RESTORE = "For a file put back from a copy: write the charges that it lacks and that your data folder knows again."
 
 
 @app.command(epilog="Example: privaware ledger people.csv.ledger --set-limit 4")
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger file.")],
     set_limit: Annotated[float | None, typer.Option(help="A new total epsilon, recorded in the chain.")] = None,
+    restore: Annotated[bool, typer.Option("--restore", help=_RESTORE)] = False,
     plot: Annotated[Path | None, typer.Option(help="A chart of the spending: .svg, .png, .pdf or .html.")] = None,
     seed: o.SEED = None,
     json: o.JSON = False,
@@ -29,14 +31,17 @@ def ledger(
     beside = Path(f"{file}.ledger")
     if beside.is_file():
         raise WrongInput(f"expected a ledger, got the data that it is for; type `privaware ledger {beside}`")
+    lines = []
+    if restore:
+        lines = [f"written again: {len(Ledger.restore(file))} entries"]
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)
-    facts, lines = opened.json(), []
+    facts = opened.json()
     if plot is not None:
         from privaware.workflow._spending import plot_spending
 
-        lines = [f"chart: {plot_spending(opened, plot)}"]
+        lines += [f"chart: {plot_spending(opened, plot)}"]
     show(_finite(facts), [*printed_lines(facts), *lines], json)
 
 

@@ -11,7 +11,7 @@ from privaware.data._arrays import from_array
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, days_among
 from privaware.data._data import Data, Rows, target_of
-from privaware.data._digest import array_hashes, row_hashes, rows_digest
+from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
@@ -24,6 +24,7 @@ from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw
 from privaware.data._read import read, read_names
+from privaware.data._sketch import Sketch, cells_sketch, hashes_and_sketch
 from privaware.data._streamed import Streamed, first_positions
 from privaware.data._values import Spelt, Words, numbers_of, show_values, words_of
 
@@ -42,11 +43,14 @@ __all__ = [
     "Parts",
     "Raw",
     "Rows",
+    "Sketch",
     "Streamed",
     "Sum",
     "Spelt",
     "Words",
+    "array_cells",
     "array_hashes",
+    "cells_sketch",
     "coded",
     "coded_rows",
     "days_among",
@@ -55,6 +59,7 @@ __all__ = [
     "first_positions",
     "from_array",
     "hashed_grams",
+    "hashes_and_sketch",
     "kind_counts",
     "labelled",
     "labelled_part",

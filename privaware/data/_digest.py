@@ -17,6 +17,7 @@ True
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["array_hashes", "row_hashes", "rows_digest"]
+__all__ = ["array_cells", "array_hashes", "mixed", "named_cells", "row_hashes", "rows_digest"]
 
 LIKE_A_NUMBER = re.compile(r"[-+.\d]|inf|true|false", re.IGNORECASE).match
 """How a spelling begins that may be a number: the others need not be tried, which is slow."""
@@ -43,20 +44,36 @@ MISSING = frozenset(("", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>")
 
 def row_hashes(raw: Raw, key: bytes) -> np.ndarray:
     """One number of 64 bits for each row, equal for equal rows."""
-    if raw.frame is None:
-        arrays = {"image": raw.images, "label": raw.labels}
-        return array_hashes({name: array for name, array in arrays.items() if array is not None}, key)
-    hashes = np.zeros(len(raw.frame), dtype=np.uint64)
-    for name in raw.frame.columns:
-        hashes += _mixed(_cells(raw.frame[name], key), f"column {name}", key)
-    return _mixed(hashes, "row", key)
+    return _row_sums(named_cells(raw, key), len(raw), key)
 
 
 def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
     """One number of 64 bits for each row of several arrays of one length, such as images and labels."""
+    return _row_sums(array_cells(arrays, key), len(next(iter(arrays.values()))), key)
+
+
+def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Each column: its name, numbers of 64 bits that stand for its values, and those mixed with the name."""
+    if raw.frame is None:
+        arrays = {"image": raw.images, "label": raw.labels}
+        yield from array_cells({name: array for name, array in arrays.items() if array is not None}, key)
+        return
+    for name in raw.frame.columns:
+        cells = _cells(raw.frame[name], key)
+        yield str(name), cells, mixed(cells, f"column {name}", key)
+
+
+def _row_sums(cells: Iterable[tuple[str, np.ndarray, np.ndarray]], rows: int, key: bytes) -> np.ndarray:
+    hashes = np.zeros(rows, dtype=np.uint64)
+    for _, _, named in cells:
+        hashes += named
+    return mixed(hashes, "row", key)
+
+
+def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Each array, as `named_cells` gives the columns of a table."""
     import pandas as pd
 
-    hashes = np.zeros(len(next(iter(arrays.values()))), dtype=np.uint64)
     for name, array in arrays.items():
         if array.ndim == 1 and array.dtype.kind in "biufUS":
             cells = _cells(pd.Series(array), key)
@@ -64,8 +81,7 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
             plain = array.astype(np.float32) if array.dtype.kind == "f" else array
             rows = np.ascontiguousarray(plain).reshape(len(array), -1)
             cells = np.array([_hash(row.tobytes(), key) for row in rows], dtype=np.uint64)
-        hashes += _mixed(cells, f"array {name}", key)
-    return _mixed(hashes, "row", key)
+        yield name, cells, mixed(cells, f"array {name}", key)
 
 
 def rows_digest(hashes: np.ndarray, key: bytes) -> str:
@@ -135,15 +151,15 @@ def _hash(content: bytes, key: bytes) -> int:
     return int.from_bytes(blake2b(content, key=key, digest_size=8, person=b"cell").digest(), "little")
 
 
-def _mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
+def mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
     """Cells spread over 64 bits by secret multipliers of this purpose: sums of them do not meet by accident."""
     secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
     added, first, second = np.frombuffer(secret, dtype=np.uint64)
-    mixed, shifted = cells + added, np.empty(CHUNK, np.uint64)
-    for at in range(0, len(mixed), CHUNK):
-        chunk = mixed[at : at + CHUNK]
+    spread, shifted = cells + added, np.empty(CHUNK, np.uint64)
+    for at in range(0, len(spread), CHUNK):
+        chunk = spread[at : at + CHUNK]
         for factor in (first, second):
             chunk ^= np.right_shift(chunk, np.uint64(32), out=shifted[: len(chunk)])
             chunk *= factor | np.uint64(1)
         chunk ^= np.right_shift(chunk, np.uint64(29), out=shifted[: len(chunk)])
-    return mixed
+    return spread

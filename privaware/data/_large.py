@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware.data._data import PART, Data, Rows
-from privaware.data._digest import row_hashes
 from privaware.data._labelled import labelled_part
 from privaware.data._outside import Outside
 from privaware.data._parts import LocalParts, Parts, Sum
 from privaware.data._persons import CountedRows, capped, counted_rows, expect_unit_column, of_persons
 from privaware.data._raw import Raw, parsing
 from privaware.data._read import check_names, frame_of_arrow, parquet_files
+from privaware.data._sketch import Sketch, hashes_and_sketch, running_columns
 from privaware.data._streamed import Streamed
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
@@ -152,13 +152,14 @@ class LargeRows(ABC):
 
         return parts.each(coded)
 
-    def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, int]:
-        """The keyed hash of each row, and how many have no target.
+    def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, Sketch, int]:
+        """The keyed hash of each row, the sketch of all rows, and how many have no target.
 
         It is one pass, which also refuses what does not fit the schema; whose rows they are is asked in `streamed`.
         """
-        hashes, unlabelled = self.parts.total(_Checked(schema=_by_row(schema), key=key))
-        return np.concatenate(hashes), unlabelled
+        running = running_columns(self.head, self.rows)
+        checked = self.parts.total(_Checks(schema=_by_row(schema), key=key, running=running))
+        return np.concatenate(checked.hashes), checked.sketch, checked.unlabelled
 
 
 @dataclass(frozen=True)
@@ -297,24 +298,37 @@ class _Fitting(Sum[Data, None, None]):
         return None
 
 
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class _Checked:
+    """The hashes and the sketch of some rows, and how many of them have no target."""
+
+    hashes: list[np.ndarray]
+    sketch: Sketch
+    unlabelled: int
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Checked(Sum[Raw, tuple[list[np.ndarray], int], None]):
-    """The hashes of all rows, and how many have no target; what does not fit the schema is refused with a sentence."""
+class _Checks(Sum[Raw, _Checked, None]):
+    """Hashes all rows; what does not fit the schema is refused with a sentence."""
 
     schema: Schema
     key: bytes
+    running: frozenset[str]
 
-    def partial(self, part: Raw) -> tuple[list[np.ndarray], int]:
+    def partial(self, part: Raw) -> _Checked:
         kept = labelled_part(part, self.schema.target, self.schema.classes)
         (Data.of if self.schema.bounded else Data.uncoded)(kept, self.schema)
-        return [row_hashes(part, self.key)], len(part) - len(kept)
+        hashes, sketch = hashes_and_sketch(part, self.key, running=self.running)
+        return _Checked(hashes=[hashes], sketch=sketch, unlabelled=len(part) - len(kept))
 
-    def merge(
-        self, left: tuple[list[np.ndarray], int], right: tuple[list[np.ndarray], int]
-    ) -> tuple[list[np.ndarray], int]:
-        return left[0] + right[0], left[1] + right[1]
+    def merge(self, left: _Checked, right: _Checked) -> _Checked:
+        return _Checked(
+            hashes=left.hashes + right.hashes,
+            sketch=left.sketch.merge(right.sketch),
+            unlabelled=left.unlabelled + right.unlabelled,
+        )
 
-    def release(self, total: tuple[list[np.ndarray], int], noise: float, rng: Rng) -> None:
+    def release(self, total: _Checked, noise: float, rng: Rng) -> None:
         raise NotImplementedError("hashes of rows stay in memory")
 
 

@@ -20,14 +20,24 @@ from __future__ import annotations
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
 from privaware.ledger._print import printed_lines
-from privaware.ledger._registry import digest_key, known_ledgers, memory_ledger, register, spent_together
+from privaware.ledger._registry import (
+    digest_key,
+    forget_sketch,
+    known_ledgers,
+    known_sketches,
+    memory_ledger,
+    register,
+    spent_together,
+)
 
 __all__ = [
     "Entry",
     "Facts",
     "Ledger",
     "digest_key",
+    "forget_sketch",
     "known_ledgers",
+    "known_sketches",
     "memory_ledger",
     "printed_lines",
     "register",

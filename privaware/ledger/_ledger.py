@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from privaware.errors import BudgetExceeded, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger._entry import Entry, Facts, as_float, author, find, writable
+from privaware.ledger._known_entries import RolledBack, lost_entries, note, restored_words
 from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 
@@ -71,12 +72,14 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Paths) -> Ledger:
-        """The ledger at `path`, its chain checked."""
+        """The ledger at `path`, its chain checked, and refused if it lacks entries that it had before."""
         absolute = chain.absolute(path)
         with chain.connected(absolute) as db:
             created = chain.read(absolute, db)[0]
         assert created.facts is not None
-        return cls(path=absolute, facts=created.facts, genesis=created.hash)
+        ledger = cls(path=absolute, facts=created.facts, genesis=created.hash)
+        ledger.entries()
+        return ledger
 
     @classmethod
     def open_or_create(
@@ -113,6 +116,36 @@ class Ledger:
         ledger = cls.open(absolute)
         ledger._expect_facts({name: value for name, value in requested.items() if value is not None})
         return ledger
+
+    @staticmethod
+    def restore(path: Paths, *, who: str | None = None) -> tuple[Entry, ...]:
+        """Writes again what an older copy of a ledger lacks, so that it has spent what was spent.
+
+        Parameters
+        ----------
+        path : str or path
+            The ledger file that was put back from a copy.
+        who : str, optional
+            The author of the new entries. Default: the user of the system.
+
+        Returns
+        -------
+        tuple of Entry
+            The entries that were written; each names the entry that it stands for.
+        """
+        absolute, written = chain.absolute(path), []
+        with chain.locked(absolute) as db:
+            entries = chain.read(absolute, db)
+            lost = lost_entries(entries[0].hash, entries)
+            if not lost:
+                raise WrongInput(f"{chain.shown_path(absolute)} lacks no entry that is known: nothing to restore")
+            head = entries[-1]
+            for entry in lost:
+                head = chain.append(db, head, replace(entry, who=author(who), what=restored_words(entry)))
+                written.append(head)
+        for entry in written:
+            note(entries[0].hash, entry)
+        return tuple(written)
 
     @staticmethod
     def rehearse_creation(path: Paths) -> None:
@@ -161,7 +194,8 @@ class Ledger:
                 entries = self._same(chain.read(self.path, db))
                 if charged := self._admit(entries, entry):
                     return charged
-            return chain.append(db, entries[-1], entry)
+            spent = chain.append(db, entries[-1], entry)
+        return self._noted(spent)
 
     def ready(
         self,
@@ -216,7 +250,7 @@ class Ledger:
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has already finished")
             closing = chain.append(db, entries[-1], entry)
         chain.set_file_time(self.path, (*entries, closing))
-        return closing
+        return self._noted(closing)
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:
         """Binds files that an audit adds to what a closed run released, by their SHA-256."""
@@ -225,7 +259,8 @@ class Ledger:
             entries = self._same(chain.read(self.path, db))
             if find(entries, "finished", run) is None:
                 raise WrongInput(f"{chain.shown_path(self.path)}: run {run!r} has not finished: audit what it released")
-            return chain.append(db, entries[-1], entry)
+            audited = chain.append(db, entries[-1], entry)
+        return self._noted(audited)
 
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
         """Changes the limit, on the record; not below what is spent."""
@@ -240,7 +275,8 @@ class Ledger:
                     f"{chain.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
                     f" spent and cannot be taken back, got {limit:g}"
                 )
-            return chain.append(db, entries[-1], entry)
+            changed = chain.append(db, entries[-1], entry)
+        return self._noted(changed)
 
     def total(self, *more: Event) -> Event:
         """All that was spent, and `more` on all rows, as one event."""
@@ -264,7 +300,10 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Every entry in order; the first one created the ledger."""
         with chain.connected(self.path) as db:
-            return self._same(chain.read(self.path, db))
+            try:
+                return self._same(chain.read(self.path, db))
+            except RolledBack:  # or another process wrote an entry after this one had read
+                return self._same(chain.read(self.path, db))
 
     def entry(self, hash: str) -> Entry | None:
         """The entry with this hash, if the ledger has it."""
@@ -296,12 +335,21 @@ class Ledger:
             return [str(problem)]
         if damage != "ok":
             problems.append(f"the file is damaged: {' '.join(str(damage).split())}")
+        if not problems and (lost := lost_entries(entries[0].hash, entries)):
+            problems.append(_rolled_back(absolute, len(lost)))
         return problems or list(overspent(entries))
 
     def _same(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entries[0].hash != self.genesis:
             raise WrongInput(f"{chain.shown_path(self.path)} was replaced by another: open it again")
+        if self.lasting and (lost := lost_entries(self.genesis, entries)):
+            raise RolledBack(_rolled_back(self.path, len(lost)))
         return entries
+
+    def _noted(self, entry: Entry) -> Entry:
+        if self.lasting:
+            note(self.genesis, entry)
+        return entry
 
     def _epsilon(self, entries: Iterable[Entry], *more: tuple[str | None, Event]) -> float:
         return epsilon_of(total((*spends(entries), *more)), self.delta)
@@ -350,3 +398,12 @@ class Ledger:
                 way = "change it with --set-limit" if name == "limit" else "use another ledger"
                 where = chain.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
+
+
+def _rolled_back(path: Path, lost: int) -> str:
+    entries = "1 entry" if lost == 1 else f"{lost} entries"
+    shown = chain.shown_path(path)
+    return (
+        f"{shown} lacks {entries} that it had before, as an older copy of it does; put back the newest file, or type "
+        f"`privaware ledger {shown} --restore` to write the lost charges into it again"
+    )

@@ -1,27 +1,39 @@
 """Which ledgers know which rows: one data set has one budget, whatever its name.
 
 In the user's data folder (`$PRIVAWARE_LEDGERS`, or the platform's) lie the key of the digests, for each digest of rows
-the ledgers that were charged for them, and the ledgers of rows that came from memory. Only the user may read it, and
-nothing of it is ever copied into a folder that is released: without the key a digest tells nothing about any row.
+a sketch of them and the ledgers that were charged for them, copies of the entries of these ledgers, and the ledgers of
+rows that came from memory. Only the user may read it, and nothing of it is ever copied into a folder that is released:
+without the key a digest tells nothing about any row.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from privaware._files import atomic_write, ledger_folder
+from privaware._files import atomic_write
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
+from privaware.ledger._known_entries import RolledBack, watch
 from privaware.ledger._ledger import Ledger
+from privaware.ledger._owner_folder import append_lines, owner_folder, read_lines, unusable
 from privaware.ledger._spent import epsilon_of, spends, total
 
-__all__ = ["KnownLedger", "digest_key", "known_ledgers", "memory_ledger", "register", "spent_together"]
+__all__ = [
+    "KnownLedger",
+    "digest_key",
+    "forget_sketch",
+    "known_ledgers",
+    "known_sketches",
+    "memory_ledger",
+    "register",
+    "spent_together",
+]
 
 KEY = "key"
 KEY_BYTES = 32
@@ -35,9 +47,11 @@ class KnownLedger:
     genesis: str
 
     def open(self) -> Ledger | None:
-        """The ledger, if its file is still there and still the same."""
+        """The ledger, if its file is still there and still the same; an older copy of it is refused."""
         try:
             ledger = Ledger.open(self.path)
+        except RolledBack:
+            raise
         except WrongInput:
             return None
         return ledger if ledger.genesis == self.genesis else None
@@ -45,9 +59,23 @@ class KnownLedger:
 
 def digest_key() -> bytes:
     """The key of this user's digests: 256 bits of the operating system, made once and readable by the user only."""
-    path = _private_folder() / KEY
+    path = owner_folder() / KEY
     if not path.exists():
-        draft = path.with_name(f"{KEY}-{secrets.token_hex(8)}")
+        _make_key(path)
+    try:
+        key, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
+    except OSError as problem:
+        raise unusable(path, problem) from None
+    if os.name == "posix" and mode & 0o077:
+        raise WrongInput(f"expected that only its owner can open '{path}', got mode {mode:o}; type `chmod 600 {path}`")
+    if len(key) != KEY_BYTES:
+        raise WrongInput(f"expected {KEY_BYTES} bytes in '{path}', got {len(key)}; put back a copy of it or remove it")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    draft = path.with_name(f"{KEY}-{secrets.token_hex(8)}")
+    try:
         atomic_write(draft, secrets.token_bytes(KEY_BYTES), mode=0o600)
         try:
             os.link(draft, path)
@@ -56,39 +84,64 @@ def digest_key() -> bytes:
         except OSError:  # a file system without hard links
             os.replace(draft, path)
         draft.unlink(missing_ok=True)
-    key = path.read_bytes()
-    if len(key) != KEY_BYTES:
-        raise WrongInput(f"expected {KEY_BYTES} bytes in '{path}', got {len(key)}; put back a copy of it or remove it")
-    return key
+    except OSError as problem:
+        raise unusable(path, problem) from None
 
 
 def memory_ledger(digest: str) -> Path:
     """The file of the ledger for rows that came from memory."""
-    return _private_folder() / f"{digest}.ledger"
+    return owner_folder() / f"{digest}.ledger"
 
 
 def known_ledgers(digest: str) -> list[KnownLedger]:
     """The ledgers that were charged for the rows of this digest, the first one first."""
-    with suppress(FileNotFoundError):
-        lines = (_private_folder() / f"{digest}.ledgers").read_text().splitlines()
-        facts = [json.loads(line) for line in lines if line]
-        return [KnownLedger(path=Path(fact["path"]), genesis=fact["genesis"]) for fact in facts]
-    return []
+    lines = read_lines(owner_folder() / f"{digest}.ledgers")
+    facts = [(line.get("path"), line.get("genesis")) for line in lines]
+    return [
+        KnownLedger(path=Path(path), genesis=genesis)
+        for path, genesis in facts
+        if isinstance(path, str) and isinstance(genesis, str)
+    ]
 
 
-def register(digest: str, ledger: Ledger) -> None:
-    """Notes that the ledger is charged for the rows of this digest."""
+def known_sketches() -> Iterator[tuple[str, bytes]]:
+    """The digest of each table that is known, and its sketch as it was given to `register`."""
+    for path in sorted(owner_folder().glob("*.sketch")):
+        try:
+            yield path.stem, path.read_bytes()
+        except OSError as problem:
+            raise unusable(path, problem) from None
+
+
+def forget_sketch(digest: str) -> None:
+    """Removes a sketch that cannot be read; the next charge for its rows writes it anew."""
+    with suppress(OSError):
+        (owner_folder() / f"{digest}.sketch").unlink(missing_ok=True)
+
+
+def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
+    """Notes that the ledger is charged for the rows of this digest, and begins to watch its entries.
+
+    Parameters
+    ----------
+    digest : str
+        The keyed digest of the rows.
+    ledger : Ledger
+        The ledger that will be charged.
+    sketch : bytes, optional
+        The sketch of the rows, by which most of them are known again in another table.
+    """
     known = KnownLedger(path=ledger.path, genesis=ledger.genesis)
-    if known in known_ledgers(digest):
-        return
-    line = json.dumps({"path": str(known.path), "genesis": known.genesis}) + "\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # one short write: lines of two processes do not mix
-    handle = os.open(_private_folder() / f"{digest}.ledgers", flags, 0o600)
-    try:
-        os.write(handle, line.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    folder = owner_folder()
+    watch(ledger.genesis, ledger.entries())
+    if sketch is not None and not (folder / f"{digest}.sketch").exists():
+        try:
+            atomic_write(folder / f"{digest}.sketch", sketch, mode=0o600)
+        except OSError as problem:
+            raise unusable(folder, problem) from None
+    if known not in known_ledgers(digest):
+        line = {"path": str(known.path), "genesis": known.genesis}
+        append_lines(folder / f"{digest}.ledgers", [line])
 
 
 def spent_together(ledgers: Iterable[Ledger], delta: float, event: Event = NOTHING) -> float:
@@ -100,14 +153,3 @@ def spent_together(ledgers: Iterable[Ledger], delta: float, event: Event = NOTHI
         counted |= {entry.hash for entry in entries}
         together = together + total(spends(entries))
     return epsilon_of(together, delta)
-
-
-def _private_folder() -> Path:
-    folder = ledger_folder()
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise WrongInput(
-            f"cannot keep digests of rows in '{folder}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
-        ) from None
-    return folder

@@ -255,7 +255,7 @@ class ChargedRun:
 
     def _finished_before(self, folder: Path) -> bool:
         """Whether the folder holds what this very command released; then it is read, and nothing is charged."""
-        place = ledger_place(self.source, self.options, self._resources) if folder.is_dir() else folder
+        place = self._ledger_place() if folder.is_dir() else folder
         if not folder.is_dir() or is_new(place):
             return False
         ledger = place if isinstance(place, Ledger) else Ledger.open(place)
@@ -270,12 +270,15 @@ class ChargedRun:
         self.say(f"this run has ended before and nothing is charged: its result lies in {str(folder)!r}")
         return True
 
+    def _ledger_place(self) -> Path | Ledger:
+        return ledger_place(self.source, self.options, self.plan.event, self._resources)
+
     def _open_ledger(self) -> None:
         """Opens the ledger; a new one is only created once the rows are known to be good.
 
         Otherwise a run that fails for its input would fix the limit and the delta of the runs after it.
         """
-        place = ledger_place(self.source, self.options, self._resources)
+        place = self._ledger_place()
         limit = self.plan.limit if self.options.limit is None else self.options.limit
         if is_new(place):
             expect_positive("", limit=limit)
@@ -305,7 +308,7 @@ class ChargedRun:
         self._say_notices(self.source.notices)
         for sentence in self.source.left_out() if self.options.say is None else ():
             warnings.warn(sentence, stacklevel=2)
-        digest = register_rows(self.ledger, self.source.digest, self.plan.event, self.options.say)
+        digest = register_rows(self.ledger, self.source.digest, self.source.sketch, self.plan.event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(self._resumes() if resumed else f"charged to the ledger: entry {self.entry.number}")

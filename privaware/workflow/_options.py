@@ -38,6 +38,7 @@ class RunArguments(TypedDict, total=False):
     decimal: str | None
     encoding: str | None
     ledger: Ledger | str | Path | None
+    new_ledger: bool
     limit: float | None
     dry_run: bool
     out: str | Path | None
@@ -52,7 +53,8 @@ class RunOptions:
 
     `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
     without a schema option bounds and categories are paid for, as with `private_schema`. `header` says whether the
-    first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written.
+    first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written. `ledger` is charged;
+    `new_ledger` says that rows which resemble those of another ledger are other people and have a ledger of their own.
     `test` are rows to score on, `public` those of a learner that needs some; `describe` is what the owner says of the
     model, or the TOML file that says it.
     `sign` is the file of a private key that signs the result, `ray` the address of a cluster whose workers read the
@@ -72,6 +74,7 @@ class RunOptions:
     decimal: str | None = None
     encoding: str | None = None
     ledger: Ledger | str | Path | None = None
+    new_ledger: bool = False
     limit: float | None = None
     dry_run: bool = False
     out: str | Path | None = None
@@ -88,6 +91,8 @@ class RunOptions:
         expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         expect_device(self.device)
+        if self.new_ledger and self.ledger is not None:
+            raise WrongInput("expected one of --ledger and --new-ledger, got both")
         if self.sign is not None and self.out is None:
             raise WrongInput("expected --out with --sign: a signature is written beside the result")
 

@@ -12,14 +12,32 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from privaware import accounting
+from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 from privaware.events import Event
-from privaware.ledger import Ledger, known_ledgers, memory_ledger, register, spent_together
+from privaware.ledger import (
+    Ledger,
+    forget_sketch,
+    known_ledgers,
+    known_sketches,
+    memory_ledger,
+    register,
+    spent_together,
+)
 from privaware.workflow._options import RunOptions, Say
 from privaware.workflow._plan import Plan
 from privaware.workflow._source import Source
 
-__all__ = ["expect_unspent", "is_new", "known_path", "ledger_place", "open_ledger", "register_rows", "what_fits"]
+__all__ = [
+    "expect_unspent",
+    "is_new",
+    "known_path",
+    "ledger_place",
+    "open_ledger",
+    "register_rows",
+    "similar_ledgers",
+    "what_fits",
+]
 
 NOTHING_LEFT = 1e-3
 """The share of a limit, of at most 1, that is as good as nothing."""
@@ -93,50 +111,82 @@ def open_ledger(place: Path | Ledger, source: Source, options: RunOptions, *, ne
 
 
 def register_rows(
-    ledger: Ledger, digest_of_rows: Callable[[], str | None], event: Event, say: Say | None
+    ledger: Ledger,
+    digest_of_rows: Callable[[], str | None],
+    sketch_of_rows: Callable[[], Sketch | None],
+    event: Event,
+    say: Say | None,
 ) -> str | None:
     """Notes that the ledger will be charged for these rows, and warns of other ledgers of theirs; their digest.
 
     Rows of built-in data and ledgers that do not last have none. Warnings go to `say`, if there is one.
     """
     digest = digest_of_rows() if ledger.lasting else None
-    if digest is None:
+    sketch = sketch_of_rows() if ledger.lasting else None
+    if digest is None or sketch is None:
         return None
-    for sentence in overlaps(ledger, digest, event):
+    for sentence in overlaps(ledger, digest, sketch, event):
         if say is None:
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
             say(sentence)
-    register(digest, ledger)
+    register(digest, ledger, sketch.to_bytes())
     return digest
 
 
-def overlaps(ledger: Ledger, digest: str, event: Event) -> Iterator[str]:
-    """A sentence for each other ledger of the rows, with the epsilon of both after `event`."""
+def overlaps(ledger: Ledger, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
+    """A sentence for each other ledger of the rows, or of most of them, with the epsilon of both after `event`."""
     own = {entry.hash for entry in ledger.entries()}
+    charged: list[tuple[str, Ledger]] = []
     for known in known_ledgers(digest):
         other = known.open()
-        if other is None:
-            if known.genesis != ledger.genesis:
-                yield f"these rows were charged to '{known.path}', which cannot be opened any more and is not counted"
+        if other is not None:
+            charged.append(("these rows are", other))
+        elif known.genesis != ledger.genesis:
+            yield f"these rows were charged to '{known.path}', which cannot be opened any more and is not counted"
+    for start, other in charged + [("most of these rows are", other) for other in similar_ledgers(digest, sketch)]:
+        entries = {entry.hash for entry in other.entries()}
+        if own >= entries:
             continue
-        if own.issuperset(entry.hash for entry in other.entries()):
-            continue
-        start = f"these rows are charged to another ledger too, '{other.path}'"
-        if _promise(other) != _promise(ledger):
-            yield f"{start}, for another unit or relation, so that no epsilon holds for both"
-            continue
-        epsilon = spent_together((ledger, other), ledger.delta, event)
-        yield (
-            f"{start}: with this run both together spend epsilon {epsilon:.4g} at delta {ledger.delta:g}; "
-            "charge one of them only (--ledger FILE)"
-        )
+        own |= entries  # a ledger that knows the rows by two tables is named once
+        sentence = f"{start} charged to another ledger too, '{other.path}'"
+        yield f"{sentence}{_together(ledger, other, event)}"
 
 
-def ledger_place(source: Source, options: RunOptions, resources: ExitStack) -> Path | Ledger:
+def _together(ledger: Ledger, other: Ledger, event: Event) -> str:
+    if _promise(other) != _promise(ledger):
+        return ", for another unit or relation, so that no epsilon holds for both"
+    epsilon = spent_together((ledger, other), ledger.delta, event)
+    return (
+        f": with this run both together spend epsilon {epsilon:.4g} at delta {ledger.delta:g}; "
+        "charge one of them only (--ledger FILE)"
+    )
+
+
+def similar_ledgers(digest: str, sketch: Sketch) -> list[Ledger]:
+    """The ledgers of other tables that most of these rows are in, with other columns or a few rows more or less."""
+    found: dict[str, Ledger] = {}
+    for other, content in known_sketches():
+        try:
+            similar = other != digest and sketch.resembles(Sketch.from_bytes(content))
+        except ValueError:
+            warnings.warn(
+                f"the sketch {other[:8]} of a table in the data folder is damaged: a copy of that table with other "
+                "columns is not known again; charge that table once more to have it written anew",
+                stacklevel=2,
+            )
+            forget_sketch(other)
+            continue
+        for ledger in filter(None, (known.open() for known in known_ledgers(other) if similar)):
+            found.setdefault(ledger.genesis, ledger)
+    return list(found.values())
+
+
+def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:
     """The ledger given, or the file of the one beside the data, of the one that knows these rows, or of a new one.
 
-    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes.
+    Built-in data are public: their ledger lies in the folder, or in one that `resources` removes. A file with most rows
+    of a table that has a ledger is refused, unless the owner says that it is to have a ledger of its own.
     """
     if isinstance(options.ledger, Ledger):
         return options.ledger
@@ -148,12 +198,33 @@ def ledger_place(source: Source, options: RunOptions, resources: ExitStack) -> P
     beside = None if source.path is None else Path(f"{str(source.path).rstrip('/')}.ledger")
     if beside is not None and os.path.lexists(beside):
         return beside
-    digest = source.digest()
+    digest, sketch = source.digest(), source.sketch()
     assert digest is not None
-    known = known_path(digest)
-    if known is not None and options.say is not None:
-        options.say(f"these rows are known under another name: charged to '{known}'")
-    return known or beside or memory_ledger(digest)
+    assert sketch is not None
+    known, new = known_path(digest), beside or memory_ledger(digest)
+    if known is not None and known != new:
+        if options.new_ledger:
+            raise WrongInput(f"expected no --new-ledger for rows that are charged to '{known}'; leave it out")
+        if options.say is not None:
+            options.say(f"these rows are known under another name: charged to '{known}'")
+    if known is None and beside is not None and not options.new_ledger:
+        _expect_unlike(source, options, event, similar_ledgers(digest, sketch))
+    return known or new
+
+
+def _expect_unlike(source: Source, options: RunOptions, event: Event, similar: list[Ledger]) -> None:
+    """Refuses to give a new budget to rows most of which have one; their owner says what is meant."""
+    if not similar:
+        return
+    other, schema = similar[0], source.schema
+    cost = ", for another unit or relation"
+    if _promise(other) == (schema.unit, schema.cap, schema.relation):
+        epsilon = spent_together(similar, other.delta, event)
+        cost = f": with this run they would have spent epsilon {epsilon:.4g} at delta {other.delta:g}"
+    raise WrongInput(
+        f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
+        f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"
+    )
 
 
 def known_path(digest: str) -> Path | None:

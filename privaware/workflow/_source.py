@@ -22,8 +22,10 @@ from privaware.data import (
     LargeRows,
     Raw,
     Rows,
+    Sketch,
     coded_rows,
     draft,
+    hashes_and_sketch,
     labelled,
     labelled_part,
     large_csv,
@@ -32,7 +34,6 @@ from privaware.data import (
     notices,
     read,
     read_names,
-    row_hashes,
     rows_digest,
     target_of,
     typed,
@@ -60,7 +61,7 @@ class Source:
 
     `read_private_rows` gives the rows to learn from and, where there are any, those to score on. Without declared
     bounds the values of both are not yet checked against any. `public` are rows that a learner needs, without labels;
-    `read_public_rows` gives those of `--public` with labels, to search. `digest` reads
+    `read_public_rows` gives those of `--public` with labels, to search. `digest` and `sketch` read
     the rows to learn from, to know them again; built-in data, which are public, have none. `notices` are what their
     owner alone should know before a charge, `left_out` among them that rows have no target; `dry_notices` are those
     that a dry run knows, which opens no file for a schema that was written.
@@ -70,6 +71,7 @@ class Source:
     schema: Schema
     read_private_rows: Callable[[], tuple[Rows, Data | None]]
     digest: Callable[[], str | None]
+    sketch: Callable[[], Sketch | None]
     left_out: Callable[[], list[str]]
     notices: Callable[[], list[str]]
     dry_notices: Callable[[], list[str]]
@@ -111,7 +113,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     def unlabelled() -> int:
         if table is None:
             return len(raw()) - len(kept())
-        return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[1]
+        return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[2]
 
     def rows() -> tuple[Rows, Data | None]:
         coded = Data.of if schema.bounded else Data.uncoded
@@ -126,6 +128,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=lambda: checked()[0],
+        sketch=lambda: checked()[1],
         left_out=rows_left_out,
         notices=about_rows,
         dry_notices=lambda: about_rows() if options.schema is None else _declared_unused(schema),
@@ -155,11 +158,11 @@ def scoring(schema: Schema) -> Schema:
     return replace(schema, unit="row", cap=1, low=None, high=None)
 
 
-def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, int]:
-    """The digest of all rows, and how many of a large table have no target: its rows are read here."""
+def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sketch, int]:
+    """The digest and the sketch of all rows, and how many of a large table have no target: its rows are read here."""
     key = digest_key()
-    hashes, unlabelled = (row_hashes(raw, key), 0) if table is None else table.checked(schema, key)
-    return rows_digest(hashes, key), unlabelled
+    hashes, sketch, unlabelled = (*hashes_and_sketch(raw, key), 0) if table is None else table.checked(schema, key)
+    return rows_digest(hashes, key), sketch.finished(), unlabelled
 
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
@@ -245,6 +248,7 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         schema=schema,
         read_private_rows=rows,
         digest=lambda: None,
+        sketch=lambda: None,
         left_out=list,
         notices=list,
         dry_notices=list,

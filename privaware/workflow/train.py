@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
 from privaware.card import Guarantee
-from privaware.data import array_hashes, rows_digest
+from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
 from privaware.descent._layer_checks import check_layers
 from privaware.errors import WrongInput
@@ -83,15 +83,16 @@ def train(
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     run = None if saved is None else f"train {Path(saved.path).resolve()}"
     event = descent.cost(noise)
-    digest = cache(lambda: _digest(inputs, targets))
-    charged = _row_ledger(ledger, digest, epsilon, delta)
+    known = cache(lambda: _known_rows(inputs, targets))
+    charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
     what = f"train {type(module).__name__}: {steps} steps at rate {rate:g}, norm {norm:g}"
     charged.ready(event, what=what, seed=seed, run=run)
     if saved is not None and run is not None:
-        _expect_own_file(saved, charged.find(run), digest())
-    entry = charged.spend(event, what=what, seed=seed, run=run, rows=register_rows(charged, digest, event, None))
+        _expect_own_file(saved, charged.find(run), known()[0])
+    digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None)
+    entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
     if saved is not None:
-        saved = replace(saved, run=_bound_to(entry, digest()))
+        saved = replace(saved, run=_bound_to(entry, known()[0]))
     trained = descent.run(
         module,
         inputs,
@@ -133,15 +134,16 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
         )
 
 
-def _digest(inputs: Any, targets: Any) -> str:
-    """The digest of the rows, each with its target."""
+def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
+    """The digest and the sketch of the rows, each with its target."""
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise WrongInput(f"expected one target an example, got inputs and targets of lengths {sorted(lengths)}")
     key = digest_key()
-    return rows_digest(array_hashes(arrays, key), key)
+    hashes, sketch = cells_sketch(list(array_cells(arrays, key)), key)
+    return rows_digest(hashes, key), sketch.finished()
 
 
 def _array(values: Any) -> np.ndarray:

@@ -63,3 +63,124 @@ def test_ledgers_of_the_same_rows_compose_and_disjoint_parts_of_each_stay_disjoi
     assert spent_together((first, second), 1e-9) == pytest.approx(2.0, rel=1e-3)
     assert spent_together((first, first), 1e-9) == pytest.approx(1.0, rel=1e-3)
     assert spent_together((first, second), 1e-9, Pure(epsilon=1.0)) == pytest.approx(3.0, rel=1e-3)
+
+
+def registered(tmp_path: Path) -> Ledger:
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=9.0)
+    register(DIGEST, ledger)
+    return ledger
+
+
+def lines_of(digest: str) -> Path:
+    return Path(os.environ["PRIVAWARE_LEDGERS"]) / f"{digest}.ledgers"
+
+
+@pytest.mark.parametrize("torn", [b'{"path": "/tmp/x.led', b"\xff\xfe\x00", b"[]\n", b'\n\n{"path": "half"\n'])
+def test_torn_line_costs_one_warning_and_no_later_run(tmp_path: Path, torn: bytes) -> None:
+    ledger = registered(tmp_path)
+    with lines_of(DIGEST).open("ab") as file:
+        file.write(torn)
+    with pytest.warns(UserWarning, match="was torn"):
+        assert [known.path for known in known_ledgers(DIGEST)] == [ledger.path]
+    assert [known.path for known in known_ledgers(DIGEST)] == [ledger.path]
+    other = Ledger.create(tmp_path / "b.ledger", limit=1.0)
+    register(DIGEST, other)
+    assert [known.path for known in known_ledgers(DIGEST)] == [ledger.path, other.path]
+
+
+def test_line_after_a_torn_one_is_not_lost(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    with lines_of(DIGEST).open("ab") as file:
+        file.write(b'{"path": "/tmp/x')
+    other = Ledger.create(tmp_path / "b.ledger", limit=1.0)
+    with pytest.warns(UserWarning, match="was torn"):
+        register(DIGEST, other)
+    assert [known.path for known in known_ledgers(DIGEST)] == [ledger.path, other.path]
+
+
+def test_line_without_a_path_is_passed_over(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    with lines_of(DIGEST).open("ab") as file:
+        file.write(b'{"path": 3, "genesis": "x"}\n{"other": 1}\n')
+    assert [known.path for known in known_ledgers(DIGEST)] == [ledger.path]
+
+
+def test_rolled_back_ledger_is_refused_by_every_call(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    ledger.spend(Pure(epsilon=1.0), what="first")
+    older = ledger.path.read_bytes()
+    ledger.spend(Pure(epsilon=1.0), what="second")
+    assert ledger.spent() == pytest.approx(2.0, rel=1e-3)
+    ledger.path.write_bytes(older)
+    calls = [
+        lambda: Ledger.open(ledger.path),
+        ledger.spent,
+        lambda: ledger.spend(Pure(epsilon=1.0), what="third"),
+        lambda: ledger.set_limit(20.0),
+        lambda: known_ledgers(DIGEST)[0].open(),
+        lambda: Ledger.open_or_create(ledger.path),
+    ]
+    for call in calls:
+        with pytest.raises(WrongInput, match=r"lacks 1 entry that it had before, .*--restore"):
+            call()
+    assert ["lacks 1 entry" in problem for problem in Ledger.verify(ledger.path)] == [True]
+    assert ledger.path.read_bytes() == older
+
+
+def test_lost_closing_entry_is_noticed_so_that_no_run_is_released_twice(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    ledger.spend(Pure(epsilon=1.0), what="first", run="a")
+    older = ledger.path.read_bytes()
+    ledger.finish("a")
+    ledger.path.write_bytes(older)
+    with pytest.raises(WrongInput, match="lacks 1 entry"):
+        ledger.spend(Pure(epsilon=1.0), what="first", run="a")
+
+
+def test_restored_ledger_has_spent_what_was_spent(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    older = ledger.path.read_bytes()
+    ledger.set_limit(12.0)
+    ledger.spend(Pure(epsilon=1.0), what="first", run="a")
+    ledger.finish("a")
+    ledger.path.write_bytes(older)
+    written = Ledger.restore(ledger.path)
+    assert [entry.kind for entry in written] == ["limit", "spend", "finished"]
+    assert all(entry.what.startswith("restored entry ") for entry in written)
+    assert (ledger.spent(), ledger.limit) == (pytest.approx(1.0, rel=1e-3), 12.0)
+    assert Ledger.verify(ledger.path) == []
+    with pytest.raises(WrongInput, match="nothing to restore"):
+        Ledger.restore(ledger.path)
+    with pytest.raises(WrongInput, match="already finished"):
+        ledger.spend(Pure(epsilon=1.0), what="first", run="a")
+
+
+def test_ledger_restored_twice_and_its_newest_file_count_once(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    older = ledger.path.read_bytes()
+    ledger.spend(Pure(epsilon=1.0), what="first")
+    newest = ledger.path.read_bytes()
+    for content in (older, older, newest):
+        ledger.path.write_bytes(content)
+        if content == older:
+            Ledger.restore(ledger.path)
+        assert ledger.spent() == pytest.approx(1.0, rel=1e-3)
+
+
+def test_ledger_that_no_rows_are_known_of_leaves_no_copy(tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "a.ledger", limit=1.0).spend(Pure(epsilon=1.0), what="first")
+    assert not Path(os.environ["PRIVAWARE_LEDGERS"]).exists()
+
+
+def test_files_of_the_registry_are_for_their_owner_only(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    register("1" * 32, ledger, b"sketch")
+    digest_key()
+    folder = Path(os.environ["PRIVAWARE_LEDGERS"])
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.suffix: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        ".ledgers": 0o600,
+        ".entries": 0o600,
+        ".sketch": 0o600,
+        "": 0o600,
+    }

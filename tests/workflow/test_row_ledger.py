@@ -119,10 +119,14 @@ def test_moved_and_copied_ledgers_count_once_and_lost_ones_are_missed(people: Pa
     shutil.copy(there / people.name, people)
     shutil.copy(there / book.name, book)
     fit(there / people.name, **CALL)
-    with pytest.warns(OverlapWarning, match="another ledger too") as warned:
+    with pytest.raises(WrongInput, match="lacks 2 entries that it had before"):
+        fit(people, **CALL)  # the copy does not know of the last run
+    Ledger.restore(book)
+    with pytest.warns(OverlapWarning, match="another ledger too"):
         fit(people, **CALL)
-    shared = spent_together((Ledger.open(book), Ledger.open(there / book.name)), 1e-5)
-    assert f"epsilon {shared:.4g} " in str(warned[0].message)
+    assert Ledger.open(book).spent() > 3.0
+    with pytest.raises(WrongInput, match="lacks 2 entries that it had before"):
+        Ledger.open(there / book.name)
     for path in (book, there / book.name):
         path.unlink()
     with pytest.warns(OverlapWarning, match="cannot be opened any more"):
@@ -170,3 +174,104 @@ def test_rest_of_a_large_limit_can_be_spent(tmp_path: Path) -> None:
     ledger.finish("other")
     fit(tmp_path / "people.csv", **{**CALL, "epsilon": 0.4})
     assert len(ledger.json()["events"]) == 2
+
+
+def patients(seed: int = 0) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(draw.normal(size=(300, 4)).round(3), columns=["age", "weight", "pulse", "sugar"])
+    return frame.assign(y=draw.choice(["no", "yes"], 300))
+
+
+@pytest.fixture
+def ward(tmp_path: Path) -> Path:
+    patients().to_csv(tmp_path / "ward.csv", index=False)
+    fit(tmp_path / "ward.csv", **CALL)
+    return tmp_path / "ward.csv"
+
+
+CHANGED = {
+    "dropped": lambda frame: frame.drop(columns="age"),
+    "added": lambda frame: frame.assign(visit=range(300)),
+    "renamed": lambda frame: frame.rename(columns={"age": "years"}),
+    "rows less": lambda frame: frame[10:],
+    "rows more": lambda frame: pd.concat([frame, patients(seed=1)[:20]]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+def test_p49_file_with_most_rows_of_another_asks_for_its_ledger(ward: Path, change: Any) -> None:
+    changed = ward.with_name("changed.csv")
+    change(patients()).to_csv(changed, index=False)
+    with pytest.raises(WrongInput, match=r"most rows of 'changed.csv' were charged to '.*ward.csv.ledger'") as refused:
+        fit(changed, **CALL)
+    together = spent_together([Ledger.open(f"{ward}.ledger")], 1e-5, Ledger.open(f"{ward}.ledger").entries()[1].event)
+    assert f"epsilon {together:.4g} at delta 1e-05" in str(refused.value)
+    assert "--new-ledger" in str(refused.value)
+    assert [path.name for path in ward.parent.glob("*.ledger")] == ["ward.csv.ledger"]
+
+
+def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
+    changed = ward.with_name("changed.csv")
+    patients().drop(columns="age").to_csv(changed, index=False)
+    with pytest.raises(BudgetExceeded):
+        fit(changed, ledger=f"{ward}.ledger", **CALL)
+    said: list[str] = []
+    fit(changed, new_ledger=True, say=said.append, **CALL)
+    assert any("most of these rows are charged to another ledger too" in sentence for sentence in said)
+    assert Ledger.open(f"{changed}.ledger").spent() <= 1.0
+    with pytest.raises(WrongInput, match="expected one of --ledger and --new-ledger"):
+        fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
+    with pytest.raises(WrongInput, match="expected no --new-ledger for rows that are charged"):
+        fit(copied(ward), new_ledger=True, **CALL)
+
+
+def test_p49_frame_with_most_rows_of_another_table_warns(ward: Path) -> None:
+    with pytest.warns(OverlapWarning, match=r"most of these rows .*ward.csv.ledger.*both together spend epsilon"):
+        fit(patients().drop(columns="age"), **CALL)
+
+
+def test_tables_of_other_people_are_not_asked_about(ward: Path) -> None:
+    patients(seed=1).to_csv(ward.with_name("other.csv"), index=False)
+    fit(ward.with_name("other.csv"), **CALL)
+    split = patients(seed=2)
+    for name, rows in (("train.csv", split[:200]), ("test.csv", split[200:])):
+        rows.to_csv(ward.with_name(name), index=False)
+        fit(ward.with_name(name), **CALL)
+    assert len(list(ward.parent.glob("*.ledger"))) == 4
+
+
+def test_streamed_table_is_known_by_a_part_of_its_columns(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privaware.data._large.LARGE", 100)
+    patients().drop(columns="age").to_parquet(ward.with_name("part.parquet"))
+    with pytest.raises(WrongInput, match="most rows of 'part.parquet' were charged to"):
+        fit(ward.with_name("part.parquet"), **{**CALL, "accept_schema": False})
+
+
+def test_damaged_sketch_costs_one_warning(ward: Path) -> None:
+    (sketch,) = Path(os.environ["PRIVAWARE_LEDGERS"]).glob("*.sketch")
+    sketch.write_bytes(b"torn")
+    with pytest.warns(UserWarning, match="is damaged"):
+        fit(patients(seed=1), **CALL)
+    fit(patients(seed=2), **CALL)
+
+
+def test_ledger_put_back_from_a_copy_gives_no_new_budget(ward: Path) -> None:
+    book = Path(f"{ward}.ledger")
+    older = book.read_bytes()
+    Ledger.open(book).set_limit(3.0)
+    fit(ward, **CALL)
+    book.write_bytes(older)
+    for data in (ward, copied(ward), patients()):
+        with pytest.raises(WrongInput, match="lacks 3 entries that it had before"):
+            fit(data, **CALL)
+    Ledger.restore(book)
+    assert Ledger.open(book).spent() > 1.0
+
+
+def test_nothing_of_the_sketch_is_in_a_ledger_or_a_release(tmp_path: Path) -> None:
+    fit(patients(), out=tmp_path / "m", ledger=tmp_path / "m.ledger", **CALL)
+    (sketch,) = Path(os.environ["PRIVAWARE_LEDGERS"]).glob("*.sketch")
+    with np.load(sketch) as file:
+        hashes = file["hashes"]
+    written = b"".join(path.read_bytes() for path in (tmp_path / "m.ledger", *(tmp_path / "m").iterdir()))
+    assert not any(value.tobytes() in written or str(int(value)).encode() in written for value in hashes)

@@ -1,0 +1,292 @@
+"""Sketches of tables: most rows of a table are known again, with other columns or a few rows more or less.
+
+A sketch holds keyed hashes of a few hundred rows: the rows whose hash is below a bound, so that two tables choose the
+same rows. There is one sample for the rows with all their columns, one for the rows without each single column, one for
+the rows with their columns in order instead of by name, and one for the values of each column. A sample counts only if most of its
+hashes belong to one row each (`UNIQUE`). By the estimate of Good and Turing, other people drawn from the same
+population then share less than a quarter of them, whereas the same people share nearly all of them. Running numbers
+and dates, which tables of strangers have in common, are left out.
+
+Privacy: a sketch stays in the folder of the data's owner, with the key of its hashes; no ledger or release holds it.
+
+>>> import numpy as np, pandas as pd
+>>> from privaware.data._raw import Raw
+>>> draw, key = np.random.default_rng(0), bytes(32)
+>>> table = pd.DataFrame(draw.normal(size=(500, 3)), columns=list("abc"))
+>>> whole, fewer, other = (
+...     hashes_and_sketch(Raw(frame=frame), key)[1].finished()
+...     for frame in (table, table[["a", "c"]][20:], table + 1)
+... )
+>>> whole.resembles(fewer), whole.resembles(other)
+(True, False)
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privaware.data._digest import mixed, named_cells
+from privaware.data._raw import Raw
+from privaware.errors import WrongInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Sketch", "cells_sketch", "hashes_and_sketch", "running_columns"]
+
+SAMPLE = 256
+"""Hashes of one sample."""
+EVERY = 2**64 - 1
+"""The bound of a sample that holds all hashes."""
+UNIQUE = 0.75
+"""The fraction of rows with a hash of their own from which on a sample tells rows apart."""
+KNOWN = 0.5
+"""The fraction of the smaller table's rows from which on a table is known."""
+FEWEST = 8
+"""Common hashes of two samples below which they tell nothing."""
+COLUMNS = 2
+"""Columns with mostly the same values that make two tables one: a single column may be a list that many tables have."""
+MOST_GROUPS = 64
+"""Samples of rows without some columns; a table with more columns leaves out several at a time."""
+MOST_COLUMNS = 32
+"""Samples of values that are kept."""
+CELLS = 2**22
+"""Cells that are sampled at once: their hashes take 32 MB."""
+HEAD = 4096
+"""Rows that tell whether a column is a running number."""
+RANGE = 4
+"""Possible values for each row up to which a column without a repeated value is a running number."""
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sample:
+    """The distinct hashes below a bound, sorted, and how many rows have each."""
+
+    bound: int
+    hashes: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, tokens: np.ndarray) -> Sample:
+        few = len(tokens) <= 2 * SAMPLE
+        bound = EVERY if few else 2 * SAMPLE * (EVERY // len(tokens))
+        hashes, counts = np.unique(tokens if few else tokens[tokens < np.uint64(bound)], return_counts=True)
+        return cls(bound, hashes, counts)._trimmed()
+
+    def merge(self, other: Sample) -> Sample:
+        bound = min(self.bound, other.bound)
+        left, right = self.below(bound), other.below(bound)
+        hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
+        counts = np.bincount(inverse, np.concatenate([left.counts, right.counts]), len(hashes)).astype(np.int64)
+        return Sample(bound, hashes, counts)._trimmed()
+
+    def below(self, bound: int) -> Sample:
+        kept = slice(0, int(np.searchsorted(self.hashes, np.uint64(bound)))) if bound < self.bound else slice(None)
+        return Sample(bound, self.hashes[kept], self.counts[kept])
+
+    def _trimmed(self) -> Sample:
+        return self.below(int(self.hashes[SAMPLE])) if len(self.hashes) > SAMPLE else self
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        rows = int(self.counts.sum())
+        return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
+
+    def known_in(self, other: Sample) -> bool:
+        """Whether most rows of the smaller sample are in the larger one."""
+        bound = min(self.bound, other.bound)
+        left, right = self.below(bound).hashes, other.below(bound).hashes
+        common = len(np.intersect1d(left, right, assume_unique=True))
+        return common >= FEWEST and common >= KNOWN * min(len(left), len(right))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sketch:
+    """Samples of rows and of the values of columns, each by the name of what it is a sample of."""
+
+    rows: Mapping[str, Sample] = field(default_factory=dict)
+    columns: Mapping[str, Sample] = field(default_factory=dict)
+
+    def merge(self, other: Sketch) -> Sketch:
+        """The sketch of the rows of both."""
+        return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns))
+
+    def finished(self) -> Sketch:
+        """Only the samples that tell rows apart, without names."""
+        rows = [sample for sample in self.rows.values() if sample.tells_rows_apart]
+        columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
+        kept = sorted(columns.values(), key=lambda sample: int(sample.hashes[0]))[:MOST_COLUMNS]
+        return Sketch(_numbered(rows), _numbered(kept))
+
+    def resembles(self, other: Sketch) -> bool:
+        """Whether most rows of the smaller table are, but for some columns, in the larger one; of finished sketches."""
+        if any(True for _ in _matches(self.rows, other.rows)):
+            return True
+        matches = list(_matches(self.columns, other.columns))
+        return min(len({left for left, _ in matches}), len({right for _, right in matches})) >= COLUMNS
+
+    def to_bytes(self) -> bytes:
+        """A finished sketch as a file."""
+        samples = [*self.rows.values(), *self.columns.values()]
+        file = io.BytesIO()
+        np.savez(
+            file,
+            rows=np.array(len(self.rows)),
+            bounds=np.array([sample.bound for sample in samples], dtype=np.uint64),
+            lengths=np.array([len(sample.hashes) for sample in samples], dtype=np.int64),
+            hashes=np.concatenate([np.zeros(0, np.uint64), *(sample.hashes for sample in samples)]),
+        )
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Sketch:
+        """The finished sketch of a file; `ValueError` where it is damaged."""
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
+            parts = np.split(hashes.astype(np.uint64), np.cumsum(lengths)[:-1]) if len(lengths) else []
+            pairs = zip(bounds, parts, strict=True)
+            samples = [Sample(int(bound), part, np.ones(len(part), np.int64)) for bound, part in pairs]
+        except Exception as problem:
+            raise ValueError(f"not a sketch: {type(problem).__name__}") from None
+        return cls(_numbered(samples[: int(rows)]), _numbered(samples[int(rows) :]))
+
+
+def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = None) -> tuple[np.ndarray, Sketch]:
+    """The keyed hash of each row, as `row_hashes` gives it, and the sketch of the rows.
+
+    Parameters
+    ----------
+    raw : Raw
+        The rows, or some of them.
+    key : bytes
+        The secret key of the data's owner.
+    running : frozenset of str, optional
+        The columns of running numbers. Default: found from these rows.
+
+    Returns
+    -------
+    hashes : ndarray of uint64
+        One hash for each row.
+    sketch : Sketch
+        The sketch of these rows, to be merged with others or finished.
+    """
+    running = running_columns(raw, len(raw)) if running is None else running
+    if raw.frame is None:
+        return cells_sketch(list(named_cells(raw, key)), key)
+    hashes, sketch = [np.zeros(0, np.uint64)], Sketch()
+    width = len(raw.frame.columns)
+    step = min(max(CELLS // max(width, 1), 1024), 2**16)
+    for at in range(0, len(raw), step):
+        part = named_cells(Raw(frame=raw.frame.iloc[at : at + step]), key)
+        of_part, samples = _part(part, key, running, one_by_one=width <= MOST_GROUPS)
+        hashes.append(of_part)
+        sketch = sketch.merge(samples)
+    return np.concatenate(hashes), sketch
+
+
+def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) -> tuple[np.ndarray, Sketch]:
+    """The keyed hash of each row and the sketch of rows whose cells are hashed already, such as images and labels."""
+    return _part(cells, key, frozenset(), one_by_one=True)
+
+
+def running_columns(raw: Raw, rows: int) -> frozenset[str]:
+    """The columns of whole numbers or days without a repeated value and with few gaps, in a table of so many rows."""
+    if raw.frame is None:
+        return frozenset()
+    head = raw.frame.head(HEAD)
+    return frozenset(str(name) for name in head.columns if _is_running(head[name], rows))
+
+
+def _is_running(values: pd.Series, rows: int) -> bool:
+    numbers = _ordinals(values)
+    if numbers is None or len(numbers) < FEWEST or not np.isfinite(numbers).all():
+        return False
+    if (numbers != np.floor(numbers)).any() or np.ptp(numbers) >= RANGE * rows:
+        return False
+    return len(np.unique(numbers)) == len(numbers)
+
+
+def _ordinals(values: pd.Series) -> np.ndarray | None:
+    """The values as numbers, or as days of dates; None where they are neither."""
+    import pandas as pd
+
+    from privaware.data._values import numbers_of
+
+    present = values.dropna()
+    if present.dtype.kind in "iuf":
+        return present.to_numpy(dtype=float)
+    if present.empty or present.dtype.kind in "bc":
+        return None
+    if present.dtype.kind != "M" and not ISO_DATE(str(present.iloc[0])):
+        try:
+            numbers = numbers_of(present)[0]
+        except (WrongInput, TypeError, ValueError):
+            return None
+        return numbers if np.isfinite(numbers).all() else None
+    days = pd.to_datetime(present.astype(str), errors="coerce", format="ISO8601", utc=True)
+    return None if days.isna().any() else days.dt.as_unit("s").astype("int64").to_numpy() // 86400 * 1.0
+
+
+def _part(
+    cells: Iterable[tuple[str, np.ndarray, np.ndarray]], key: bytes, running: frozenset[str], *, one_by_one: bool
+) -> tuple[np.ndarray, Sketch]:
+    """The hashes of the rows of one part, and its samples; rows are sampled without each column, or without several."""
+    hashes = values = np.zeros(1, np.uint64)
+    groups: dict[str, np.ndarray] = {}
+    columns: dict[str, Sample] = {}
+    for name, unnamed, named in cells:
+        hashes = hashes + named
+        if name in running:
+            continue
+        group = name if one_by_one else str(blake2b(name.encode(), digest_size=1).digest()[0] % MOST_GROUPS)
+        groups[group] = groups[group] + named if group in groups else named
+        tokens = mixed(unnamed, "value", key)
+        columns[name] = Sample.of(tokens)
+        tokens *= np.uint64(2 * len(columns) + 1)  # the place of the column stands for its name
+        values = values + tokens
+    if not groups:
+        return mixed(hashes, "row", key), Sketch()
+    total = np.sum(list(groups.values()), axis=0, dtype=np.uint64)
+    rows = {"": Sample.of(total), "by place": Sample.of(values)}
+    if len(groups) > 1:
+        rows |= {f"without {group}": Sample.of(total - tokens) for group, tokens in groups.items()}
+    return mixed(hashes, "row", key), Sketch(rows, columns)
+
+
+def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
+    """Pairs of samples, one of each side, that mostly hold the same rows."""
+    names, others = list(left), list(right)
+    if not names or not others:
+        return
+    ours, theirs = _pooled(left.values()), _pooled(right.values())
+    order = np.argsort(ours[0], kind="stable")
+    position = np.minimum(np.searchsorted(ours[0], theirs[0], sorter=order), len(order) - 1)
+    found = ours[0][order[position]] == theirs[0]
+    pairs = np.stack([ours[1][order[position[found]]], theirs[1][found]], axis=1)
+    for (one, two), common in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
+        if common >= FEWEST and left[names[one]].known_in(right[others[two]]):
+            yield names[one], others[two]
+
+
+def _pooled(samples: Iterable[Sample]) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes of all samples, and the number of the sample that each is of."""
+    listed = [sample.hashes for sample in samples]
+    return np.concatenate(listed), np.repeat(np.arange(len(listed)), [len(hashes) for hashes in listed])
+
+
+def _merged(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> dict[str, Sample]:
+    both = {name: sample.merge(right[name]) for name, sample in left.items() if name in right}
+    return {**left, **right, **both}
+
+
+def _numbered(samples: Iterable[Sample]) -> dict[str, Sample]:
+    return {str(at): sample for at, sample in enumerate(samples)}

@@ -1,0 +1,117 @@
+"""Small files in the data folder of the user: lists of JSON lines that several processes append to.
+
+A process that is killed, or a full disk, may leave half a line. Such a line is blanked and warned of once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from privaware._files import ledger_folder
+from privaware.errors import WrongInput
+
+__all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
+
+
+def owner_folder() -> Path:
+    """The folder, made if there is none, which nobody but the user can read or write."""
+    folder = ledger_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = os.stat(folder)
+    except OSError as problem:
+        raise unusable(folder, problem) from None
+    if os.name == "posix" and (facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022):
+        raise WrongInput(
+            f"expected a folder for digests of rows that this user alone can write to, got '{folder}'; name another "
+            "folder in PRIVAWARE_LEDGERS"
+        )
+    return folder
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file, one for each line; lines that are torn are blanked, with a warning."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise unusable(path, problem) from None
+    lines = list(_parsed(content))
+    if any(line is None for _, _, line in lines):
+        _blank_torn_lines(path)
+    return [line for _, _, line in lines if line is not None]
+
+
+def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Adds lines to a file in one write, on disk when this returns; a file that is new is for the user only."""
+    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    try:
+        with _locked(path) as handle:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                content = b"\n" + content
+            if os.write(handle, content) != len(content):
+                os.ftruncate(handle, size)
+                raise OSError(28, "No space left on device")
+            os.fsync(handle)
+    except OSError as problem:
+        raise unusable(path, problem) from None
+
+
+def _blank_torn_lines(path: Path) -> None:
+    """Replaces lines that cannot be read by spaces, so that nothing else in the file moves."""
+    with suppress(OSError), _locked(path, appending=False) as handle:
+        content = os.pread(handle, os.fstat(handle).st_size, 0)
+        torn = [(at, length) for at, length, line in _parsed(content) if line is None]
+        for at, length in torn:
+            os.pwrite(handle, b" " * length, at)
+        os.fsync(handle)
+    warnings.warn(
+        f"a line of '{path}' was torn, by a full disk or a process that was killed, and is left out: a ledger that "
+        "was charged for these rows may be missing; give it with --ledger FILE if you know it",
+        stacklevel=2,
+    )
+
+
+def _parsed(content: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+    """Place, length and object of each line that is not blank; None for an object that cannot be read."""
+    at = 0
+    for line in content.split(b"\n"):
+        if line.strip():
+            try:
+                parsed = json.loads(line)
+            except ValueError:
+                parsed = None
+            yield at, len(line), parsed if isinstance(parsed, dict) else None
+        at += len(line) + 1
+
+
+@contextmanager
+def _locked(path: Path, *, appending: bool = True) -> Iterator[int]:
+    """The open file, which no other process of ours writes to meanwhile."""
+    flags = os.O_RDWR | (os.O_CREAT | os.O_APPEND if appending else 0)
+    handle = os.open(path, flags, 0o600)
+    try:
+        if os.name == "posix":
+            from filelock import lock_descriptor
+
+            with suppress(NotImplementedError):
+                lock_descriptor(handle, blocking=True)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def unusable(path: Path, problem: OSError) -> WrongInput:
+    """What the user reads where a file of the data folder cannot be read or written."""
+    return WrongInput(
+        f"cannot keep digests of rows in '{path}': {problem.strerror}; name another folder in PRIVAWARE_LEDGERS"
+    )
