@@ -5,7 +5,15 @@ Every message says what was expected, what came and what to do. The command line
 
 from __future__ import annotations
 
-__all__ = ["BudgetExceeded", "CheckFailed", "OverlapWarning", "PrivawareError", "Refused", "WrongInput"]
+__all__ = [
+    "BudgetExceeded",
+    "CheckFailed",
+    "OpenBoundsWarning",
+    "OverlapWarning",
+    "PrivawareError",
+    "Refused",
+    "WrongInput",
+]
 
 
 class PrivawareError(Exception):
@@ -52,3 +60,7 @@ class Refused(PrivawareError):
 
 class OverlapWarning(UserWarning):
     """The same rows are charged in several places, none of which adds up what they reveal together."""
+
+
+class OpenBoundsWarning(UserWarning):
+    """An estimator got real numbers without declared bounds, which may be what another step read off the rows."""

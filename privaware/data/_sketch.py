@@ -2,10 +2,10 @@
 
 A sketch holds keyed hashes of a few hundred rows: the rows whose hash is below a bound, so that two tables choose the
 same rows. There is one sample for the rows with all their columns, one for the rows without each single column, one for
-the rows with their columns in order instead of by name, and one for the values of each column. A sample counts only if most of its
-hashes belong to one row each (`UNIQUE`). By the estimate of Good and Turing, other people drawn from the same
-population then share less than a quarter of them, whereas the same people share nearly all of them. Running numbers
-and dates, which tables of strangers have in common, are left out.
+the rows with their columns in order instead of by name, and one for the values of each column. A sample counts only if
+most of its hashes belong to one row each (`UNIQUE`). By the estimate of Good and Turing, other people drawn from the
+same population then share less than a quarter of them, whereas the same people share nearly all of them. Running
+numbers and dates, which tables of strangers have in common, are left out.
 
 Privacy: a sketch stays in the folder of the data's owner, with the key of its hashes; no ledger or release holds it.
 

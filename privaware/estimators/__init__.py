@@ -11,7 +11,8 @@ of this process has seen warns (`privaware.errors.OverlapWarning`) with the epsi
 and is not certified; seeded fits, which never are, do not warn. Worker processes (`n_jobs`) do not see each
 other's fits, so that there a fit without a `ledger` is refused. One thing stays with the caller: a step of a
 `Pipeline` before this one that learns from the rows (a scaler, a selector that is not private) is outside
-the guarantee and makes other rows of them.
+the guarantee and makes other rows of them. `PrivateNormaliser` and `PrivatePCA` are paid for; an estimator that gets
+real numbers without declared bounds warns once (`privaware.errors.OpenBoundsWarning`).
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -27,8 +28,16 @@ from __future__ import annotations
 
 from privaware.estimators._models import PrivateClassifier, PrivateRegressor
 from privaware.estimators._selector import PrivateSelector
+from privaware.estimators._transformers import PrivateNormaliser, PrivatePCA
 
-__all__ = ["EXPECTED_FAILED_CHECKS", "PrivateClassifier", "PrivateRegressor", "PrivateSelector"]
+__all__ = [
+    "EXPECTED_FAILED_CHECKS",
+    "PrivateClassifier",
+    "PrivateNormaliser",
+    "PrivatePCA",
+    "PrivateRegressor",
+    "PrivateSelector",
+]
 
 EXPECTED_FAILED_CHECKS: dict[str, str] = {}
 """The checks of scikit-learn that privacy forces us to fail, each with its reason: none."""

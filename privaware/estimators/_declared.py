@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -16,12 +17,17 @@ from sklearn.utils.validation import validate_data
 
 from privaware._validate import suggestion
 from privaware.data import read
-from privaware.errors import WrongInput
+from privaware.errors import OpenBoundsWarning, WrongInput
+from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
+HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
+"""The page on steps before an estimator."""
+_warned: set[type[Warning]] = set()
+"""Warnings that this process has given: each comes once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
 
@@ -36,6 +42,29 @@ class PrivateEstimator(BaseEstimator):
     cap: int = 1
     missing: str | float = "refuse"
     text: Sequence[str] = ()
+    random_state: Any = None
+
+    epsilon_: float
+    certified_: bool
+    guarantee_: str
+    assumptions_: list[str]
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """As in scikit-learn; a fit that is not certified says so."""
+        shown = str(super().__repr__(N_CHAR_MAX))
+        return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
+
+    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None) -> None:
+        """Keeps what a fit cost and what that means; fits of this process on the same rows are added up."""
+        overlap = overlap_with_past_fits(
+            rows, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+        )
+        self.epsilon_ = result.epsilon
+        self.certified_ = result.certified and not overlap
+        self.guarantee_ = result.sentence + (f" NOT CERTIFIED: {overlap}." if overlap and seed is None else "")
+        self.assumptions_ = result.assumptions
+        if self.schema is None and seed is None:
+            _warn_of_open_bounds(rows, schema)
 
     def __sklearn_tags__(self) -> Any:
         """With a `random_state` a fit can be repeated bit for bit, so `non_deterministic` stays false."""
@@ -79,6 +108,21 @@ class PrivateEstimator(BaseEstimator):
         used = X.drop(columns=[name for name in X.columns if named and str(name) == self.unit])
         declared = schema_from_types(used, text=self.text, missing=self.missing)
         return replace(declared, unit=self.unit or "row", cap=self.cap)
+
+
+def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
+    """Says once that real numbers without bounds may come of a step that nobody paid for."""
+    open_numbers = [column.name for column in schema.used if column.kind == "number" and not column.bounded]
+    if OpenBoundsWarning in _warned or not any(rows[name].dtype.kind == "f" for name in open_numbers):
+        return
+    _warned.add(OpenBoundsWarning)
+    warnings.warn(
+        "X holds real numbers without declared bounds, so that a part of the budget paid for bounds; a step before "
+        "this one that learns from the rows, such as StandardScaler, is outside the guarantee and is not noticed here: "
+        f"give schema=, or use PrivateNormaliser and PrivatePCA ({HOW_TO})",
+        OpenBoundsWarning,
+        stacklevel=4,
+    )
 
 
 def as_pandas(X: Any) -> Any:

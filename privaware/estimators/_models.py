@@ -24,7 +24,7 @@ from privaware.estimators._declared import (
     seed_of,
 )
 from privaware.estimators._labels import declared_labels, label_set, spelling
-from privaware.estimators._overlap import fit_ledger, is_overlapping
+from privaware.estimators._overlap import fit_ledger
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Schema
@@ -85,13 +85,7 @@ class PrivateModel(PrivateEstimator):
                 seed=seed,
             )
         assert result.model is not None
-        self.epsilon_ = result.epsilon
-        overlapping = is_overlapping(
-            frame, schema, result.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
-        )
-        self.certified_ = result.certified and not overlapping
-        self.guarantee_ = result.sentence
-        self.assumptions_ = result.assumptions
+        self._state(result, frame, schema, seed)
         self.model_ = result.model
         self.score_ = result.score
         assert result.release is not None

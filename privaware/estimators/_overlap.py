@@ -1,8 +1,9 @@
 """Fits of this process on overlapping rows: cross-validation and repeated fits reveal together more than each alone.
 
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of them is composed with it.
-Rows that are equal count as the same, and rows that an earlier step of a pipeline has changed count as others. A worker
-process of joblib (`n_jobs`) has its own memory, so that there only a `ledger` adds up: without one a fit is refused.
+Rows that are equal count as the same; so do tables whose rows are mostly the same but for some columns (see `Sketch`).
+Rows that an earlier step of a pipeline has rescaled or projected count as others. A worker process of joblib (`n_jobs`)
+has its own memory, so that there only a `ledger` adds up: without one a fit is refused.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ import numpy as np
 import pandas as pd
 
 from privaware import accounting
-from privaware.data import Raw, row_hashes
+from privaware.data import Raw, Sketch, hashes_and_sketch
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 
-__all__ = ["PAST_FITS", "PastFit", "fit_ledger", "is_overlapping"]
+__all__ = ["PAST_FITS", "PastFit", "fit_ledger", "overlap_with_past_fits"]
 
 NO_LIMIT = 1e9
 KEY = secrets.token_bytes(32)
@@ -37,9 +38,10 @@ WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWo
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PastFit:
-    """What a fit cost whom: sorted hashes of its rows, its event, its unit, and the ledger that adds it up, if any."""
+    """What a fit cost whom: sorted hashes and the sketch of its rows, its event, its unit, and its ledger, if any."""
 
     hashes: np.ndarray
+    sketch: Sketch
     event: Event
     promise: tuple[str, int, str]
     ledger: Path | None
@@ -49,7 +51,7 @@ class PastFit:
             return True
         few, many = sorted((self.hashes, other.hashes), key=len)
         position = np.minimum(np.searchsorted(many, few), len(many) - 1)
-        return bool((many[position] == few).any())
+        return bool((many[position] == few).any()) or self.sketch.resembles(other.sketch)
 
 
 PAST_FITS: list[PastFit] = []
@@ -86,30 +88,34 @@ def is_worker() -> bool:
     return multiprocessing.current_process().name.startswith(WORKERS)
 
 
-def is_overlapping(
+def overlap_with_past_fits(
     frame: pd.DataFrame, schema: Schema, event: Event, *, delta: float, ledger: Ledger | str | Path | None, seeded: bool
-) -> bool:
-    """Remembers a fit, and says whether its rows were in earlier ones that its ledger does not add up.
+) -> str:
+    """Remembers a fit, and says if its rows were in earlier ones that its ledger does not add up; otherwise nothing.
 
     If so it warns with the epsilon of all of them together, unless the fit was `seeded` and so is not for release.
     """
+    hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
     fit = PastFit(
-        hashes=np.unique(row_hashes(Raw(frame=frame), KEY)),
+        hashes=np.unique(hashes),
+        sketch=sketch.finished(),
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
         ledger=_file_of(ledger),
     )
     with _LOCK:
-        same = next((past.hashes for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit.hashes)
-        fit = replace(fit, hashes=same)  # folds of a grid search are fitted many times: one copy of their hashes
+        same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
+        fit = replace(fit, hashes=same.hashes, sketch=same.sketch)  # a fold that is fitted many times is kept once
         overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
         PAST_FITS.append(fit)
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
     if added_up or not overlapping:
-        return False
-    if not seeded:
-        warnings.warn(_sentence(fit, overlapping, delta), OverlapWarning, stacklevel=4)
-    return True
+        return ""
+    if seeded:
+        return "rows of this fit were in earlier fits of this process"
+    sentence = _sentence(fit, overlapping, delta)
+    warnings.warn(sentence, OverlapWarning, stacklevel=5)
+    return sentence
 
 
 def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:

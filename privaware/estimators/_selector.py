@@ -23,7 +23,7 @@ from privaware.estimators._declared import (
     seed_of,
 )
 from privaware.estimators._labels import declared_labels, label_set, spelling
-from privaware.estimators._overlap import fit_ledger, is_overlapping
+from privaware.estimators._overlap import fit_ledger
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow.select import select
@@ -95,13 +95,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
                 seed=seed,
             )
         assert selection.columns is not None
-        self.epsilon_ = selection.epsilon
-        overlapping = is_overlapping(
-            rows, schema, selection.event, delta=self.delta, ledger=self.ledger, seeded=seed is not None
-        )
-        self.certified_ = selection.certified and not overlapping
-        self.guarantee_ = selection.sentence
-        self.assumptions_ = selection.assumptions
+        self._state(selection, rows, schema, seed)
         self.columns_ = selection.columns
         self.support_ = np.isin(columns, selection.columns)
         return self

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from privaware._files import atomic_write
+from privaware._files import atomic_write, ledger_folder
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.ledger._known_entries import RolledBack, watch
@@ -30,6 +30,7 @@ __all__ = [
     "forget_sketch",
     "known_ledgers",
     "known_sketches",
+    "knows_rows",
     "memory_ledger",
     "register",
     "spent_together",
@@ -111,6 +112,11 @@ def known_sketches() -> Iterator[tuple[str, bytes]]:
             yield path.stem, path.read_bytes()
         except OSError as problem:
             raise unusable(path, problem) from None
+
+
+def knows_rows() -> bool:
+    """Whether this user's data folder knows any rows: without a key it knows none, and asking makes no key."""
+    return (ledger_folder() / KEY).exists()
 
 
 def forget_sketch(digest: str) -> None:

@@ -308,7 +308,10 @@ class ChargedRun:
         self._say_notices(self.source.notices)
         for sentence in self.source.left_out() if self.options.say is None else ():
             warnings.warn(sentence, stacklevel=2)
-        digest = register_rows(self.ledger, self.source.digest, self.source.sketch, self.plan.event, self.options.say)
+        digest = None
+        if self.ledger.lasting or self.rng.seed is None:
+            source, event = self.source, self.plan.event
+            digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
         self.say(self._resumes() if resumed else f"charged to the ledger: entry {self.entry.number}")

@@ -20,6 +20,7 @@ from privaware.ledger import (
     forget_sketch,
     known_ledgers,
     known_sketches,
+    knows_rows,
     memory_ledger,
     register,
     spent_together,
@@ -119,10 +120,12 @@ def register_rows(
 ) -> str | None:
     """Notes that the ledger will be charged for these rows, and warns of other ledgers of theirs; their digest.
 
-    Rows of built-in data and ledgers that do not last have none. Warnings go to `say`, if there is one.
+    Rows of built-in data have none. Of a ledger that does not last nothing is noted. Warnings go to `say`, if there is
+    one.
     """
-    digest = digest_of_rows() if ledger.lasting else None
-    sketch = sketch_of_rows() if ledger.lasting else None
+    if not ledger.lasting and not knows_rows():
+        return None
+    digest, sketch = digest_of_rows(), sketch_of_rows()
     if digest is None or sketch is None:
         return None
     for sentence in overlaps(ledger, digest, sketch, event):
@@ -130,6 +133,8 @@ def register_rows(
             warnings.warn(sentence, OverlapWarning, stacklevel=2)
         else:
             say(sentence)
+    if not ledger.lasting:
+        return None
     register(digest, ledger, sketch.to_bytes())
     return digest
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from privaware.estimators import _overlap
+from privaware.errors import OpenBoundsWarning
+from privaware.estimators import _declared, _overlap
 
 
 @pytest.fixture(autouse=True)
 def no_past_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_overlap, "PAST_FITS", [])
+
+
+@pytest.fixture(autouse=True)
+def bounds_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The warning of open bounds comes once in a process: here it has come, but where a test wants it."""
+    monkeypatch.setattr(_declared, "_warned", {OpenBoundsWarning})

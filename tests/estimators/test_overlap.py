@@ -82,8 +82,12 @@ def test_one_ledger_adds_up_without_a_warning_and_two_do_not(tmp_path: Path) -> 
     X, y = rows()
     book = Ledger.create(tmp_path / "rows.ledger", limit=9.0)
     assert all(classifier(ledger=ledger).fit(X, y).certified_ for ledger in (book, str(book.path), book.path))
-    with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+    with pytest.warns(OverlapWarning) as warned:
         assert not classifier().fit(X, y).certified_
+    assert [str(each.message).split(":")[0][:40] for each in warned] == [
+        "these rows are charged to another ledger",  # by the registry of the owner
+        "rows of this fit were in earlier fits of",  # by the memory of this process
+    ]
     with pytest.warns(OverlapWarning, match="together they spend epsilon"):
         assert not classifier(ledger=book).fit(X, y).certified_
 

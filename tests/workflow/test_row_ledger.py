@@ -243,7 +243,7 @@ def test_tables_of_other_people_are_not_asked_about(ward: Path) -> None:
 def test_streamed_table_is_known_by_a_part_of_its_columns(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privaware.data._large.LARGE", 100)
     patients().drop(columns="age").to_parquet(ward.with_name("part.parquet"))
-    with pytest.raises(WrongInput, match="most rows of 'part.parquet' were charged to"):
+    with pytest.raises(WrongInput, match=r"most rows of 'part.parquet' were charged to"):
         fit(ward.with_name("part.parquet"), **{**CALL, "accept_schema": False})
 
 

@@ -1,0 +1,199 @@
+"""Normalisation and principal components that are paid for, as steps of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from privaware.data import Data, read
+from privaware.estimators._declared import (
+    PrivateEstimator,
+    as_pandas,
+    checked_input,
+    input_checks,
+    named_frame,
+    open_schema,
+    seed_of,
+)
+from privaware.estimators._overlap import fit_ledger
+from privaware.ledger import Ledger
+from privaware.schema import Schema
+from privaware.workflow._transform import ReleasedMap, transform
+
+__all__ = ["PrivateNormaliser", "PrivatePCA"]
+
+
+class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Public settings in, a released feature map out."""
+
+    map_: ReleasedMap
+    _method = ""
+    _what = ""
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {}
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Releases the feature map of `X`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            The private rows.
+        y : ignored
+            Here because steps of a pipeline have it.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        X = as_pandas(X)
+        typed = self._from_types(X) if self.schema is None else self._columns_declared()
+        checked = checked_input(self, X, **input_checks(typed))
+        schema = open_schema(self, typed, checked.shape) if self.schema is None else typed
+        assert schema is not None
+        schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant stands for it
+        frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
+        rows = frame.assign(**{schema.target: 0.0})
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
+            released = transform(
+                rows,
+                name=self._method,
+                what=self._what,
+                settings=self._settings(),
+                target=schema.target,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                schema=schema,
+                ledger=ledger,
+                seed=seed,
+            )
+        self._state(released, frame, schema, seed)
+        self.map_ = released
+        self._n_features_out = released.width
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The features of each row, which depend on that row and on what was released.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows like those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows, features)
+            The features.
+        """
+        check_is_fitted(self, "map_")
+        X = as_pandas(X)
+        schema = self.map_.schema
+        checked = checked_input(self, X, reset=False, **input_checks(schema))
+        return self.map_(Data.of(read(named_frame(X, checked, schema)), schema, labelled=False))
+
+    def _columns_declared(self) -> Schema:
+        """The schema given, which may be one for a classifier or for a regression: its target is not used."""
+        assert self.schema is not None
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        return schema if self.unit is None else replace(schema, unit=self.unit, cap=self.cap)
+
+
+class PrivateNormaliser(PrivateTransformer):
+    """Columns of one scale, by means and deviations under (epsilon, delta)-differential privacy.
+
+    The private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the schema,
+    or to bounds that are paid for; categories become columns of their own.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy budget of one fit.
+    schema : Schema or path, optional
+        What is public about the columns of `X`. Without one their bounds are paid for.
+    random_state : optional
+        Makes the result reproducible and therefore not for release.
+    ledger : Ledger or path, optional
+        What the cost is charged to; give the same one to all steps of a pipeline.
+    unit, cap, missing
+        As in `PrivateClassifier`.
+
+    >>> X = np.random.default_rng(0).normal(size=(5000, 2)) * [1, 100]
+    >>> scaled = PrivateNormaliser(epsilon=4.0, random_state=0).fit_transform(X)
+    >>> scaled.shape, bool((abs(scaled.std(axis=0) - 1) < 0.3).all())
+    ((5000, 2), True)
+    """
+
+    _method, _what = "normalise", "means and deviations"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        schema: Schema | str | Path | None = None,
+        random_state: Any = None,
+        ledger: Ledger | str | Path | None = None,
+        unit: str | None = None,
+        cap: int = 1,
+        missing: str | float = "refuse",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.random_state = random_state
+        self.ledger = ledger
+        self.unit = unit
+        self.cap = cap
+        self.missing = missing
+
+
+class PrivatePCA(PrivateTransformer):
+    """Principal components of bounded rows under (epsilon, delta)-differential privacy.
+
+    The private counterpart of scikit-learn's `PCA`, without centring, which would be one more release.
+
+    Parameters
+    ----------
+    n_components : int
+        The number of directions; fewer where rows have fewer entries.
+    epsilon, delta, schema, random_state, ledger, unit, cap, missing
+        As in `PrivateNormaliser`.
+
+    >>> X = np.random.default_rng(0).normal(size=(5000, 3)) * [1, 1, 100]
+    >>> PrivatePCA(n_components=2, epsilon=4.0, random_state=0).fit_transform(X).shape
+    (5000, 2)
+    """
+
+    _method, _what = "pca", "principal components"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        schema: Schema | str | Path | None = None,
+        random_state: Any = None,
+        ledger: Ledger | str | Path | None = None,
+        unit: str | None = None,
+        cap: int = 1,
+        missing: str | float = "refuse",
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.random_state = random_state
+        self.ledger = ledger
+        self.unit = unit
+        self.cap = cap
+        self.missing = missing
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"components": self.n_components}

@@ -1,0 +1,106 @@
+"""A feature map of a table that is released and paid for by itself: normalisation, principal components."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Unpack
+
+import numpy as np
+
+from privaware.data import Data
+from privaware.events import Event
+from privaware.features.onehot import OneHot
+from privaware.guarantee import assumptions, guarantee_sentence
+from privaware.mechanism import Mechanism
+from privaware.noise import Rng
+from privaware.schema import Schema
+from privaware.selectors import find_selector
+from privaware.workflow._charged_run import charged_run
+from privaware.workflow._options import RunArguments, RunOptions
+from privaware.workflow._plan import expect_budget, priced
+from privaware.workflow._settings import configured
+
+__all__ = ["ReleasedMap", "transform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedMap:
+    """A feature with the schema that rows are coded by, and what it cost to release both."""
+
+    schema: Schema
+    feature: Any
+    epsilon: float
+    event: Event = field(repr=False)
+    certified: bool
+    sentence: str = field(repr=False)
+    assumptions: list[str] = field(repr=False)
+
+    def __call__(self, rows: Data) -> np.ndarray:
+        """The features of rows that were coded by the schema."""
+        return np.asarray(self.feature(OneHot()(rows.x, self.schema), self.schema), dtype=np.float64)
+
+    @property
+    def width(self) -> int:
+        """The number of features of a row."""
+        return int(self.feature.width(self.schema))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithSchema:
+    """A mechanism whose release is given with the schema of its rows, which is public by then.
+
+    Privacy: that of the mechanism; the schema was declared, or paid for before.
+    """
+
+    mechanism: Mechanism[Any]
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return self.mechanism.cost(schema, noise)
+
+    def run(self, data: Data, noise: float, rng: Rng) -> tuple[Schema, Any]:
+        return data.schema, self.mechanism.run(data, noise, rng)
+
+
+def transform(
+    data: Any, *, name: str, what: str, settings: Mapping[str, Any], epsilon: float, **run_options: Unpack[RunArguments]
+) -> ReleasedMap:
+    """Releases the feature map called `name`, after bounds and categories that are not declared.
+
+    Parameters
+    ----------
+    data : DataFrame
+        The rows of a table.
+    name : str
+        `normalise` or `pca`.
+    what : str
+        What is released, in words.
+    settings : mapping
+        The settings of the mechanism.
+    epsilon : float
+        The budget of all of it.
+    **run_options
+        As for `privaware.fit`.
+
+    Returns
+    -------
+    ReleasedMap
+        The feature map, which is public.
+    """
+    options = RunOptions.of(run_options)
+    with charged_run("transform", data, options) as run:
+        delta = options.delta_for(run.schema)
+        expect_budget(run.schema, epsilon, delta)
+        mechanism = WithSchema(mechanism=configured(name, find_selector(name), settings))
+        run.charge(priced(name, mechanism, run.schema, f"release {what}", epsilon=epsilon, delta=delta))
+        schema, feature = run.execute()
+        run.publish_result("map.json", {})
+        return ReleasedMap(
+            schema=schema,
+            feature=feature,
+            epsilon=run.plan.epsilon,
+            event=run.plan.event,
+            certified=run.certified,
+            sentence=guarantee_sentence(run.plan, run.options.seed, what=f"these {what}"),
+            assumptions=list(assumptions(run.plan)),
+        )
