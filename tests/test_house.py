@@ -121,7 +121,7 @@ PROMISED = {
     f"privaware.workflow.{verb}.{verb}"
     for verb in ("audit", "fit", "select", "search", "crossover", "train", "predict")
 }
-PROMISED |= {f"privaware.estimators.{name}.__init__" for name in ("_models", "_selector")}
+PROMISED |= {f"privaware.estimators.{name}.__init__" for name in ("_models", "_selector", "_transformers")}
 """Signatures that `docs` promise to users; scikit-learn wants every setting in a constructor."""
 
 

@@ -255,7 +255,7 @@ def _part(
         values = values + tokens
     if not groups:
         return mixed(hashes, "row", key), Sketch()
-    total = np.sum(list(groups.values()), axis=0, dtype=np.uint64)
+    total = np.asarray(np.sum(list(groups.values()), axis=0, dtype=np.uint64))
     rows = {"": Sample.of(total), "by place": Sample.of(values)}
     if len(groups) > 1:
         rows |= {f"without {group}": Sample.of(total - tokens) for group, tokens in groups.items()}

@@ -121,7 +121,7 @@ def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
         "this one that learns from the rows, such as StandardScaler, is outside the guarantee and is not noticed here: "
         f"give schema=, or use PrivateNormaliser and PrivatePCA ({HOW_TO})",
         OpenBoundsWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

@@ -33,7 +33,7 @@ __all__ = ["PAST_FITS", "PastFit", "fit_ledger", "overlap_with_past_fits"]
 NO_LIMIT = 1e9
 KEY = secrets.token_bytes(32)
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
-"""How the names of processes begin that joblib starts."""
+"""How the names of processes begin that joblib starts, also where they do not know their parent."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -44,7 +44,7 @@ class PastFit:
     sketch: Sketch
     event: Event
     promise: tuple[str, int, str]
-    ledger: Path | None
+    ledger: str | None
 
     def overlaps(self, other: PastFit) -> bool:
         if self.hashes is other.hashes:
@@ -84,8 +84,9 @@ def fit_ledger(
 
 
 def is_worker() -> bool:
-    """Whether this is a process that joblib started for one of several jobs."""
-    return multiprocessing.current_process().name.startswith(WORKERS)
+    """Whether this is a process that joblib or `multiprocessing` started for one of several jobs."""
+    named = multiprocessing.current_process().name.startswith(WORKERS)
+    return named or multiprocessing.parent_process() is not None
 
 
 def overlap_with_past_fits(
@@ -101,7 +102,7 @@ def overlap_with_past_fits(
         sketch=sketch.finished(),
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
-        ledger=_file_of(ledger),
+        ledger=_genesis_of(ledger),
     )
     with _LOCK:
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
@@ -127,7 +128,8 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
     return f"{start}: together they spend epsilon {epsilon:.4g} at delta {delta:g}, {end}"
 
 
-def _file_of(ledger: Ledger | str | Path | None) -> Path | None:
+def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
+    """The hash of the first entry of a ledger: another one in the same file is another ledger."""
     if ledger is None:
         return None
-    return (ledger.path if isinstance(ledger, Ledger) else Path(ledger)).resolve()
+    return (ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).genesis

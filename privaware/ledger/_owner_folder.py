@@ -23,6 +23,8 @@ __all__ = ["append_lines", "owner_folder", "read_lines", "unusable"]
 def owner_folder() -> Path:
     """The folder, made if there is none, which nobody but the user can read or write."""
     folder = ledger_folder()
+    if not folder.is_absolute():  # otherwise every working directory would have a registry of its own
+        raise WrongInput(f"expected an absolute path in PRIVAWARE_LEDGERS, got '{folder}'; write the whole path")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = os.stat(folder)

@@ -372,12 +372,11 @@ class ChargedRun:
     def _key(self) -> str:
         """One name for one command: the same data, settings and folder resume, anything else is a new run."""
         source, plan, folder = self.source, self.plan, self.options.folder
+        rows = None if source.path is None else str(source.path.resolve())
+        if rows is None:  # without a folder there is nothing to resume, and the rows need not be known again
+            rows = source.name if source.builtin or folder is None else source.digest()
         facts: dict[str, Any] = {
-            "data": source.name
-            if source.builtin
-            else source.digest()
-            if source.path is None
-            else str(source.path.resolve()),
+            "data": rows,
             "schema": plan.schema.json(),
             "verb": self.verb,
             "learner": plan.learner,

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from privaware.accounting import epsilon
@@ -120,3 +122,36 @@ def test_name_of_the_data_is_answered_with_its_ledger(run: Run, people: Path) ->
     assert "type `privaware ledger " in result.err
     assert "people.csv.ledger`" in result.err
     assert run("ledger", "people.csv.ledger").code == 0
+
+
+def test_table_that_resembles_another_asks_with_exit_2(run: Run, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(draw.normal(size=(300, 4)), columns=list("abcd")).assign(y=["no", "yes"] * 150)
+    frame.to_csv("first.csv", index=False)
+    frame.drop(columns="a").to_csv("second.csv", index=False)
+    call = ("--target", "y", "--learner", "majority", "--json")
+    assert run("fit", "first.csv", *call, "--out", "m").code == 0
+    verbs = (("fit", *call, "--out", "n"), ("select", *call[:2]), ("audit", *call[:2], "--learner", "linear"))
+    for verb, *options in verbs:
+        asked = run(verb, "second.csv", *options)
+        assert asked.code == 2
+        assert len(asked.err.splitlines()) == 1
+        assert "first.csv.ledger' to charge them there, or --new-ledger" in asked.out + asked.err
+    assert not Path("second.csv.ledger").exists()
+    assert run("fit", "second.csv", *call, "--out", "n", "--new-ledger").code == 0
+    assert run("fit", "second.csv", *call, "--out", "n", "--new-ledger").code == 0  # the same command: nothing to do
+
+
+def test_restored_copy_of_a_ledger_keeps_what_was_spent(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 3)
+    assert run(*call, "--out", "m").code == 0
+    older = Path("people.csv.ledger").read_bytes()
+    assert run(*call, "--out", "n").code == 0
+    spent = run("ledger", "people.csv.ledger", "--json").json["epsilon_spent"]
+    Path("people.csv.ledger").write_bytes(older)
+    refused = run(*call, "--out", "o")
+    assert refused.code == 2
+    assert "lacks 2 entries that it had before" in refused.err
+    assert run("ledger", "people.csv.ledger").code == 2
+    assert "written again: 2 entries" in run("ledger", "people.csv.ledger", "--restore").out
+    assert run("ledger", "people.csv.ledger", "--json").json["epsilon_spent"] == pytest.approx(spent)

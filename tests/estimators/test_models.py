@@ -35,8 +35,8 @@ def test_passes_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def measurements(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    X = np.random.default_rng(0).uniform(-1, 1, size=(rows, 2))
+def measurements(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).uniform(-1, 1, size=(rows, 2))
     return X, X[:, 0] > 0
 
 
@@ -67,7 +67,8 @@ def test_bounds_are_charged_without_a_schema_only(tmp_path, learner, settings, f
     open_book = Ledger.create(tmp_path / "open.ledger", limit=1.0, delta=DELTA)
     known_book = Ledger.create(tmp_path / "known.ledger", limit=1.0, delta=DELTA)
     paid = PrivateClassifier(learner=learner, settings=settings, ledger=open_book).fit(X, y)
-    free = PrivateClassifier(learner=learner, settings=settings, schema=square(), ledger=known_book).fit(X, y)
+    free = PrivateClassifier(learner=learner, settings=settings, schema=square(), ledger=known_book)
+    free.fit(*measurements(seed=1))
     assert len(charged(known_book)) == 1
     assert Counter(charged(open_book)) - Counter(charged(known_book)) == for_bounds
     assert paid.epsilon_ == pytest.approx(open_book.spent(), rel=1e-6)
@@ -81,7 +82,7 @@ def test_facts_taken_from_x_and_y_are_listed_as_assumptions():
     assert "labels that occur in y" in assumptions
     assert "number of rows" in assumptions
     assert "number of columns, their names and types" in assumptions
-    declared = " ".join(PrivateClassifier(schema=square()).fit(X, y).assumptions_)
+    declared = " ".join(PrivateClassifier(schema=square()).fit(*measurements(seed=1)).assumptions_)
     assert "labels that occur" not in declared
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import re
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema
+from privaware import Ledger, PrivateClassifier, PrivateSelector, Schema, fit
 from privaware.errors import OverlapWarning, WrongInput
+from privaware.estimators import _overlap
 from privaware.schema import Column
 
 ROWS = 200
@@ -122,3 +127,94 @@ def test_grid_search_in_several_processes_says_what_is_missing() -> None:
     X, y = rows()
     with pytest.raises(ValueError, match="expected ledger=FILE for fits in several processes"):
         GridSearchCV(classifier(), {"epsilon": [1.0, 2.0]}, n_jobs=2, cv=2).fit(X, y)
+
+
+# Ways around the memory of the process.
+
+
+def test_threads_of_a_grid_search_are_added_up() -> None:
+    X, y = rows()
+    with pytest.warns(OverlapWarning) as warned, joblib.parallel_config("threading", n_jobs=2):
+        grid = GridSearchCV(classifier(), {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+    assert not grid.best_estimator_.certified_
+    assert max(map(composed, warned)) > 3.0
+
+
+def fit_in_a_process(_: int) -> str:
+    try:
+        return str(classifier().fit(*rows()).certified_)
+    except WrongInput as problem:
+        return str(problem)
+
+
+@pytest.mark.slow
+def test_processes_of_an_executor_need_a_ledger() -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        (answer,) = pool.map(fit_in_a_process, [0])
+    assert "expected ledger=FILE for fits in several processes" in answer
+
+
+def test_child_process_of_any_name_needs_a_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing, "parent_process", multiprocessing.current_process)
+    with pytest.raises(WrongInput, match="expected ledger=FILE for fits in several processes"):
+        classifier().fit(*rows())
+
+
+def test_ledger_that_was_removed_and_made_anew_does_not_add_up(tmp_path: Path) -> None:
+    X, y = rows()
+    path = tmp_path / "x.ledger"
+    Ledger.create(path, limit=1.0)
+    assert classifier(ledger=path).fit(X, y).certified_
+    path.unlink()
+    Ledger.create(path, limit=1.0)
+    with pytest.warns(OverlapWarning):
+        assert not classifier(ledger=path).fit(X, y).certified_
+
+
+def test_clones_and_unpickled_estimators_count() -> None:
+    X, y = rows()
+    first = classifier().fit(X, y)
+    for other in (clone(first), pickle.loads(pickle.dumps(first))):
+        with pytest.warns(OverlapWarning):
+            assert not other.fit(X, y).certified_
+
+
+def test_pickled_estimator_holds_no_hash_of_a_row() -> None:
+    X, y = rows()
+    content = pickle.dumps(classifier().fit(X, y))
+    (past,) = _overlap.PAST_FITS
+    assert not any(value.tobytes() in content for value in past.hashes)
+    assert _overlap.KEY not in content
+
+
+def test_columns_that_were_dropped_or_renamed_are_added_up() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, size=(ROWS, 4))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    y = X[:, 0] > 0
+    assert PrivateClassifier(learner="majority").fit(frame, y).certified_
+    for changed in (frame.drop(columns="b"), frame.rename(columns=str.upper), frame[["d", "a"]][20:]):
+        with pytest.warns(OverlapWarning, match="together they spend epsilon"):
+            PrivateClassifier(learner="majority").fit(changed, y[-len(changed) :])
+
+
+def test_rows_of_a_ledger_are_known_to_a_fit_without_one(tmp_path: Path) -> None:
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(y, "yes", "no"))
+    fit(table, target="y", epsilon=1.0, learner="majority", accept_schema=True, ledger=tmp_path / "x.ledger")
+    with pytest.warns(OverlapWarning, match=r"charged to another ledger too, '.*x\.ledger'"):
+        classifier().fit(X, y)
+
+
+def test_fit_without_a_ledger_needs_no_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(tmp_path / "nowhere"))
+    assert classifier().fit(*rows()).certified_
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_data_folder_that_cannot_be_used_stops_before_a_charge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(tmp_path / "file"))
+    ledger = Ledger.create(tmp_path / "x.ledger", limit=1.0)
+    with pytest.raises(WrongInput, match="PRIVAWARE_LEDGERS"):
+        classifier(ledger=ledger).fit(*rows())
+    assert ledger.spent() == 0

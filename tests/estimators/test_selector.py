@@ -27,9 +27,9 @@ def test_passes_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def measurements(rows: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+def measurements(rows: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Four columns, of which the third tells the class."""
-    X = np.random.default_rng(0).uniform(-1, 1, size=(rows, 4))
+    X = np.random.default_rng(seed).uniform(-1, 1, size=(rows, 4))
     return X, np.where(X[:, 2] > 0, "yes", "no")
 
 
@@ -60,7 +60,7 @@ def test_bounds_are_charged_without_a_schema_only(tmp_path) -> None:
     X, y = measurements()
     ledgers = [Ledger.create(tmp_path / f"{name}.ledger", limit=1.0, delta=DELTA) for name in ("bought", "declared")]
     bought = PrivateSelector(ledger=ledgers[0]).fit(X, y)
-    PrivateSelector(schema=declared(), ledger=ledgers[1]).fit(X, y)
+    PrivateSelector(schema=declared(), ledger=ledgers[1]).fit(*measurements(seed=1))
     assert len(charged(ledgers[1])) == 1
     assert Counter(charged(ledgers[0])) - Counter(charged(ledgers[1])) == {Gaussian: 2}  # two rounds of counts
     assert bought.epsilon_ == pytest.approx(ledgers[0].spent(), rel=1e-6)
@@ -105,7 +105,7 @@ def test_seed_makes_the_choice_reproducible_and_not_for_release() -> None:
     assert seeded[0].columns_ == seeded[1].columns_
     assert not seeded[0].certified_
     assert seeded[0].guarantee_.startswith("SEEDED, NOT FOR RELEASE")
-    assert PrivateSelector(schema=replace(declared(), rows=400)).fit(X, y).certified_
+    assert PrivateSelector(schema=replace(declared(), rows=400)).fit(*measurements(400, seed=1)).certified_
 
 
 def test_a_refused_call_costs_nothing(tmp_path) -> None:

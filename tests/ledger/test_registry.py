@@ -184,3 +184,105 @@ def test_files_of_the_registry_are_for_their_owner_only(tmp_path: Path) -> None:
         ".sketch": 0o600,
         "": 0o600,
     }
+
+
+# A strange place, and trouble on the way to it.
+
+
+def test_many_writers_lose_no_line(tmp_path: Path) -> None:
+    ledgers = [Ledger.create(tmp_path / f"{at}.ledger", limit=1.0) for at in range(24)]
+    threads = [threading.Thread(target=register, args=(DIGEST, ledger)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {known.path for known in known_ledgers(DIGEST)} == {ledger.path for ledger in ledgers}
+
+
+def test_entries_of_many_writers_are_never_taken_for_lost(tmp_path: Path) -> None:
+    ledger = registered(tmp_path)
+    problems: list[Exception] = []
+
+    def spend() -> None:
+        try:
+            for _ in range(5):
+                ledger.spend(Pure(epsilon=0.01), what="a count")
+                Ledger.open(ledger.path)
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert len(ledger.entries()) == 21
+
+
+def test_full_disk_leaves_no_torn_line_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = registered(tmp_path)
+    before = lines_of(DIGEST).read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:10]))
+    with pytest.raises(WrongInput, match=r"cannot keep digests of rows in .* No space left on device"):
+        register(DIGEST, Ledger.create(tmp_path / "b.ledger", limit=1.0))
+    assert lines_of(DIGEST).read_bytes() == before
+    with pytest.warns(UserWarning, match="entry 1 of the ledger is written but not copied"):
+        ledger.spend(Pure(epsilon=1.0), what="first")  # the charge stands
+    monkeypatch.setattr(os, "write", write)
+    assert ledger.spent() == pytest.approx(1.0, rel=1e-3)
+
+
+def test_folder_that_cannot_be_written_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=1.0)
+    digest_key()
+    open_file = os.open
+
+    def read_only(path: object, flags: int, *more: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR) and "ledgers" in str(path):
+            raise OSError(30, "Read-only file system")
+        return open_file(path, flags, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(WrongInput, match=r"Read-only file system; name another folder in PRIVAWARE_LEDGERS"):
+        register(DIGEST, ledger)
+
+
+def test_folder_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest_key()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(WrongInput, match="this user alone can write to"):
+        digest_key()
+
+
+def test_folder_that_others_can_write_to_is_refused() -> None:
+    digest_key()
+    Path(os.environ["PRIVAWARE_LEDGERS"]).chmod(0o777)
+    with pytest.raises(WrongInput, match="this user alone can write to"):
+        known_ledgers(DIGEST)
+
+
+def test_key_that_others_can_read_is_refused() -> None:
+    digest_key()
+    (Path(os.environ["PRIVAWARE_LEDGERS"]) / "key").chmod(0o644)
+    with pytest.raises(WrongInput, match=r"only its owner can open .* got mode 644"):
+        digest_key()
+
+
+@pytest.mark.parametrize("place", ["ledgers", "~/ledgers", "./x"])
+def test_registry_does_not_depend_on_the_working_directory(
+    place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", place)
+    with pytest.raises(WrongInput, match="expected an absolute path in PRIVAWARE_LEDGERS"):
+        digest_key()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_registry_in_a_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(tmp_path / "file"))
+    with pytest.raises(WrongInput, match="PRIVAWARE_LEDGERS"):
+        digest_key()

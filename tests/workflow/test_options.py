@@ -37,6 +37,7 @@ PROMISED = {
 }
 SHARED = {"target", "task", "delta", "schema", "accept_schema", "private_schema", "unit", "cap"} | {
     "ledger",
+    "new_ledger",
     "limit",
     "dry_run",
     "header",
