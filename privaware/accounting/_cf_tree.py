@@ -42,6 +42,7 @@ _QUIET = 1e15  # more noise than this is priced as this
 _WAYS = 1000
 _SCHEDULE = 96  # noises of a schedule that are told apart
 _DOTS = 3001
+_ABOVE = 1.005  # tops are raised by what an epsilon may err: a bounded loss has a steep end
 Profile = Callable[[Array], Array]
 
 
@@ -316,7 +317,7 @@ def _top(event: Event, delta: float) -> float:
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
         quiet = _quieted(Sum(losses=total.losses), delta)
-        tops.append(_cf.epsilon(quiet, delta))
+        tops.append(min(_ABOVE * _cf.epsilon(quiet, delta), quiet.largest))
     if not math.isfinite(top := max(tops)):
         raise TooSlow
     return top

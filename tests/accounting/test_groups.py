@@ -9,7 +9,7 @@ import pytest
 
 from privaware import accounting
 from privaware.accounting import _cf_tree
-from privaware.events import Approximate, Event, Gaussian, Group, describe, from_json, to_json
+from privaware.events import Approximate, Disjoint, Event, Gaussian, Group, Laplace, describe, from_json, to_json
 from tests.accounting.trainings import DELTA, training
 
 FAILURE = 1e-7
@@ -72,3 +72,9 @@ def test_rows_of_a_proof_are_stored_and_told() -> None:
     event = Approximate(epsilon=0.0, delta=1e-7, rows=20)
     assert from_json(to_json(event)) == event
     assert describe(event) == "1 x Approximate, epsilon 0, delta 1e-07, proven for rows 20"
+
+
+def test_accountants_agree_on_a_group_of_bounded_losses() -> None:
+    """The profile of few bounded losses ends steeply: the second accountant must not stop before the end."""
+    event = Group(event=Disjoint(events=(2 * Laplace(noise=16.33), 2 * Laplace(noise=130.6))), size=2)
+    assert _cf_tree.epsilon(event, DELTA) == pytest.approx(accounting.epsilon(event, DELTA), rel=5e-3)
