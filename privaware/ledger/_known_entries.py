@@ -7,6 +7,7 @@ copy, or is one of two copies that were both charged: it is refused. `Ledger.res
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +30,7 @@ class RolledBack(WrongInput):
 def watch(genesis: str, entries: Iterable[Entry]) -> None:
     """Begins to keep copies of the entries of the ledger whose first entry has the hash `genesis`."""
     owner_folder()
-    if not _file(genesis).exists():
+    if not os.path.exists(_file(genesis)):
         append_lines(_file(genesis), map(_line, entries))
 
 
@@ -38,7 +39,7 @@ def note(genesis: str, entry: Entry) -> None:
 
     The charge stands, so that a full disk is warned of and does not stop the run.
     """
-    if not _file(genesis).exists():
+    if not os.path.exists(_file(genesis)):
         return
     try:
         append_lines(_file(genesis), [_line(entry)])
@@ -48,7 +49,7 @@ def note(genesis: str, entry: Entry) -> None:
 
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
     """The entries that the registry knows and that the chain neither holds nor has written again, in order."""
-    if not _file(genesis).exists():  # or the folder is of another user, who knows other ledgers
+    if not os.path.exists(_file(genesis)):  # or the folder is of another user, who knows other ledgers
         return []
     lines = read_lines(_file(genesis))
     present = {_origin(entry) for entry in entries}

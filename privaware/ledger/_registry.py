@@ -61,7 +61,7 @@ class KnownLedger:
 def digest_key() -> bytes:
     """The key of this user's digests: 256 bits of the operating system, made once and readable by the user only."""
     path = owner_folder() / KEY
-    if not path.exists():
+    if not os.path.exists(path):
         _make_key(path)
     try:
         key, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
@@ -116,7 +116,7 @@ def known_sketches() -> Iterator[tuple[str, bytes]]:
 
 def knows_rows() -> bool:
     """Whether this user's data folder knows any rows: without a key it knows none, and asking makes no key."""
-    return (ledger_folder() / KEY).exists()
+    return os.path.exists(ledger_folder() / KEY)
 
 
 def forget_sketch(digest: str) -> None:

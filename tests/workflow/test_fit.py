@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from privaware import fit, select
-from privaware.errors import WrongInput
+from privaware.errors import OverlapWarning, WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow._recipe import Recipe
@@ -136,5 +136,6 @@ def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schem
     assert "left out" not in f"{result!r} {result.json()}"
     assert "'always' (left out by the schema)" in result.notices[1]
     assert not any("left out" in file.read_text(errors="replace") for file in (tmp_path / "m").iterdir())
-    complete = fit(frame, target="y", schema=schema, epsilon=1.0, learner="majority", ledger=tmp_path / "l")
+    with pytest.warns(OverlapWarning, match="most of these rows are charged to another ledger too"):
+        complete = fit(frame, target="y", schema=schema, epsilon=1.0, learner="majority", ledger=tmp_path / "l")
     assert complete.notices == []
