@@ -24,8 +24,8 @@ EPSILONS = (0.05, 0.1, 1.0, 8.0)
 
 def main() -> None:
     from privaware import datasets
+    from privaware.bench._store import Store, cell_key
     from privaware.noise import Rng
-    from privaware.papers._results import Store, cell_key
     from privaware.workflow._training_plan import training_plan
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -38,8 +38,8 @@ from benchmarks._descent_steps import (
     private,
 )
 from privaware import models
+from privaware.bench._provenance import machine
 from privaware.descent import Poisson
-from privaware.papers._runner import machine
 
 SINGLE = {
     "FCN 300-64-10": "bao.fcn.cifar10.19914",

@@ -70,7 +70,7 @@ def main() -> None:
 
 def run(table: Path, rows: int, options: argparse.Namespace) -> None:
     """One cell, unless it is stored."""
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
 
     place = "this machine" if options.ray is None else "ray"
     settings = {"rows": rows, "parts": options.parts, "epsilon": options.epsilon, "learner": options.learner}

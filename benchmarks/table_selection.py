@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results/tables"))
     options = parser.parse_args()
 
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
     from privaware.papers._table_selection import part_of
     from privaware.workflow._table_choice import rule
 

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _missing(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
 
     known = Store(options.out / "cells.jsonl").read()
     for seed in options.seeds:
@@ -116,7 +116,7 @@ def declared(table: Any) -> Any:
 
 def merge(source: Path, out: Path) -> None:
     """The cells of a peer's file that the store lacks."""
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
 
     known = Store(out / "cells.jsonl").read()
     for line in source.read_text().splitlines():

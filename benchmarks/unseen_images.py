@@ -150,7 +150,7 @@ def main() -> None:
 
 
 def _known(settings: dict[str, Any], out: Path) -> bool:
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
 
     return cell_key(ITEM, settings) in Store(out / "cells.jsonl").read()
 

@@ -139,7 +139,7 @@ def _score(predicted: np.ndarray, truth: np.ndarray, *, classes: bool) -> float:
 
 
 def _known(settings: dict[str, Any], out: Path) -> bool:
-    from privaware.papers._results import Store, cell_key
+    from privaware.bench._store import Store, cell_key
 
     return cell_key(ITEM, settings) in Store(out / "cells.jsonl").read()
 

@@ -25,7 +25,7 @@ STOREYS = [
     {"card"},
     {"report"},
     {"workflow"},
-    {"studies", "estimators", "testing", "ui"},
+    {"studies", "estimators", "testing", "bench", "ui"},
     {"papers"},
     {"cli"},
 ]

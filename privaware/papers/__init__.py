@@ -17,14 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from privaware import registry
+from privaware.bench import Result, Settings
 from privaware.errors import WrongInput
 
-__all__ = ["Item", "Result", "Settings", "combinations", "find", "grid", "items", "matching", "open_items"]
-
-Settings = Mapping[str, Any]
-"""What one cell is run with: plain JSON values."""
-Result = dict[str, Any]
-"""What a cell measured: plain JSON values."""
+__all__ = ["Item", "combinations", "find", "grid", "items", "matching", "open_items"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from functools import cache
 from statistics import mean
 from typing import Any
 
+from privaware.bench._store import Cell
 from privaware.papers import find
 from privaware.papers._page import Page
-from privaware.papers._results import Cell
 
 __all__ = ["evidence", "page"]
 

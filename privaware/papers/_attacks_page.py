@@ -7,7 +7,8 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-from privaware.papers._page import Page, markdown
+from privaware.bench._shown import markdown
+from privaware.papers._page import Page
 
 __all__ = ["functions"]
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting
+from privaware.bench import Result, Settings
 from privaware.events import Pure
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._bao_columns import (
     NUMBERS,
     Columns,

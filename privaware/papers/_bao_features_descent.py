@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from privaware import accounting, datasets, models
+from privaware.bench import Result, Settings
 from privaware.events import NOTHING, Gaussian
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._bao_columns import adult, breast, first_columns, greedy_order, summary
 from privaware.papers._prices import least
 from privaware.papers._published import tables

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.papers import Result, Settings
+from privaware.bench import Result, Settings
 from privaware.papers._bao_settings import CNN_EPSILON, CNNS, COARSE, FCN_EPSILON, FCNS, INPUTS, last_two, shown
 from privaware.papers._bao_settings import scheduled as schedule
 from privaware.papers._prices import rdp_epsilon

@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any
 
 from privaware import accounting, datasets
+from privaware.bench import Result, Settings
 from privaware.events import Event
 from privaware.learners.dpsgd import DpSgd
 from privaware.metrics import accuracy
 from privaware.models.spaces import Space
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._prices import least
 from privaware.papers._runner import Bench
 from privaware.strategies._search import Search

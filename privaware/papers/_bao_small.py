@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets
-from privaware.papers import Result, Settings
+from privaware.bench import Result, Settings
 from privaware.papers._prices import rdp_epsilon
 from privaware.papers._results import table
 from privaware.papers._runner import Bench

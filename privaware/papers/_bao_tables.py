@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from privaware import models
-from privaware.papers import Result, Settings
+from privaware.bench import Result, Settings
 from privaware.papers._bao_settings import (
     CNN_EPSILON,
     CNNS,

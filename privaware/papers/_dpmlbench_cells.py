@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 
 from privaware import registry
+from privaware.bench import Result, Settings
+from privaware.bench._cells import TrainingPlace, batches, dry_prices, train_cells
 from privaware.errors import WrongInput
-from privaware.papers import Result, Settings
-from privaware.papers._bench_cells import TrainingPlace, batches, dry_prices, train_cells
 from privaware.papers._runner import Bench
 from privaware.papers._training import network
 
@@ -183,7 +183,7 @@ def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]
     if bench.dry:
         dry_prices(wanted, bench.prices)
         return
-    place = TrainingPlace(device=bench.device, paper=bench.paper, progress=True)
+    place = TrainingPlace(device=bench.device, prices=bench.prices.path, progress=True)
     groups = {at: group for group in batches(wanted, 15) for at in group}
     results: dict[int, Result] = {}
     for at in range(len(wanted)):

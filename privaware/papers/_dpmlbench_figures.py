@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from privaware.bench import Result, Settings
+from privaware.bench._store import Cell, Store
 from privaware.learners import find_learner
 from privaware.metrics import utility_loss
-from privaware.papers import Item, Result, Settings
+from privaware.papers import Item
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, NETWORKS
 from privaware.papers._dpmlbench_means import Key, Means
-from privaware.papers._results import Cell, Store, table
+from privaware.papers._results import table
 from privaware.papers._runner import Bench
 
 __all__ = ["FIGURES", "Figure", "area_item", "area_key", "figure_items"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from privaware.papers import Item, Result, Settings
+from privaware.bench import Result, Settings
+from privaware.bench._store import Cell, Store
+from privaware.papers import Item
 from privaware.papers._dpmlbench_leakage import LEAKAGE
 from privaware.papers._dpmlbench_means import Means, Verdict
-from privaware.papers._results import Cell, Store
 from privaware.papers._runner import Bench
 
 __all__ = ["FINDINGS", "Finding", "finding_items", "verdicts"]

@@ -25,14 +25,16 @@ from pathlib import Path
 from statistics import median
 
 from privaware import datasets
-from privaware.papers import Item, Settings
-from privaware.papers._bench_cells import TrainingPlace
-from privaware.papers._bench_run import cell_name, run_cells
+from privaware.bench import Settings
+from privaware.bench._cells import TrainingPlace
+from privaware.bench._run import cell_name, run_cells
+from privaware.bench._store import Cell, Store, cell_key
+from privaware.papers import Item
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, quick
 from privaware.papers._dpmlbench_plan import FIRST, PLAN, GridChoice
 from privaware.papers._dpmlbench_twins import add_twins, settle
 from privaware.papers._page import RESULTS
-from privaware.papers._results import Cell, Store, cell_key
+from privaware.papers._prices import PaperPrices
 from privaware.papers.dpmlbench import ITEMS
 
 __all__ = ["GridRun", "merge", "ordered_cells", "run_grid"]
@@ -230,7 +232,7 @@ def main() -> None:
     place = TrainingPlace(
         device=options.device,
         deadline=time.time() + options.limit,
-        paper="dpmlbench",
+        prices=PaperPrices("dpmlbench").path,
         progress=False,
         commit=options.commit,
         command=" ".join(["python -m privaware.papers._dpmlbench_grid", *sys.argv[1:]]),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
+from privaware.bench._store import Cell, training_key
 from privaware.metrics import privacy_leakage
-from privaware.papers._results import Cell, training_key
 
 __all__ = ["ATTACKS", "Key", "Means", "Verdict"]
 

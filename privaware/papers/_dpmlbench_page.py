@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from privaware.bench._shown import markdown
+from privaware.bench._table import SummaryRow, summary
 from privaware.papers import Item, find
-from privaware.papers._bench_table import SummaryRow, summary
 from privaware.papers._dpmlbench_cells import DATA, NETWORKS
 from privaware.papers._dpmlbench_figures import FIGURES, area_key
 from privaware.papers._dpmlbench_findings import verdicts
 from privaware.papers._dpmlbench_means import ATTACKS, Key, Means
-from privaware.papers._page import Page, markdown
+from privaware.papers._page import Page
 from privaware.papers.dpmlbench import ITEMS, PRINTED, STRONGEST
 
 __all__ = ["functions"]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privaware.papers import Item, Settings
+from privaware.bench import Settings
+from privaware.papers import Item
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, NETWORKS
 
 __all__ = ["FIRST", "PLAN", "GridChoice"]

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from privaware.papers import Settings, find
+from privaware.bench import Settings
+from privaware.bench._store import Cell, Store, training_key
+from privaware.papers import find
 from privaware.papers._dpmlbench_cells import EPSILONS, RGP_SMALL
-from privaware.papers._results import Cell, Store, training_key
 
 __all__ = ["add_twins", "settle"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from privaware.bench._store import Cell
 from privaware.papers import dpnas as paper
 from privaware.papers._page import Page
-from privaware.papers._results import Cell
 
 __all__ = ["functions"]
 

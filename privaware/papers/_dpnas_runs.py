@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware import datasets, models
+from privaware.bench import Result, Settings
+from privaware.bench._store import Store
 from privaware.data import Data
 from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._published import tables
-from privaware.papers._results import Store
 from privaware.papers._runner import Bench
 from privaware.papers._tramer_boneh_train import CHANNELS, free_memory
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privaware import models
+from privaware.bench import Result, Settings
 from privaware.data import Data
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._dpnas_runs import CASES, halves, rows
 from privaware.papers._runner import Bench
 

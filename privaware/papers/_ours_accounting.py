@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from privaware.bench import Result, Settings
 from privaware.events import Composed, Event, Gaussian, Laplace, Pure, Selected
-from privaware.papers import Result, Settings
 from privaware.papers._published import tables
 from privaware.papers._runner import Bench
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from privaware.bench import Result, Settings
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._prices import least
 from privaware.papers._runner import Bench
 

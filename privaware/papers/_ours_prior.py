@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privaware.bench import Result, Settings
+from privaware.bench._shown import spread
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
-from privaware.papers._results import spread
 from privaware.papers._resumed import train_resumed
 from privaware.papers._runner import Bench
 
@@ -162,12 +162,12 @@ def views(bench: Bench, settings: Settings) -> Result:
     """
     import torch
 
+    from privaware.bench._provenance import commit, machine
     from privaware.features._prior_images import SyntheticImages
     from privaware.features._prior_maps import preprocess
     from privaware.features._prior_views import ViewStatistics
     from privaware.features._prior_weights import load
     from privaware.features.prior import Prior
-    from privaware.papers._runner import commit, machine
 
     prior = Prior(weights=settings.get("weights"))
     weights = load(prior.file, bench.device)
@@ -255,7 +255,7 @@ def _facts(item: str, recipe: Any, steps: int, settings: Settings, bench: Bench)
     """How weights came about."""
     import torch
 
-    from privaware.papers._runner import commit, machine
+    from privaware.bench._provenance import commit, machine
 
     return {
         "command": f"privaware reproduce ours/prior/{item}, {dict(settings)}",

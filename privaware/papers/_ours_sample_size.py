@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from privaware import accounting, datasets
+from privaware.bench import Result, Settings
 from privaware.learners import find_learner
 from privaware.metrics import accuracy
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
 from privaware.papers._runner import Bench
 
 __all__ = ["scores"]

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from privaware.papers import Result, Settings
+from privaware.bench import Result, Settings
 from privaware.papers._resumed import train_resumed
 from privaware.papers._runner import Bench
 
@@ -22,9 +22,9 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     """
     import torch
 
+    from privaware.bench._provenance import commit, machine
     from privaware.learners._table_network import save
     from privaware.learners._table_pretraining import Recipe, TablePretraining
-    from privaware.papers._runner import commit, machine
 
     chosen = {name: value for name, value in settings.items() if name != "steps"}
     training = TablePretraining(Recipe(**chosen), bench.device)

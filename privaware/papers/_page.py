@@ -22,10 +22,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from privaware.bench._shown import markdown, spread
+from privaware.bench._store import Cell, Store
 from privaware.papers import find
-from privaware.papers._results import Cell, Store, spread, with_published
+from privaware.papers._results import with_published
 
-__all__ = ["Page", "markdown", "names", "percent", "render", "seeds_of", "write"]
+__all__ = ["Page", "names", "percent", "render", "seeds_of", "write"]
 
 TEMPLATES = Path(__file__).with_name("pages")
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -96,18 +98,6 @@ def seeds_of(cell: Cell) -> str:
     count = cell.settings.get("seeds")
     stated = cell.run.get("seeds") or (f"0 to {count - 1}" if count else "")
     return f"seeds {stated}" if stated else ""
-
-
-def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table.
-
-    >>> print(markdown(["a", "b"], [[1, 2]]))
-    | a | b |
-    | --- | --- |
-    | 1 | 2 |
-    """
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def percent(values: Sequence[float], digits: int = 2) -> str:

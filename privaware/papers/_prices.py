@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from privaware.errors import WrongInput
-from privaware.events import Event
+from privaware.bench._prices import Prices
 
-__all__ = ["Prices", "least", "rdp_epsilon"]
+__all__ = ["PaperPrices", "least", "rdp_epsilon"]
 
 FOLDER = Path(__file__).with_name("prices")
 
 
-@dataclass
-class Prices:
-    """One JSON file of numbers a paper. What it lacks is computed here, and with `record` written down.
+class PaperPrices(Prices):
+    """The recorded noise multipliers of a paper: one JSON file a paper."""
 
-    A machine without the accountants (the package dp-accounting) only looks numbers up.
-    """
-
-    paper: str
-    record: bool = False
-    known: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.path.exists():
-            self.known = {**json.loads(self.path.read_text()), **self.known}
-
-    @property
-    def path(self) -> Path:
-        return FOLDER / f"{self.paper}.json"
+    def __init__(self, paper: str, record: bool = False, known: dict[str, float] | None = None) -> None:
+        super().__init__(FOLDER / f"{paper}.json", record, known or {})
 
     def noise(self, rate: float, steps: int, epsilon: float, conversion: str = "rdp") -> float:
         """The least noise multiplier of `steps` Poisson-sampled Gaussian steps, as the paper's accountant counts."""
         key = f"{rate:.6g} x {steps}: {epsilon:.6g} by {conversion}"
         return self.look_up(key, lambda: _least_noise(rate, steps, epsilon, conversion))
-
-    def calibrated(self, key: str, cost: Callable[[float], Event], epsilon: float) -> float:
-        """The noise multiplier at which `cost` is (epsilon, 1e-5) by our own accountant."""
-
-        def compute() -> float:
-            from privaware import accounting
-
-            return accounting.calibrate(cost, epsilon, 1e-5)
-
-        return self.look_up(key, compute)
-
-    def look_up(self, key: str, compute: Callable[[], float]) -> float:
-        """The number called `key`, or what `compute` gives."""
-        if key not in self.known:
-            try:
-                self.known[key] = compute()
-            except ImportError as problem:
-                raise WrongInput(
-                    f"no price for {key!r}, and it cannot be computed here ({problem}); where the accountants are "
-                    f"installed run `privaware reproduce {self.paper} --prices`"
-                ) from None
-            if self.record:
-                self.path.write_text(json.dumps(dict(sorted(self.known.items())), indent=1) + "\n")
-        return self.known[key]
 
 
 def rdp_epsilon(rate: float, steps: int, noise: float, conversion: str = "rdp", delta: float = 1e-5) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from privaware.bench._shown import spread
 from privaware.papers._page import Page
-from privaware.papers._results import spread
 from privaware.workflow._curves import Point, interval, lines
 
 __all__ = ["functions"]

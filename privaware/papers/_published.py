@@ -22,7 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from privaware.papers import Item, Settings, combinations
+from privaware.bench import Settings
+from privaware.papers import Item, combinations
 
 __all__ = ["keyed", "load_items", "tables"]
 

@@ -1,89 +1,17 @@
-"""Stored cells, and rows with the published value beside the measured one."""
+"""Tables of items, and rows with the published value beside the measured one."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from statistics import mean, stdev
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privaware.papers import Item, Result, Settings
+from privaware.bench._shown import spread
+from privaware.bench._store import Cell
+from privaware.papers import Item
 
-__all__ = ["Cell", "Store", "cell_key", "number", "rows", "spread", "table", "training_key", "with_published"]
-
-TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")
-"""The settings of a benchmark's cell that its model follows from; names of lines and attacks change no model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One run of an item: its settings, its result, and `run`: commit, machine, date and seconds."""
-
-    item: str
-    settings: Settings
-    result: Result
-    run: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        return cell_key(self.item, self.settings)
-
-
-def cell_key(item: str, settings: Settings) -> str:
-    return f"{item} {json.dumps(settings, sort_keys=True)}"
-
-
-def training_key(settings: Settings) -> str:
-    """What is trained on which rows with which seed: cells of several items with one key are one model."""
-    return json.dumps([settings.get(name) for name in TRAINED], sort_keys=True)
-
-
-@dataclass(frozen=True)
-class Store:
-    """Finished cells, one JSON line each. A line cut short by a kill is left out, and its cell is run again."""
-
-    path: Path
-
-    def read(self) -> dict[str, Cell]:
-        if not self.path.exists():
-            return {}
-        cells: dict[str, Cell] = {}
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                cell = Cell(**json.loads(line))
-            except (ValueError, TypeError):
-                continue
-            cells[cell.key] = cell
-        return cells
-
-    def of(self, item: str) -> list[Cell]:
-        return [cell for cell in self.read().values() if cell.item == item]
-
-    def write(self, cells: Iterable[Cell]) -> None:
-        """Replaces all lines."""
-        lines = [json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n" for cell in cells]
-        self.path.write_text("".join(lines), encoding="utf-8")
-
-    def add(self, cell: Cell) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        complete = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(
-                ("" if complete else "\n") + json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n"
-            )
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and standard deviation; one value has a deviation of 0."""
-    listed = list(values)
-    return mean(listed), stdev(listed) if len(listed) > 1 else 0.0
+__all__ = ["number", "rows", "table", "with_published"]
 
 
 def table(title: str, head: Sequence[str], lines: Sequence[Sequence[Any]], key: str = "") -> dict[str, Any]:

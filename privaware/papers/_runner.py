@@ -6,8 +6,6 @@ A finished cell is appended to the store at once and never run again, so the sam
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from privaware.bench import Result, Settings
+from privaware.bench._provenance import commit, machine
+from privaware.bench._store import Cell, Store, cell_key
 from privaware.errors import WrongInput
-from privaware.papers import Item, Result, Settings, find
-from privaware.papers._prices import Prices
-from privaware.papers._results import Cell, Store, cell_key, rows
+from privaware.papers import Item, find
+from privaware.papers._prices import PaperPrices
+from privaware.papers._results import rows
 
 __all__ = ["Bench", "RunPlace", "best_seconds", "record_prices", "run", "run_all"]
 
@@ -47,8 +48,8 @@ class Bench:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def prices(self) -> Prices:
-        return Prices(self.paper, record=self.record)
+    def prices(self) -> PaperPrices:
+        return PaperPrices(self.paper, record=self.record)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,21 +158,3 @@ def best_seconds(work: Callable[[int], object], repeats: int) -> tuple[float, fl
         after = os.times()
         spans.append((time.perf_counter() - wall, after.user - before.user + after.system - before.system))
     return min(wall for wall, _ in spans), min(processor for _, processor in spans)
-
-
-def machine(device: str) -> str:
-    if device == "cpu":
-        return f"CPU ({platform.machine()})"
-    import torch
-
-    return str(torch.cuda.get_device_name())
-
-
-def commit() -> str:
-    """The short hash of the source, or "unknown" outside a clone."""
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    try:
-        answer = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return answer.stdout.strip()

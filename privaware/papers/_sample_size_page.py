@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from privaware.papers._page import Page, markdown, percent
+from privaware.bench._shown import markdown
+from privaware.papers._page import Page, percent
 from privaware.workflow._estimates import epsilon_at, fit_law
 
 __all__ = ["functions"]

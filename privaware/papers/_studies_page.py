@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from privaware.bench._shown import markdown
+from privaware.bench._store import Cell
 from privaware.papers import Item, find, items
-from privaware.papers._page import Page, markdown, seeds_of
-from privaware.papers._results import Cell, with_published
+from privaware.papers._page import Page, seeds_of
+from privaware.papers._results import with_published
 
 __all__ = ["functions"]
 

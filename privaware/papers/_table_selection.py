@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from privaware.papers._page import markdown
-from privaware.papers._results import Cell
+from privaware.bench._shown import markdown
+from privaware.bench._store import Cell
 from privaware.workflow._table_choice import evidence, rule
 
 __all__ = ["Selection", "among", "measured_selection", "part_of", "selection_table"]

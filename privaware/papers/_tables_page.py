@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from privaware.papers._page import Page, markdown
-from privaware.papers._results import Cell, spread
+from privaware.bench._shown import markdown, spread
+from privaware.bench._store import Cell
+from privaware.papers._page import Page
 from privaware.papers._table_selection import measured_selection, selection_table
 from privaware.workflow._table_choice import evidence
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from privaware.bench import Result
 from privaware.events import Event, Gaussian
-from privaware.papers import Result
 from privaware.papers._prices import least
 
 __all__ = ["DELTA", "bisected_noise", "classic", "curve", "dpsgd_noise", "figure9", "iteration_noise", "run_event"]

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from privaware.papers import Result, Settings, grid
+from privaware.bench import Result, Settings
 from privaware.papers import _tramer_boneh_prices as prices
+from privaware.papers import grid
 from privaware.papers._published import keyed, tables
 from privaware.papers._runner import Bench
 from privaware.papers._tramer_boneh_train import Setting, train

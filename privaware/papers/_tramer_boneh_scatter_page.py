@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from privaware.bench._store import Cell
 from privaware.papers import tramer_boneh as paper
 from privaware.papers._crossing_plots import line_chart
 from privaware.papers._page import Page
-from privaware.papers._prices import Prices
-from privaware.papers._results import Cell
+from privaware.papers._prices import PaperPrices
 from privaware.papers._tramer_boneh_runs import TABLE13, TABLE16
 
 __all__ = ["functions"]
@@ -36,7 +36,7 @@ def functions(page: Page) -> dict[str, Any]:
         "median_bounds": median_bounds,
         "names": NAMES,
         "paper": paper,
-        "prices": Prices("tramer_boneh").known,
+        "prices": PaperPrices("tramer_boneh").known,
         "table13": TABLE13,
         "table16": TABLE16,
     }

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from privaware.papers import Item, Result, Settings
+from privaware.bench import Result, Settings
+from privaware.papers import Item
 from privaware.papers._results import table
 from privaware.papers._runner import Bench
 from privaware.papers._training import chart, network, percent, precision, sweep_options

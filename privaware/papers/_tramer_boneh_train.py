@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.bench import Result
 from privaware.errors import Refused
 from privaware.events import Event
 from privaware.noise import Rng
-from privaware.papers import Result
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from privaware.bench._shown import markdown
+from privaware.bench._store import Cell
 from privaware.papers import _unseen_tables_page as tables
 from privaware.papers import _unseen_texts_page as texts
-from privaware.papers._page import Page, markdown
-from privaware.papers._results import Cell
+from privaware.papers._page import Page
 
 __all__ = ["functions"]
 

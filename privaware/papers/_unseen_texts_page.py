@@ -7,8 +7,9 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from privaware.papers._page import Page, markdown
-from privaware.papers._results import Cell
+from privaware.bench._shown import markdown
+from privaware.bench._store import Cell
+from privaware.papers._page import Page
 
 __all__ = ["functions"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from privaware.papers import Item, Settings, open_items
+from privaware.bench import Settings
+from privaware.papers import Item, open_items
 from privaware.papers._dpmlbench_cells import (
     ALGORITHMS,
     DATA,

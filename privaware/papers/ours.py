@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from privaware.papers import Item, Result, Settings
+from privaware.bench import Result, Settings
+from privaware.papers import Item
 from privaware.papers import _ours_accounting as accounting
 from privaware.papers import _ours_convex as convex
 from privaware.papers import _ours_prior as prior

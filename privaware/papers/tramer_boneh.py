@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from privaware.papers import Item, Settings, grid, open_items
+from privaware.bench import Settings
+from privaware.papers import Item, grid, open_items
 from privaware.papers import _tramer_boneh_runs as runs
 from privaware.papers._published import keyed, tables
 from privaware.papers._tramer_boneh_studies import studies

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from privaware.bench._store import Store
 from privaware.metrics import privacy_leakage
 from privaware.papers._dpmlbench_means import ATTACKS, Means
-from privaware.papers._results import Store
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MEANS = Means.of(Store(RESULTS / "dpmlbench" / "cells.jsonl").read().values())

@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 
 from privaware import accounting, datasets, models, papers
+from privaware.bench import _run
+from privaware.bench._cells import CellOutcome, TrainingPlace, learner_of, noise_of
+from privaware.bench._rows import bench_rows, bench_schema
+from privaware.bench._store import Cell, Store, cell_key, training_key
 from privaware.errors import PrivawareError
 from privaware.learners import find_learner
-from privaware.papers import _bench_run, _dpmlbench_grid
-from privaware.papers._bench_cells import CellOutcome, TrainingPlace, learner_of, noise_of
-from privaware.papers._bench_rows import bench_rows, bench_schema
+from privaware.papers import _dpmlbench_grid
 from privaware.papers._dpmlbench_cells import ALGORITHMS, DATA, EPSILONS, NETWORKS, cell, networks_of
 from privaware.papers._dpmlbench_grid import GridRun, merge, ordered_cells, run_grid
 from privaware.papers._dpmlbench_plan import PLAN, GridChoice
 from privaware.papers._dpmlbench_twins import add_twins, settle
 from privaware.papers._page import RESULTS, Page, render
-from privaware.papers._prices import Prices
-from privaware.papers._results import Cell, Store, cell_key, training_key
+from privaware.papers._prices import PaperPrices
 from privaware.papers.dpmlbench import ITEMS
 
 TABLES = {f"table{number}" for number in (2, 3, 4, 5, 7, 8, 9, 10, 11)}
@@ -66,7 +67,7 @@ def test_every_network_of_an_algorithm_fits_and_is_priced_without_an_accountant(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounting, "calibrate", None)
-    prices, make = Prices("dpmlbench"), find_learner(algorithm)
+    prices, make = PaperPrices("dpmlbench"), find_learner(algorithm)
     for data in DATA:
         for net in networks_of(algorithm):
             settings = cell(algorithm, data, net, 1.0, 0)
@@ -84,7 +85,7 @@ def test_recorded_noise_meets_its_epsilon(algorithm: str, epsilon: float) -> Non
     settings = cell(algorithm, "cifar10", "simple_cnn", epsilon, 0)
     schema, public = bench_schema(settings["rows"], find_learner(algorithm))
     learner = learner_of(settings, public=public)
-    noise = noise_of(settings, lambda noise: learner.cost(schema, noise), Prices("dpmlbench"))
+    noise = noise_of(settings, lambda noise: learner.cost(schema, noise), PaperPrices("dpmlbench"))
     assert 0.99 * epsilon < accounting.epsilon(learner.cost(schema, noise), 1e-5) <= epsilon
 
 
@@ -145,7 +146,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         networks.extend(cell["network"] for cell in cells)
         return [CellOutcome(result={"score": 0.5, "error": 50.0}, seconds=1.0)] * len(cells)
 
-    monkeypatch.setattr(_bench_run, "train_cells", train)
+    monkeypatch.setattr(_run, "train_cells", train)
     monkeypatch.setattr(_dpmlbench_grid, "_rows_are_here", lambda cell: True)
     return networks
 
@@ -172,7 +173,7 @@ def test_failed_cells_are_left_out_unless_asked_for_and_cuda_errors_end_the_proc
     def train(place: TrainingPlace, cells: Any) -> list[CellOutcome]:
         return [CellOutcome(result={"failed": reasons[0]})] * len(cells)
 
-    monkeypatch.setattr(_bench_run, "train_cells", train)
+    monkeypatch.setattr(_run, "train_cells", train)
     wanted = ordered_cells(GridChoice(data=("cifar10",), networks=("simple_cnn",), algorithms=("dpsgd", "tanh")))
     store, place = Store(tmp_path / "cells.jsonl"), TrainingPlace(deadline=time.time() + 1e4)
     monkeypatch.setattr(_dpmlbench_grid, "_rows_are_here", lambda cell: True)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from privaware import papers
+from privaware.bench._store import Cell, Store
 from privaware.papers._dpmlbench_cells import cell
 from privaware.papers._dpmlbench_figures import FIGURES
 from privaware.papers._dpmlbench_findings import FINDINGS, NOT_YET, verdicts
 from privaware.papers._dpmlbench_means import Means
-from privaware.papers._results import Cell, Store, rows
+from privaware.papers._results import rows
 from privaware.papers._runner import run
 
 

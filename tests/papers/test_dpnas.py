@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from privaware import papers
+from privaware.bench._store import Store, cell_key
 from privaware.errors import WrongInput
 from privaware.papers import _dpnas_runs, _dpnas_search
 from privaware.papers._page import Page, render
-from privaware.papers._results import Store, cell_key
 from privaware.papers._runner import Bench, run
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

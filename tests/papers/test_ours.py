@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting, datasets, features, papers
+from privaware.bench._store import Store, cell_key
 from privaware.data import Data
 from privaware.features.prior import Prior
 from privaware.learners.amortised import Amortised
@@ -22,8 +23,7 @@ from privaware.learners.linear import LR_NAMED, Linear
 from privaware.noise import Rng
 from privaware.papers import _ours_accounting, _ours_convex, _ours_prior
 from privaware.papers._ours_accounting import CLAIMS
-from privaware.papers._prices import Prices
-from privaware.papers._results import Store, cell_key
+from privaware.papers._prices import PaperPrices
 from privaware.papers._runner import Bench, run
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
@@ -70,7 +70,7 @@ def test_head_without_noise_is_clipped_descent_written_out() -> None:
 
 
 def test_heads_have_the_noise_and_the_step_size_of_the_page() -> None:
-    known = Prices("ours").known
+    known = PaperPrices("ours").known
     assert known["head 100 1"] == pytest.approx(10 * 3.730631, rel=1e-3)
     assert known["head 250 1"] == pytest.approx(math.sqrt(250) * 3.730631, rel=1e-3)
     schema = Schema(form="image", shape=(1, 1, 20), classes=tuple("0123456789"), rows=60_000)
@@ -98,7 +98,7 @@ def test_heads_compute_features_once_for_all_budgets(monkeypatch: pytest.MonkeyP
 
 
 def test_fine_tuning_has_calibrated_noise() -> None:
-    known = Prices("ours").known
+    known = PaperPrices("ours").known
     schema = datasets.schema("cifar10")
     for epsilon in (1.0, 3.0, 8.0):
         paid = accounting.epsilon(Finetune().cost(schema, known[f"finetune {epsilon:g}"]), 1e-5)

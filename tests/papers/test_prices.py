@@ -7,7 +7,7 @@ import pytest
 from privaware import accounting
 from privaware.events import Gaussian
 from privaware.papers._bao_features_descent import SOFTMAX
-from privaware.papers._prices import Prices, rdp_epsilon
+from privaware.papers._prices import PaperPrices, rdp_epsilon
 
 
 @pytest.mark.parametrize(
@@ -15,13 +15,13 @@ from privaware.papers._prices import Prices, rdp_epsilon
 )
 def test_recorded_noise_of_softmax_meets_its_epsilon(data: str, epsilon: float) -> None:
     rate, steps = SOFTMAX[data]
-    noise = Prices("bao").known[f"{data} softmax at {epsilon}"]
+    noise = PaperPrices("bao").known[f"{data} softmax at {epsilon}"]
     spent = accounting.epsilon(steps * Gaussian(noise=noise).sampled(rate=rate), 1e-5)
     assert 0.995 * epsilon < spent <= epsilon
 
 
 def test_recorded_noise_of_schedules_meets_its_epsilon() -> None:
-    recorded = {key: noise for key, noise in Prices("bao").known.items() if key.endswith(" by rdp")}
+    recorded = {key: noise for key, noise in PaperPrices("bao").known.items() if key.endswith(" by rdp")}
     for key in sorted(recorded)[:: max(1, len(recorded) // 5)]:
         schedule, _, rest = key.partition(": ")
         rate, steps = schedule.split(" x ")

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from privaware import papers
+from privaware.bench._store import Cell, Store
 from privaware.errors import WrongInput
 from privaware.papers import Item, grid
-from privaware.papers._prices import Prices
-from privaware.papers._results import Cell, Store, rows
+from privaware.papers._prices import PaperPrices
+from privaware.papers._results import rows
 from privaware.papers._runner import Bench, RunPlace, run, run_all
 from privaware.papers._training import NO_ROWS, swept
 from privaware.papers.bao import ITEMS
@@ -154,7 +155,7 @@ def test_known_price_needs_no_accountant() -> None:
     def missing() -> float:
         raise ImportError("no accountant")
 
-    prices = Prices("test", known={"a": 1.5})
+    prices = PaperPrices("test", known={"a": 1.5})
     assert prices.look_up("a", missing) == 1.5
     with pytest.raises(WrongInput, match="--prices"):
         prices.look_up("b", missing)
@@ -163,7 +164,7 @@ def test_known_price_needs_no_accountant() -> None:
 def test_noise_is_the_least_that_meets_epsilon() -> None:
     from privaware.papers._prices import rdp_epsilon
 
-    noise = Prices("test").noise(0.01, 100, 1.0)
+    noise = PaperPrices("test").noise(0.01, 100, 1.0)
     assert rdp_epsilon(0.01, 100, noise) <= 1.0 < rdp_epsilon(0.01, 100, noise * 0.999)
 
 

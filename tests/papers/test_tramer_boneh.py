@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from privaware import papers
+from privaware.bench._store import Store, cell_key
 from privaware.data import Data
 from privaware.errors import Refused
 from privaware.events import Gaussian
 from privaware.noise import Rng
 from privaware.papers import _tramer_boneh_train as train
-from privaware.papers._prices import Prices
-from privaware.papers._results import Store, cell_key
+from privaware.papers._prices import PaperPrices
 from privaware.papers._runner import Bench
 from privaware.papers._tramer_boneh_prices import bisected_noise, classic
 from privaware.papers._tramer_boneh_runs import points
@@ -48,12 +48,12 @@ def test_points_of_table_3_that_are_left_can_be_run() -> None:
     left = [settings for settings in item.runs if cell_key(item.id, settings) not in cells]
     assert len(item.runs) == 72
     assert len(left) <= 6
-    known = Prices("tramer_boneh").known
+    known = PaperPrices("tramer_boneh").known
     assert all(f"table12 50000 {point['batch']} {point['epochs']} 0" in known for point in left)
 
 
 def test_stored_noise_costs_what_the_paper_says() -> None:
-    known = {key: noise for key, noise in Prices("tramer_boneh").known.items() if key.startswith("table12")}
+    known = {key: noise for key, noise in PaperPrices("tramer_boneh").known.items() if key.startswith("table12")}
     assert len(known) == 108
     for key in ("60000 4096 40 8", "60000 512 15 0", "50000 8192 60 8", "50000 16384 120 6"):
         count, batch, epochs, norm = map(int, key.split())

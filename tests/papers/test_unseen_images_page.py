@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from privaware.bench._store import Cell, Store
 from privaware.papers import _unseen_tables_page, _unseen_texts_page
 from privaware.papers._page import Page
-from privaware.papers._results import Cell, Store
 from privaware.papers._unseen_images_page import EARLIER, ITEM, PUBLIC, WEIGHED, functions
 
 PRIVATE = ("auto", "private constant")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from privaware.bench._store import Cell, Store
 from privaware.papers._page import Page
-from privaware.papers._results import Cell, Store
 from privaware.papers._unseen_tables_page import ITEM, functions
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from privaware.bench._store import Cell, Store
 from privaware.papers._page import Page
-from privaware.papers._results import Cell, Store
 from privaware.papers._unseen_texts_page import ITEM, METHODS, WORDS, functions
 
 

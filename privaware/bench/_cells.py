@@ -17,21 +17,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from privaware import features
+from privaware.bench import Result, Settings
+from privaware.bench._leakage import attack_results
+from privaware.bench._prices import Prices
+from privaware.bench._rows import BenchRows, bench_rows, bench_schema
+from privaware.bench._store import training_key
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Event, Unproven
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
-from privaware.papers._bench_leakage import attack_results
-from privaware.papers._bench_rows import BenchRows, bench_rows, bench_schema
-from privaware.papers._prices import Prices
-from privaware.papers._results import training_key
 from privaware.workflow._progress import step_progress
 from privaware.workflow._settings import configured
 
@@ -54,13 +55,13 @@ NO_NETWORK = "-"
 class TrainingPlace:
     """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
 
-    Noise multipliers are calibrated, or looked up among the prices of `paper`. `commit` is that of the source, where a
+    Noise multipliers are calibrated, or looked up in the file `prices`. `commit` is that of the source, where a
     copy without its history runs; `command` is recorded with each cell.
     """
 
     device: str = "cpu"
     deadline: float = float("inf")
-    paper: str | None = None
+    prices: Path | None = None
     progress: bool = False
     commit: str | None = None
     command: str | None = None
@@ -168,7 +169,7 @@ def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellO
         learner_of(cells[0], public=rows.public, **more) for more in (_runtime(place, cells), {})
     )
     schema = rows.train.schema if make.uses_columns else rows.train.schema.keep(())
-    prices = None if place.paper is None else Prices(place.paper)
+    prices = None if place.prices is None else Prices(place.prices)
     for cell in cells:
         try:
             noise = noise_of(cell, partial(priced_learner.cost, schema), prices)

@@ -7,9 +7,9 @@ import io
 
 import pytest
 
+from privaware.bench._store import Cell
+from privaware.bench._table import bench_table, summary
 from privaware.errors import WrongInput
-from privaware.papers._bench_table import bench_table, summary
-from privaware.papers._results import Cell
 
 
 def cell(learner: str, epsilon: float | None, seed: int, score: float, network: str = "cnn") -> Cell:

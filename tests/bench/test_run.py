@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
+from privaware.bench import _cells
+from privaware.bench._cells import TrainingPlace, batches, noise_of, train_cells
+from privaware.bench._grid import grid_cells
+from privaware.bench._run import ITEM, run_cells
+from privaware.bench._store import Store
 from privaware.errors import WrongInput
 from privaware.model import Model
-from privaware.papers import _bench_cells
-from privaware.papers._bench_cells import TrainingPlace, batches, noise_of, train_cells
-from privaware.papers._bench_grid import grid_cells
-from privaware.papers._bench_run import ITEM, run_cells
-from privaware.papers._results import Store
-from tests.papers.bench_grids import RUNS, SMALL, install
+from tests.bench.grids import RUNS, SMALL, install
 
 HERE = TrainingPlace()
 
@@ -95,13 +95,13 @@ NETWORKS = ["dpsgd", "rgp", "alibi"]
 def weights(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, bytes]]:
     """The weights of trained cells by place, as bytes."""
     trained: list[bytes] = []
-    scores = _bench_cells._scores
+    scores = _cells._scores
 
     def noted(model: Model, *rest: Any) -> Any:
         trained.append(b"".join(each.tobytes() for each in model.tensors.values()))
         return scores(model, *rest)
 
-    monkeypatch.setattr(_bench_cells, "_scores", noted)
+    monkeypatch.setattr(_cells, "_scores", noted)
 
     def run(cells: Sequence[Any], places: Sequence[int]) -> dict[int, bytes]:
         trained.clear()
@@ -164,11 +164,11 @@ def test_cells_train_in_other_processes(tmp_path: Path) -> None:
 
 
 def test_cells_train_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privaware.papers import _bench_run
+    from privaware.bench import _run
     from privaware.strategies._workers import Here
 
     asked = []
-    monkeypatch.setattr(_bench_run, "Ray", lambda address: asked.append(address) or Here())
+    monkeypatch.setattr(_run, "Ray", lambda address: asked.append(address) or Here())
     state = run_cells(wanted(seeds=1), Store(tmp_path / "cells.jsonl"), HERE, ray="auto")
     assert (state.done, asked) == (4, ["auto"])
 

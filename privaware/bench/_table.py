@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from privaware._validate import expect_one_of
-from privaware.papers._bench_cells import NO_NETWORK
-from privaware.papers._bench_grid import BASELINE
-from privaware.papers._page import markdown
-from privaware.papers._results import Cell, spread
+from privaware.bench._cells import NO_NETWORK
+from privaware.bench._grid import BASELINE
+from privaware.bench._shown import markdown, spread
+from privaware.bench._store import Cell
 
 __all__ = ["FORMATS", "SummaryRow", "bench_table", "summary"]
 

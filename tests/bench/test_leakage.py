@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from privaware.attacks import _attack_network
+from privaware.bench._leakage import _shadow_learner, attack_results
+from privaware.bench._rows import BenchRows
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.majority import Majority
 from privaware.noise import Rng
-from privaware.papers._bench_leakage import _shadow_learner, attack_results
-from privaware.papers._bench_rows import BenchRows
 from privaware.schema import Column, Schema
 from privaware.testing import rows_for
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privaware.papers._bench_report import bench_page
+from privaware.bench._report import bench_page
 from privaware.report import page_text
-from tests.papers.test_bench_table import CELLS
+from tests.bench.test_table import CELLS
 
 FACTS = {"machine": "CPU (test)", "commit": "abc", "date": "2026-01-01", "seconds": 1.0}
 

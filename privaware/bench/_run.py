@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from privaware._files import locked
+from privaware.bench import Settings
+from privaware.bench._cells import CellOutcome, TrainingPlace, batches, train_cells
+from privaware.bench._provenance import commit, machine
+from privaware.bench._store import Cell, Store, cell_key
 from privaware.errors import WrongInput
-from privaware.papers import Settings
-from privaware.papers._bench_cells import CellOutcome, TrainingPlace, batches, train_cells
-from privaware.papers._results import Cell, Store, cell_key
-from privaware.papers._runner import commit, machine
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 
 __all__ = ["ITEM", "BenchState", "cell_name", "failed_cells", "run_cells"]

@@ -1,6 +1,6 @@
 """The grid of a user's own benchmark: learners x architectures x data x epsilons x seeds, from a TOML file.
 
-    data = ["digits"]                 # built-in names, or tables [data.NAME] (see `_bench_rows.py`)
+    data = ["digits"]                 # built-in names, or tables [data.NAME] (see `_rows.py`)
     epsilons = [1.0, 8.0]
     seeds = 3                         # or a list
     delta = 1e-5
@@ -30,11 +30,11 @@ from typing import Any
 
 from privaware import models
 from privaware._validate import expect, expect_count, expect_in, expect_nonnegative, expect_positive
+from privaware.bench import Settings
+from privaware.bench._cells import NO_NETWORK, learner_of
+from privaware.bench._rows import bench_schema, expect_rows
 from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import find_learner
-from privaware.papers import Settings
-from privaware.papers._bench_cells import NO_NETWORK, learner_of
-from privaware.papers._bench_rows import bench_schema, expect_rows
 
 __all__ = ["BASELINE", "grid_cells", "read_grid"]
 

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from privaware.attacks import Attack, Challenge, Game, ShadowPlan, challenge, find_attack, play, train_shadows
+from privaware.bench import Result, Settings
+from privaware.bench._rows import BenchRows
 from privaware.errors import WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.model import Model
 from privaware.noise import Rng
-from privaware.papers import Result, Settings
-from privaware.papers._bench_rows import BenchRows
 
 __all__ = ["attack_results"]
 

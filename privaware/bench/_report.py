@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from privaware.papers._bench_run import failed_cells
-from privaware.papers._bench_table import SummaryRow, summary
-from privaware.papers._page import TEMPLATES
-from privaware.papers._results import Cell
+from privaware.bench._run import failed_cells
+from privaware.bench._store import Cell
+from privaware.bench._table import SummaryRow, summary
 from privaware.report import _charts
 from privaware.workflow._curves import lines, point
 
 __all__ = ["bench_page"]
+
+TEMPLATE = Path(__file__).with_name("bench.html.j2")
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ def bench_page(cells: Sequence[Cell]) -> str:
 
     rows = summary(cells)
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(TEMPLATE.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    page = environment.get_template("bench.html.j2")
+    page = environment.get_template(TEMPLATE.name)
     places = dict.fromkeys((row.data, row.network) for row in rows)
     sections = [
         _section(data, network, [r for r in rows if (r.data, r.network) == (data, network)]) for data, network in places
