@@ -4,7 +4,7 @@
     python -m benchmarks.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
     python -m benchmarks.amortised merge CELLS.jsonl            # the same, measured on another machine
     python -m benchmarks.amortised weights FOLDER --earlier FILE                # shipped weights beside earlier ones
-    python -m privaware.papers._page amortised
+    python -m research.papers._page amortised
 
 Bounds and categories are those of the rows, taken as public; every method has the same budget. Runs are seeded.
 """

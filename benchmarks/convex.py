@@ -20,7 +20,7 @@ from privaware import datasets
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
-from privaware.papers._runner import best_seconds
+from research.papers._runner import best_seconds
 
 ALONE = 200
 

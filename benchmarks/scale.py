@@ -4,7 +4,7 @@
     python -m benchmarks.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8] [--rows 100000 1000000]
     python -m benchmarks.scale run FOLDER --csv --rows 1000000 --out docs/results/scale
     python -m benchmarks.scale run FOLDER --unit --rows 100000 1000000 10000000 --out docs/results/scale
-    python -m privaware.papers._page scale
+    python -m research.papers._page scale
 
 Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
 categories, and interactions of them. The command line fits each file in a process of its own, whose wall time, CPU time

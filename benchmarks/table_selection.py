@@ -1,9 +1,9 @@
 """What a private selection between two learners could gain at epsilon 1: each at its part of the budget, measured.
 
     python -m benchmarks.table_selection [--tables NAME ...] [--seeds N] [--rows N]
-    python -m privaware.papers._page tables
+    python -m research.papers._page tables
 
-Two candidates and the scores that tell them apart share the budget (`privaware/papers/_table_selection.py`). Stored are
+Two candidates and the scores that tell them apart share the budget (`research/papers/_table_selection.py`). Stored are
 the score of the rule of `auto` at the whole budget and of each candidate at its part. Runs are seeded.
 """
 
@@ -30,8 +30,8 @@ def main() -> None:
     options = parser.parse_args()
 
     from privaware.bench._store import Store, cell_key
-    from privaware.papers._table_selection import part_of
     from privaware.workflow._table_choice import rule
+    from research.papers._table_selection import part_of
 
     known = Store(options.out / "cells.jsonl").read()
     for name in options.tables:

@@ -4,7 +4,7 @@
     python benchmarks/_table_peers.py PEER --tables FOLDER --out PEERS.jsonl        # each in its own environment
     python -m benchmarks.tables run FOLDER --out docs/results/tables [--limit SECONDS]
     python -m benchmarks.tables merge PEERS.jsonl --out docs/results/tables
-    python -m privaware.papers._page tables
+    python -m research.papers._page tables
 
 Bounds and categories are those of the rows, taken as public for everybody. Runs are seeded: for comparing only.
 """

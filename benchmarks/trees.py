@@ -1,7 +1,7 @@
 """How long `boosted` takes for thousands of trees on the rows of Adult, or on as many with a number for a target.
 
     python -m benchmarks.trees [--trees 400 2000 4000] [--out docs/results/scale]
-    python -m privaware.papers._page scale
+    python -m research.papers._page scale
 
 One thread, no file is read and no price is computed in the time. Runs are seeded: for comparing only.
 """

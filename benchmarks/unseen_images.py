@@ -1,7 +1,7 @@
 """`fit` without options on image sets that no default was chosen on.
 
     python -m benchmarks.unseen_images FOLDER [--sets NAME ...] [--seeds N ...] [--methods NAME ...]
-    python -m privaware.papers._page unseen_images
+    python -m research.papers._page unseen_images
 
 FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
 budget, the constant without noise, and two methods without privacy: logistic regression on the features that `auto`

@@ -2,7 +2,7 @@
 
     python -m benchmarks.unseen_tables run PACKAGES [--half check] [--limit SECONDS]
     python -m benchmarks.unseen_tables merge CELLS.jsonl           # the same, measured on another machine
-    python -m privaware.papers._page unseen_tables
+    python -m research.papers._page unseen_tables
 
 PACKAGES is the folder of unpacked packages (`_carried_tables.py`). Beside `auto` stand the private constant at the same
 budget, the constant without noise, and boosted trees without privacy (scikit-learn, stopped by their own validation).

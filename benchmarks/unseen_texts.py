@@ -2,7 +2,7 @@
 
     python -m benchmarks.unseen_texts FOLDER [--texts NAME ...] [--epsilons E ...] [--seeds N ...]
         [--remember FILE]
-    python -m privaware.papers._page unseen_texts
+    python -m research.papers._page unseen_texts
 
 FOLDER holds the unpacked packages of `_unseen_text_sets.py`. Beside `auto` stand the private constant at the same
 budget, the constant without noise, and without privacy, tuned by cross-validation: TF-IDF of words and pairs with a

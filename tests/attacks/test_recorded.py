@@ -14,7 +14,7 @@ import pytest
 
 from privaware.bench._store import Store
 from privaware.metrics import privacy_leakage
-from privaware.papers._dpmlbench_means import ATTACKS, Means
+from research.papers._dpmlbench_means import ATTACKS, Means
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MEANS = Means.of(Store(RESULTS / "dpmlbench" / "cells.jsonl").read().values())
