@@ -25,7 +25,7 @@ STOREYS = [
     {"card"},
     {"report"},
     {"workflow"},
-    {"studies", "estimators", "testing", "bench", "ui"},
+    {"estimators", "testing", "bench", "ui"},
     {"cli"},
 ]
 STOREY = {name: number for number, names in enumerate(STOREYS) for name in names}

@@ -12,13 +12,13 @@ from privaware import accounting, datasets, models
 from privaware.bench import Result, Settings
 from privaware.events import NOTHING, Gaussian
 from privaware.noise import Rng
-from privaware.studies import Rows, Setting
-from privaware.studies._trials import Trial
 from research.papers._bao_columns import adult, breast, first_columns, greedy_order, summary
 from research.papers._prices import least
 from research.papers._published import tables
 from research.papers._runner import Bench
 from research.papers._training import grey, plain, swept
+from research.studies import Rows, Setting
+from research.studies._trials import Trial
 
 LRS = (0.05, 0.5, 5.0)
 SOFTMAX = {"breast": (1.0, 40), "adult": (250 / 22_750, 3640)}

@@ -8,11 +8,6 @@ from typing import Any
 import numpy as np
 
 from privaware.bench import Result, Settings
-from privaware.studies import Setting
-from privaware.studies._trials import Trial
-from privaware.studies.rate_sensitivity import rate_sensitivity
-from privaware.studies.sample_size import first_step, sample_size
-from privaware.studies.width_depth import width_depth
 from privaware.workflow._crossing import crossing
 from research.papers._bao_settings import CNN_EPSILON, CNNS, COARSE, FCN_EPSILON, FCNS, INPUTS, last_two, shown
 from research.papers._bao_settings import scheduled as schedule
@@ -31,6 +26,11 @@ from research.papers._training import (
     swept,
     tuned,
 )
+from research.studies import Setting
+from research.studies._trials import Trial
+from research.studies.rate_sensitivity import rate_sensitivity
+from research.studies.sample_size import first_step, sample_size
+from research.studies.width_depth import width_depth
 
 __all__ = ["figure6", "figure7", "figure8", "figure9", "figure10", "sizes"]
 

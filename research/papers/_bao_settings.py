@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from privaware.studies import Setting
-from privaware.studies.random_weights import layers
 from research.papers._runner import Bench
 from research.papers._training import plain, precision
+from research.studies import Setting
+from research.studies.random_weights import layers
 
 PARTS = 60
 RATES, PLAIN_RATES, PLAIN_CNN_RATES = (1.0, 2.0, 4.0), (0.1, 0.2, 0.5), (0.1, 0.3)

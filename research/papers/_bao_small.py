@@ -12,14 +12,14 @@ import numpy as np
 
 from privaware import datasets
 from privaware.bench import Result, Settings
-from privaware.studies import Rows, Setting
-from privaware.studies.feature_cost import feature_cost, worth
-from privaware.studies.input_size import PAPER, input_size
 from privaware.workflow._curves import Point
 from research.papers._prices import rdp_epsilon
 from research.papers._results import table
 from research.papers._runner import Bench
 from research.papers._training import NO_ROWS, Split, by_place, chart, network, percent, plain, tuned
+from research.studies import Rows, Setting
+from research.studies.feature_cost import feature_cost, worth
+from research.studies.input_size import PAPER, input_size
 
 __all__ = ["lemma", "rnn", "table3", "table13", "tables14_15"]
 

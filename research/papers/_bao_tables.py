@@ -9,12 +9,12 @@ import numpy as np
 
 from privaware import models
 from privaware.bench import Result, Settings
-from privaware.studies import Setting
-from privaware.studies.clipping_only import clipping_only
 from research.papers._bao_settings import CNN_EPSILON, CNNS, FCN_EPSILON, FCNS, INPUTS, PARTS, all_but, scheduled, shown
 from research.papers._results import table
 from research.papers._runner import Bench
 from research.papers._training import by_place, chart, grid_table, images, network, percent, sweep_options, tuned
+from research.studies import Setting
+from research.studies.clipping_only import clipping_only
 
 __all__ = ["clipping", "compare", "table1"]
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, models
-from privaware.studies import Rows, Setting, Store
-from privaware.studies._result import points
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Outcome, Trial
 from privaware.workflow._curves import Point
 from research.papers._results import table
 from research.papers._runner import Bench
+from research.studies import Rows, Setting, Store
+from research.studies._result import points
+from research.studies._sweep import sweep
+from research.studies._trials import Outcome, Trial
 
 TUNING_SEED = 100
 """Of the models that only choose a learning rate."""

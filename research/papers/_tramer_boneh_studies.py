@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from privaware.bench import Result, Settings
-from privaware.studies import Rows, Setting
-from privaware.studies.batch_noise import curves_by_batch
-from privaware.studies.convergence import convergence
 from privaware.workflow._curves import Point, point
 from research.papers import Item
 from research.papers._results import table
 from research.papers._runner import Bench
 from research.papers._training import chart, network, percent, precision, sweep_options
+from research.studies import Rows, Setting
+from research.studies.batch_noise import curves_by_batch
+from research.studies.convergence import convergence
 
 __all__ = ["studies"]
 

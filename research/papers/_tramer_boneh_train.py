@@ -105,7 +105,7 @@ class Shuffled:
 def train(settings: Sequence[Setting], device: str) -> list[Result]:
     """Models that differ in learning rate and noise alone, as one population; the scores of each."""
     from privaware.descent import Callbacks, Descent, Poisson, flat, members, momentum, sgd
-    from privaware.studies._scoring import ScoreRecorder, scorer
+    from research.studies._scoring import ScoreRecorder, scorer
 
     first, rng = settings[0], Rng(seed=settings[0].seed)
     examples = _examples(first, rng, device)

@@ -19,7 +19,7 @@ from research.papers._results import rows
 from research.papers._runner import Bench, RunPlace, run, run_all
 from research.papers._training import NO_ROWS, swept
 from research.papers.bao import ITEMS
-from tests.studies.examples import trials
+from tests.research.studies.examples import trials
 
 CALLS: list[Any] = []
 

@@ -8,7 +8,7 @@ epsilon 1e7.
 Privacy: without noise there is no guarantee, so private rows are refused; an evaluation on public rows.
 Use when: private training looks too good beside plain training, or too bad.
 
->>> from privaware.studies._trials import Setting, synthetic_examples
+>>> from research.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> study = clipping_only(rows, one, (0.1, 1.0), repeats=2)
@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privaware.studies._result import Curves, points
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Rows, Setting, Trial, note
 from privaware.workflow._curves import lines
+from research.studies._result import Curves, points
+from research.studies._sweep import sweep
+from research.studies._trials import Rows, Setting, Trial, note
 
 __all__ = ["clipping_only", "Clipping"]
 

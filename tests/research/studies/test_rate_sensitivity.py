@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privaware.studies._trials import synthetic_examples
-from privaware.studies.rate_sensitivity import rate_sensitivity
-from tests.studies.examples import ONE
+from research.studies._trials import synthetic_examples
+from research.studies.rate_sensitivity import rate_sensitivity
+from tests.research.studies.examples import ONE
 
 
 def test_best_rate_depends_on_clipping_norm() -> None:

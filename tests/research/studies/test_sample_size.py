@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import synthetic_examples
-from privaware.studies.sample_size import sample_size, steps_to
-from tests.studies.examples import ONE, trials
+from research.studies._sweep import sweep
+from research.studies._trials import synthetic_examples
+from research.studies.sample_size import sample_size, steps_to
+from tests.research.studies.examples import ONE, trials
 
 
 def test_population_ends_once_all_reach_the_accuracy() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from privaware.descent._padded_population import stackable_groups
 from privaware.errors import WrongInput
-from privaware.studies._population import descent_for, module, populations
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Trial, synthetic_examples
-from tests.studies.examples import FCN, NETWORK, ONE, trials
+from research.studies._population import descent_for, module, populations
+from research.studies._sweep import sweep
+from research.studies._trials import Trial, synthetic_examples
+from tests.research.studies.examples import FCN, NETWORK, ONE, trials
 
 
 def test_glorot_initialisation_trains_a_deep_network() -> None:

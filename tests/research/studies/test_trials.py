@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Rows, Trial, synthetic_examples
-from tests.studies.examples import ONE, trials
+from research.studies._sweep import sweep
+from research.studies._trials import Rows, Trial, synthetic_examples
+from tests.research.studies.examples import ONE, trials
 
 
 def test_key_differs_by_setting_data_and_scoring_interval() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.studies._trials import Setting
-from privaware.studies.input_size import input_size
+from research.studies._trials import Setting
+from research.studies.input_size import input_size
 
 
 def test_redundant_inputs_increase_distance_and_lower_accuracy() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privaware.studies._trials import synthetic_examples
-from privaware.studies.convergence import convergence
-from tests.studies.examples import ONE
+from research.studies._trials import synthetic_examples
+from research.studies.convergence import convergence
+from tests.research.studies.examples import ONE
 
 
 def test_noise_costs_more_at_a_high_learning_rate() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privaware.studies.cost_of_privacy import cost_of_privacy
+from research.studies.cost_of_privacy import cost_of_privacy
 
 
 def test_cost_is_lost_accuracy_and_its_interval_covers() -> None:

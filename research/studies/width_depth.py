@@ -4,11 +4,11 @@ Each network is trained with noise and without, with several seeds, and reported
 
 Paper: Bao, Bauer and Bindschaedler, Figure 1 (accuracy against parameters) and Figure 12 (SVHN: 4 to 2,048 units in one
 layer; 1 to 12 layers of 128 units): noise hurts depth far more than width.
-Privacy: each model is released, see `privaware.studies`. Models without noise have no guarantee, so private rows are
+Privacy: each model is released, see `research.studies`. Models without noise have no guarantee, so private rows are
 refused with `plain_lr`.
 Use when: you choose the size of a network for a budget.
 
->>> from privaware.studies._trials import Setting, synthetic_examples
+>>> from research.studies._trials import Setting, synthetic_examples
 >>> setting = Setting(batch=30, steps=5, lr=0.5, noise=1.0)
 >>> study = width_depth(synthetic_examples(), setting, widths=(2, 8), depths=(2,), units=4, plain_lr=0.5, repeats=2)
 >>> sorted({point.curve for point in study.points})
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from privaware import models
-from privaware.studies._result import Curves, points
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Rows, Setting, Trial, note
 from privaware.workflow._curves import lines
+from research.studies._result import Curves, points
+from research.studies._sweep import sweep
+from research.studies._trials import Rows, Setting, Trial, note
 
 __all__ = ["width_depth", "WidthDepth"]
 

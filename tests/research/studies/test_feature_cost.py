@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privaware.studies.feature_cost import feature_cost, worth
+from research.studies.feature_cost import feature_cost, worth
 
 number = st.floats(-3, 3).map(lambda value: round(value, 3))
 

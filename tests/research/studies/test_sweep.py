@@ -14,14 +14,14 @@ from privaware import accounting
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.ledger import Ledger
 from privaware.noise import Rng
-from privaware.studies._result import points
-from privaware.studies._sweep import Store, sweep
-from privaware.studies._trials import price, synthetic_examples
-from tests.studies.examples import trials
+from research.studies._result import points
+from research.studies._sweep import Store, sweep
+from research.studies._trials import price, synthetic_examples
+from tests.research.studies.examples import trials
 
 
 def test_resumed_sweep_trains_only_missing_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privaware.studies import _sweep
+    from research.studies import _sweep
 
     store, trained, real = Store(tmp_path / "s.jsonl"), [], _sweep._train
     monkeypatch.setattr(_sweep, "_train", lambda chosen, *more: trained.extend(chosen) or real(chosen, *more))
@@ -65,7 +65,7 @@ def test_noise_and_sensitivity_of_scores_do_not_depend_on_test_rows(
         return gaussian(self, exact, noise=noise, sensitivity=sensitivity)
 
     monkeypatch.setattr(Rng, "gaussian", recorded)
-    monkeypatch.setattr("privaware.studies._sweep.Rng", lambda: Rng(seed=3))
+    monkeypatch.setattr("research.studies._sweep.Rng", lambda: Rng(seed=3))
     rows = replace(synthetic_examples(), public=False)
     for count in (40, 39):
         ledger = Ledger.create(tmp_path / f"{count}.ledger", limit=100.0, delta=1e-5)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privaware.studies._trials import Rows, synthetic_examples
-from privaware.studies.clipping_only import clipping_only
-from tests.studies.examples import ONE
+from research.studies._trials import Rows, synthetic_examples
+from research.studies.clipping_only import clipping_only
+from tests.research.studies.examples import ONE
 
 
 def test_clipping_stabilises_a_high_learning_rate() -> None:

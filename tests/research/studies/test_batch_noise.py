@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from privaware.studies._trials import Outcome, Setting, Trial, synthetic_examples
-from privaware.studies.batch_noise import batch_noise, by_setting, curves_by_batch
-from tests.studies.examples import ONE
+from research.studies._trials import Outcome, Setting, Trial, synthetic_examples
+from research.studies.batch_noise import batch_noise, by_setting, curves_by_batch
+from tests.research.studies.examples import ONE
 
 
 def test_learning_rate_proportional_to_batch_gives_equal_curves() -> None:

@@ -4,10 +4,10 @@ Both trainings of the same network run at each epsilon from the same initial wei
 crossover epsilon, with training of the last layers as the simple model.
 
 Paper: Bao, Bauer and Bindschaedler, Tables VI, VII and IX and Figure 10: crossover at 0.6 (CNN) and 1.4 (FCN) on MNIST.
-Privacy: a release of every model, see `privaware.studies`. Frozen weights come from public randomness.
+Privacy: a release of every model, see `research.studies`. Frozen weights come from public randomness.
 Use when: the network is given and the budget is small.
 
->>> from privaware.studies._trials import Setting, synthetic_examples
+>>> from research.studies._trials import Setting, synthetic_examples
 >>> deep = {"name": "fcn", "inputs": 5, "hidden": [8, 8], "outputs": 2, "dropout": 0.0}
 >>> setting = Setting(architecture=deep, batch=30, steps=5, lr=0.5)
 >>> study = random_weights(synthetic_examples(), setting, {0.5: 4.0, 5.0: 0.8}, last=1, repeats=2)
@@ -23,10 +23,10 @@ from typing import Any
 
 from privaware import models
 from privaware.errors import WrongInput
-from privaware.studies._result import Curves, points
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Rows, Setting, Trial, note
 from privaware.workflow._crossing import Crossing, crossing
+from research.studies._result import Curves, points
+from research.studies._sweep import sweep
+from research.studies._trials import Rows, Setting, Trial, note
 
 __all__ = ["random_weights", "RandomWeights", "layers"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from privaware.errors import WrongInput
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Setting, synthetic_examples
-from privaware.studies.random_weights import layers, random_weights
 from privaware.workflow._crossing import crossing
-from tests.studies.examples import trials
+from research.studies._sweep import sweep
+from research.studies._trials import Setting, synthetic_examples
+from research.studies.random_weights import layers, random_weights
+from tests.research.studies.examples import trials
 
 
 def test_trainable_flags_must_match_layers() -> None:

@@ -5,7 +5,7 @@ in proportion to the batch the training curves are then nearly the same. `batch_
 `curves_by_batch` trains them, `by_setting` gives median and maximum of a grid when one setting is fixed.
 
 Paper: Tramer and Boneh 2021, arXiv:2011.11660, appendix D.1 and D.2: Claim D.1 and Figures 6, 7 and 8.
-Privacy: `batch_noise` only computes; `curves_by_batch` releases every model, see `privaware.studies`.
+Privacy: `batch_noise` only computes; `curves_by_batch` releases every model, see `research.studies`.
 Use when: you choose a batch: take the largest that is fast, and scale the rate with it.
 
 >>> study = batch_noise(50_000, (512, 1024, 2048), epochs=60, epsilon=3.0, delta=1e-5)
@@ -24,10 +24,10 @@ import numpy as np
 
 from privaware import accounting
 from privaware.errors import WrongInput
-from privaware.studies._result import Curves
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Outcome, Rows, Setting, Trial, note
 from privaware.workflow._curves import Point, Result, lines, point
+from research.studies._result import Curves
+from research.studies._sweep import sweep
+from research.studies._trials import Outcome, Rows, Setting, Trial, note
 
 __all__ = ["batch_noise", "BatchNoise", "BatchCurves", "by_setting", "curves_by_batch"]
 

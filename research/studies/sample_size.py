@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Outcome, Rows, Setting, Trial
 from privaware.workflow._curves import Point, Result, lines, point
+from research.studies._sweep import sweep
+from research.studies._trials import Outcome, Rows, Setting, Trial
 
 __all__ = ["sample_size", "SampleSizeFit", "steps_to"]
 

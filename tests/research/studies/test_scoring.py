@@ -11,11 +11,11 @@ import torch
 
 from privaware.descent import Callbacks, members
 from privaware.noise import Rng
-from privaware.studies import _scoring
-from privaware.studies._population import descent_for, module
-from privaware.studies._scoring import ScoreRecorder, scorer
-from privaware.studies._trials import Rows, Setting, synthetic_examples
-from tests.studies.examples import FCN, NETWORK, trials
+from research.studies import _scoring
+from research.studies._population import descent_for, module
+from research.studies._scoring import ScoreRecorder, scorer
+from research.studies._trials import Rows, Setting, synthetic_examples
+from tests.research.studies.examples import FCN, NETWORK, trials
 
 CNN = {"name": "cnn", "inputs": [1, 12, 12], "filters": [4], "hidden": [8], "outputs": 2}
 

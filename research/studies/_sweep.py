@@ -25,9 +25,9 @@ from privaware.errors import WrongInput
 from privaware.events import Disjoint, Gaussian
 from privaware.ledger import Ledger
 from privaware.noise import Rng
-from privaware.studies._population import descent_for, module, on_device, populations
-from privaware.studies._trials import Outcome, Rows, Trial, price
 from privaware.workflow._comparison_plan import calibrate_score_noise
+from research.studies._population import descent_for, module, on_device, populations
+from research.studies._trials import Outcome, Rows, Trial, price
 
 __all__ = ["Store", "sweep"]
 
@@ -153,7 +153,7 @@ def _train(trials: list[Trial], rows: Rows, scoring: _Scoring, rng: Rng, clock: 
     from torch import cuda
 
     from privaware.descent import Callbacks, members
-    from privaware.studies._scoring import AllReached, ScoreRecorder, scorer
+    from research.studies._scoring import AllReached, ScoreRecorder, scorer
 
     began, device = time.monotonic(), scoring.device
     first, work = trials[0].setting, sum(map(_work, trials))

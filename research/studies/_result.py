@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privaware.studies._trials import Outcome
 from privaware.workflow._curves import Point, Result, lines, point
+from research.studies._trials import Outcome
 
 __all__ = ["Curves", "points"]
 

@@ -6,7 +6,7 @@ of many models: on built-in public data they are evaluations and say so, on priv
 
 from __future__ import annotations
 
-from privaware.studies._sweep import Store
-from privaware.studies._trials import Rows, Setting
+from research.studies._sweep import Store
+from research.studies._trials import Rows, Setting
 
 __all__ = ["Rows", "Setting", "Store"]

@@ -5,11 +5,11 @@ at the best ones.
 
 Paper: Bao, Bauer and Bindschaedler, section VII-C and Figure 9 (SVHN: 0.01 is too small, 0.1 too large, each its own is
 right).
-Privacy: each model is released, see `privaware.studies`; the best rate is chosen by scores, so it is an evaluation, or
+Privacy: each model is released, see `research.studies`; the best rate is chosen by scores, so it is an evaluation, or
 charged as the entire sweep.
 Use when: you compare architectures under noise, before believing the comparison.
 
->>> from privaware.studies._trials import Setting, synthetic_examples
+>>> from research.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> study = rate_sensitivity(rows, {"linear": one}, (1e-6, 1.0), repeats=2)
@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privaware.studies._result import Curves, points
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Rows, Setting, Trial, note
 from privaware.workflow._curves import lines
+from research.studies._result import Curves, points
+from research.studies._sweep import sweep
+from research.studies._trials import Rows, Setting, Trial, note
 
 __all__ = ["rate_sensitivity", "Rates"]
 

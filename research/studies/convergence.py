@@ -9,7 +9,7 @@ Privacy: every model is released at every reported epoch, and models without noi
 public rows.
 Use when: you wonder whether features or an architecture are easy enough for private training.
 
->>> from privaware.studies._trials import Setting, synthetic_examples
+>>> from research.studies._trials import Setting, synthetic_examples
 >>> rows = synthetic_examples()
 >>> one = Setting(architecture={"name": "linear", "inputs": 5, "outputs": 2}, batch=30, steps=20, lr=1.0, noise=1.0)
 >>> study = convergence(rows, {"linear": one}, (0.1, 1.0), epochs=2, repeats=2)
@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware.errors import WrongInput
-from privaware.studies._result import Curves
-from privaware.studies._sweep import sweep
-from privaware.studies._trials import Outcome, Rows, Setting, Trial, note
 from privaware.workflow._curves import Point, lines, point
+from research.studies._result import Curves
+from research.studies._sweep import sweep
+from research.studies._trials import Outcome, Rows, Setting, Trial, note
 
 __all__ = ["convergence", "Convergence", "by_epoch"]
 

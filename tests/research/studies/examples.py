@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privaware.studies._trials import Setting, Trial
+from research.studies._trials import Setting, Trial
 
 LINEAR = {"name": "linear", "inputs": 5, "outputs": 2}
 FCN = {"name": "fcn", "inputs": 5, "hidden": [16, 8], "outputs": 2, "dropout": 0.5}

@@ -13,7 +13,7 @@ import numpy as np
 
 from privaware import models
 from privaware.errors import WrongInput
-from privaware.studies._trials import Rows, Setting, Trial
+from research.studies._trials import Rows, Setting, Trial
 
 __all__ = ["descent_for", "module", "on_device", "populations"]
 

@@ -29,8 +29,8 @@ import numpy as np
 from privaware import models
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.studies._trials import Setting
 from privaware.workflow._curves import Point, Result, lines, point
+from research.studies._trials import Setting
 
 __all__ = ["input_size", "InputSize"]
 
@@ -103,7 +103,7 @@ def _coefficients_by_epoch(
     import torch
 
     from privaware import descent
-    from privaware.studies._scoring import ScoreRecorder
+    from research.studies._scoring import ScoreRecorder
 
     x, y = data
     description = {"name": "linear", "inputs": x.shape[1], "outputs": 1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from privaware.studies._trials import Setting, synthetic_examples
-from privaware.studies.width_depth import width_depth
+from research.studies._trials import Setting, synthetic_examples
+from research.studies.width_depth import width_depth
 
 
 def test_noise_hurts_depth_more_than_width(tmp_path: Path) -> None:
