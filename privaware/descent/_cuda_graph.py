@@ -27,7 +27,11 @@ __all__ = ["CapturedStep", "capacity", "gaps_to_indices"]
 
 WARM_UP = 3
 OVERFLOW_SAFETY = 1e-9
-"""Truncation costs (1 + e^epsilon) times its chance: the chance is kept below `overflow` times this."""
+"""The chance that a sample exceeds its slots is kept below `overflow`, which is charged to delta, times this.
+
+Whether the other rows fill all slots by themselves does not depend on the row that joins or leaves. Where they do not,
+no row is lost with or without it. So delta grows by the chance that they do, at any epsilon.
+"""
 
 CAPACITY_MULTIPLE = 16
 

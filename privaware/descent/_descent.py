@@ -66,6 +66,21 @@ class Descent(Recipe):
         member = Member(module, noise)
         return self.run_population([member], inputs, targets, rows=rows, rng=rng, device=device, callbacks=callbacks)[0]
 
+    def check(self, module: nn.Module, inputs: Any, targets: Any, *, device: str = "cpu") -> None:
+        """Refuses a module that cannot be trained privately. Only shapes and types of the examples are used.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The module that `run` would train.
+        inputs, targets : array, tensor or tuple of them
+            The examples that `run` would train it on.
+        device : str
+            Where it would be trained.
+        """
+        with seeded(Rng(seed=0), device), matmul_precision(self.precision):
+            prepare([module], self.loss, inputs, targets, device)
+
     def run_population(
         self,
         members: Sequence[Member],

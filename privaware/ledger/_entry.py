@@ -22,7 +22,7 @@ __all__ = ["Entry", "Facts", "as_float", "author", "body", "find", "hashed", "mi
 KINDS = ("created", "spend", "limit", "finished", "audit")
 AFTER_A_RUN = ("finished", "audit")
 """Kinds that name the run they are about, and the files that they bind."""
-RELEASES = ("model", "selection", "crossover", "audit")
+RELEASES = ("model", "selection", "transformation", "crossover", "audit")
 """What a run can release, as its closing entry names it."""
 
 
@@ -55,8 +55,8 @@ class Entry:
 
     `files` are the SHA-256 of the files that the entry binds, by name. A closing entry has no time, which would tell
     how long a run took and so how many trials a private selection had. Its `release` names what the run released: a
-    model, or the result of a selection, a crossover or an audit; entries of earlier versions do not name it. `rows` is
-    the keyed digest of the rows that a charge was for: without the key, which is not in the ledger, it tells nothing
+    model, a transformation, or the result of a selection, a crossover or an audit; old entries do not name it. `rows`
+    is the keyed digest of the rows that a charge was for: without the key, which is not in the ledger, it tells nothing
     about them.
     """
 

@@ -230,7 +230,7 @@ class Ledger:
         files
             The SHA-256 of what the run releases, by name: anything else under this run is a forgery.
         release
-            What the run releases: "model", "selection", "crossover" or "audit".
+            What the run releases: "model", "selection", "transformation", "crossover" or "audit".
         who
             The author of the entry; without it the user of this process.
         what

@@ -94,7 +94,7 @@ def transform(
         mechanism = WithSchema(mechanism=configured(name, find_selector(name), settings))
         run.charge(priced(name, mechanism, run.schema, f"release {what}", epsilon=epsilon, delta=delta))
         schema, feature = run.execute()
-        run.publish_result("map.json", {})
+        run.publish_result("transformation.json", {})
         return ReleasedMap(
             schema=schema,
             feature=feature,

@@ -12,7 +12,6 @@ from privaware import accounting
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import Callbacks, Checkpoint, Descent, FullBatch, Poisson, cross_entropy, flat, sgd
-from privaware.descent._layer_checks import check_layers
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
@@ -75,10 +74,10 @@ def train(
         raise WrongInput(
             f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
         )
-    check_layers(module)  # what is refused costs nothing
     settings = {"clip": flat(norm), "update": sgd(lr), "loss": loss, **more}
     sampler = FullBatch() if rate == 1 else Poisson(rate=rate)
     descent = Descent(steps=steps, sampler=sampler, **settings)
+    descent.check(module, inputs, targets, device=device)  # what is refused costs nothing
     noise = accounting.calibrate(descent.cost, epsilon, delta)
     saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
     run = None if saved is None else f"train {Path(saved.path).resolve()}"

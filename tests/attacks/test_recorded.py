@@ -49,7 +49,7 @@ def test_at_epsilon_four_no_attack_on_a_row_private_model_passes_0_53() -> None:
         for key, area in MEANS.having(name)
         if key[1:] == (*PLACE, 4.0) and key[0] not in LABEL_PRIVATE
     }
-    assert {learner for learner, _ in areas} >= {"dpsgd", "tanh", "noise_decay", "quantile_clip", "focal", "hand_dp"}
+    assert {learner for learner, _ in areas} >= {"dpsgd", "tanh", "noise_decay", "quantile_clip", "hand_dp"}
     assert max(areas.values()) <= 0.53
     odds = attacked("odds_epsilon4.jsonl", target="epsilon 4")
     assert {line["shadows"]["training"] for line in odds} == {"private", "without privacy"}

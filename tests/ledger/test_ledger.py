@@ -221,7 +221,7 @@ def test_closing_entry_names_what_was_released(ledger: Ledger) -> None:
 
 def test_closing_entry_refuses_an_unknown_kind_of_release(ledger: Ledger) -> None:
     ledger.spend(pure(0.2), what="a fit", run="key")
-    with pytest.raises(WrongInput, match="release among model, selection, crossover, audit"):
+    with pytest.raises(WrongInput, match="release among model, selection, transformation, crossover, audit"):
         ledger.finish("key", release="poem")
     assert ledger.closing("key") is None
 

@@ -105,3 +105,22 @@ def test_module_that_mixes_examples_costs_nothing(tmp_path):
     with pytest.raises(PrivawareError, match="batch norm"):
         train(mixing, x, y, epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
     assert ledger.spent() == 0
+
+
+class DrawsItself(nn.Module):
+    """Drops units by a function, so that masks belong to no example."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return self.layer(nn.functional.dropout(inputs, 0.5, self.training))
+
+
+def test_module_that_draws_its_own_masks_costs_nothing(tmp_path):
+    x, y = task()
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    with pytest.raises(PrivawareError, match="draws random numbers in its forward pass"):
+        train(DrawsItself(), x, y, epsilon=1.0, steps=5, rate=0.2, norm=1.0, lr=0.5, ledger=ledger)
+    assert ledger.spent() == 0
