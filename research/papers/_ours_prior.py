@@ -104,8 +104,8 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     Writes prior.safetensors (weights and statistics) and prior.json beside the store. The schedule goes by count: the
     same settings give the same weights on the same kind of machine.
     """
-    from privaware.features._prior_simclr import Pretraining, Recipe
     from privaware.features.prior import Prior
+    from research.pretraining.simclr import Pretraining, Recipe
 
     chosen = {name: value for name, value in settings.items() if name not in ("pairs", "statistics")}
     training = Pretraining(Recipe(**chosen), bench.device, "default" if bench.device.startswith("cuda") else "")
@@ -120,8 +120,8 @@ def glyphs(bench: Bench, settings: Settings) -> Result:
 
     Writes prior_glyphs.safetensors and prior_glyphs.json beside the store, and resumes as pretraining does.
     """
-    from privaware.features._prior_simclr import GlyphPretraining, GlyphRecipe
     from privaware.features.prior import Prior
+    from research.pretraining.simclr import GlyphPretraining, GlyphRecipe
 
     chosen = {name: value for name, value in settings.items() if name not in ("steps", "statistics")}
     training = GlyphPretraining(
@@ -139,9 +139,9 @@ def distil(bench: Bench, settings: Settings) -> Result:
 
     Writes prior_small.safetensors and prior_small.json beside the store, and resumes as pretraining does.
     """
-    from privaware.features._prior_distillation import Distillation, DistillationRecipe
     from privaware.features._prior_student import StudentShape, save_student
     from privaware.features.prior import Prior
+    from research.pretraining.distillation import Distillation, DistillationRecipe
 
     chosen = {name: value for name, value in settings.items() if name not in ("steps", "shape")}
     recipe = DistillationRecipe(**chosen, shape=StudentShape(**settings.get("shape", {})))
@@ -163,11 +163,11 @@ def views(bench: Bench, settings: Settings) -> Result:
     import torch
 
     from privaware.bench._provenance import commit, machine
-    from privaware.features._prior_images import SyntheticImages
     from privaware.features._prior_maps import preprocess
-    from privaware.features._prior_views import ViewStatistics
     from privaware.features._prior_weights import load
     from privaware.features.prior import Prior
+    from research.pretraining.images import SyntheticImages
+    from research.pretraining.prior_views import measure_views
 
     prior = Prior(weights=settings.get("weights"))
     weights = load(prior.file, bench.device)
@@ -179,7 +179,7 @@ def views(bench: Bench, settings: Settings) -> Result:
         return (preprocess(part.float() / 255) for part in images.split(256))
 
     depths, pools = weights.statistics.depths, weights.statistics.pools
-    measured = ViewStatistics.measure(
+    measured = measure_views(
         weights.network,
         batches,
         depths=depths,
@@ -236,7 +236,8 @@ def feature_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
     """Weights and statistics in one file, and a note that says how they came about."""
-    from privaware.features._prior_weights import measure, measure_scattering, save
+    from privaware.features._prior_weights import save
+    from research.pretraining.prior_statistics import measure, measure_scattering
 
     recipe_used, rows = training.recipe, settings["statistics"]
     pools = {name: getattr(prior, name) for name in ("depths", "pools", "normed", "mirror")}

@@ -24,7 +24,7 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
 
     from privaware.bench._provenance import commit, machine
     from privaware.learners._table_network import save
-    from privaware.learners._table_pretraining import Recipe, TablePretraining
+    from research.pretraining.table_network import Recipe, TablePretraining
 
     chosen = {name: value for name, value in settings.items() if name != "steps"}
     training = TablePretraining(Recipe(**chosen), bench.device)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from privaware.features._prior_glyphs import ALIKE, STROKES, SyntheticGlyphs, alphabet
-from privaware.features._prior_images import generator_for
 from privaware.features.prior import Prior
+from research.pretraining.glyphs import ALIKE, STROKES, SyntheticGlyphs, alphabet
+from research.pretraining.images import generator_for
 
 TINY = SyntheticGlyphs(seed=4, chunk=16, textures=8, generators=1)
 

@@ -8,7 +8,7 @@ a texture with neighbours to the left and right as on a sign. Two drawings of on
 Paper: Lake, Salakhutdinov and Tenenbaum 2015, Human-Level Concept Learning through Probabilistic Program Induction, for
 characters as programs of strokes. The strokes here are random and our own; no drawn character was looked at.
 
-Everything follows from a seed, as in `_prior_images`, whose textures are behind the signs.
+Everything follows from a seed, as in `images.py`, whose textures are behind the signs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from privaware.features._prior_images import SyntheticImages, generator_for, normal, uniform
+from research.pretraining.images import SyntheticImages, generator_for, normal, uniform
 
 __all__ = ["SyntheticGlyphs"]
 

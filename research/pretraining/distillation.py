@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_augmentation import DRAWS, augment
-from privaware.features._prior_images import SyntheticImages, generator_for
 from privaware.features._prior_maps import SIDE
 from privaware.features._prior_student import Student, StudentShape
+from research.pretraining.augmentation import DRAWS, augment
+from research.pretraining.images import SyntheticImages, generator_for
 
 __all__ = ["Distillation", "DistillationRecipe"]
 

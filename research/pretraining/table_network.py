@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.learners._random_tables import RandomTables, TableShape
 from privaware.learners._table_network import MOST_ROUNDS, Facts, Residuals, TableNetwork, first_round
+from research.pretraining.random_tables import RandomTables, TableShape
 
 __all__ = ["Recipe", "TablePretraining"]
 

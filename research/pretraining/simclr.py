@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_augmentation import DRAWS, augment
-from privaware.features._prior_glyphs import SyntheticGlyphs
-from privaware.features._prior_images import SyntheticImages, generator_for
 from privaware.features._prior_maps import SIDE, backbone, channels_at
 from privaware.models import build
+from research.pretraining.augmentation import DRAWS, augment
+from research.pretraining.glyphs import SyntheticGlyphs
+from research.pretraining.images import SyntheticImages, generator_for
 
 __all__ = ["GlyphPretraining", "GlyphRecipe", "Pretraining", "Recipe", "contrastive_loss"]
 

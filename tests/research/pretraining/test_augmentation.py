@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from privaware.features._prior_augmentation import DRAWS, augment
+from research.pretraining.augmentation import DRAWS, augment
 
 
 def test_neutral_draws_give_the_image_its_mirror_and_its_greyscale() -> None:

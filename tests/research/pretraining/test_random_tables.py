@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from privaware.features.codes import public_edges
-from privaware.learners._random_tables import RandomTables, TableShape, _public_edges
+from research.pretraining.random_tables import RandomTables, TableShape, _public_edges
 
 SHAPES = {
     "public cells": TableShape(tables=12, rows=600, columns=5, classes=2),

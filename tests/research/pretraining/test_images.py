@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from privaware.features._prior_images import SyntheticImages, generator_for, leaves, textures
+from research.pretraining.images import SyntheticImages, generator_for, leaves, textures
 
 SOURCE = SyntheticImages(seed=3, size=24, generators=2, each=4)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from privaware.features._prior_simclr import Pretraining, Recipe, contrastive_loss
+from research.pretraining.simclr import Pretraining, Recipe, contrastive_loss
 
 TINY = Recipe(seed=5, images=16, size=24, generators=1, each=4, depth=10, width=1, batch=4, warmup=2)
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from privaware.errors import WrongInput
-from privaware.learners import _table_pretraining
 from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
-from privaware.learners._random_tables import RandomTables, TableShape
 from privaware.learners._table_network import Facts, first_round
-from privaware.learners._table_pretraining import Recipe, TablePretraining, _Batch
+from research.pretraining import table_network
+from research.pretraining.random_tables import RandomTables, TableShape
+from research.pretraining.table_network import Recipe, TablePretraining, _Batch
 
 RECIPE = Recipe(
     seed=1,
@@ -33,7 +33,7 @@ RECIPE = Recipe(
 
 
 def test_loss_falls_below_that_of_the_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_table_pretraining, "HELD_OUT", 256)
+    monkeypatch.setattr(table_network, "HELD_OUT", 256)
     training = TablePretraining(RECIPE)
     losses = [float(training.step(step / 24)) for step in range(24)]
     assert abs(np.mean(losses[:2])) < 0.02
@@ -61,7 +61,7 @@ def test_checkpoint_of_another_recipe_is_refused() -> None:
 
 def test_noise_of_pretraining_is_that_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weighted as they are released, all sums have the noise multiplier times the root of one more than the columns."""
-    monkeypatch.setattr(_table_pretraining, "HELD_OUT", 8)
+    monkeypatch.setattr(table_network, "HELD_OUT", 8)
     shape = TableShape(tables=200, rows=40, columns=3, classes=2)
     g = torch.Generator().manual_seed(0)
     tables = RandomTables.generate(shape, g)
