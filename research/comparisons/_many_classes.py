@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._carried_tables import frames
-from benchmarks._development_tables import Split, split
-from benchmarks._image_sets import SCRIPTS, letters
+from research.comparisons._carried_tables import frames
+from research.comparisons._development_tables import Split, split
+from research.comparisons._image_sets import SCRIPTS, letters
 
 __all__ = ["CARRIED", "TABLES", "load"]
 
@@ -31,7 +31,7 @@ def load(name: str, seed: int, packages: Path | None) -> Split:
 
     if name in CARRIED:
         if packages is None:
-            raise SystemExit(f"expected --packages FOLDER for {name}, see benchmarks/_carried_tables.py")
+            raise SystemExit(f"expected --packages FOLDER for {name}, see research/comparisons/_carried_tables.py")
         train, held_out, target = frames(name, packages)
         frame = pandas.concat([train, held_out])
         y = frame.pop(target)

@@ -1,6 +1,6 @@
 """Scattering of 60,000 images of 28 x 28 pixels, side by side with kymatio 0.3.0: docs/results/scatter.md.
 
-    python -m benchmarks.scatter --kymatio FOLDER --out docs/results/scatter
+    python -m research.comparisons.scatter --kymatio FOLDER --out docs/results/scatter
 
 FOLDER is a virtual environment for kymatio, made here when it does not exist: it needs an old SciPy, and
 borrows torch from the environment that runs this. Both sides take turns on the same slices of images,
@@ -79,7 +79,7 @@ class Worker:
 
     def __init__(self, python: Path | str, side: str, threads: int) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        environment["PYTHONPATH"] = str(Path(__file__).parents[1]) if side == "privaware" else ""
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2]) if side == "privaware" else ""
         command = [str(python), __file__, "--work", side, "--threads", str(threads)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -143,7 +143,7 @@ def main() -> None:
         return work(options.work, options.threads[0])
     if not options.kymatio:
         arguments.error("expected --kymatio FOLDER, an environment that may be made there")
-    from benchmarks import record
+    from research.comparisons import record
 
     for threads in options.threads:
         settings = {"images": options.images, "threads": threads, "load": options.load}

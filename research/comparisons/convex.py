@@ -1,6 +1,6 @@
 """Thousands of private logistic regressions at once beside scikit-learn without privacy, one at a time.
 
-    python -m benchmarks.convex --out docs/results/convex
+    python -m research.comparisons.convex --out docs/results/convex
 
 Breast Cancer, one-hot by its schema: 1,000 repeats at 13 epsilons; 6,000 random subsets of columns at epsilon 0.1 (what
 a genetic search of 600 x 10 trains); and scikit-learn on some of the same subsets. Best of three.
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
 from privaware import datasets
 from privaware.features.onehot import OneHot
 from privaware.learners.objective_perturbation import fit_many
 from privaware.noise import Rng
+from research.comparisons import record
 from research.papers._runner import best_seconds
 
 ALONE = 200

@@ -1,6 +1,6 @@
 """A step in this tree over one in another, side by side.
 
-    python -m benchmarks.step_ratio OTHER cpu|cuda [case ...]
+    python -m research.comparisons.step_ratio OTHER cpu|cuda [case ...]
 
 OTHER is a folder with an earlier commit (`git worktree add`). Each tree has a process of its own; they are timed in
 turn, on a CPU by process time, and the ratio is the median over rounds of this tree's time over the other's.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parents[2]
 CASES = {
     "cpu": ["fcn_256", "fcn_256_dropout", "population_16", "linear_mnist", "cnn_256", "lstm_256"],
     "cuda": ["fcn_256", "population_16", "cnn_256", "fcn_4096", "full_4096", "fcn_256_overflow", "wrn_128"],

@@ -1,4 +1,4 @@
-"""Comparisons with other libraries, side by side on one machine. Their cells are stored like those of `papers`."""
+"""Comparisons with other libraries, side by side on one machine. Their cells are stored like those of `research/papers`."""
 
 from __future__ import annotations
 

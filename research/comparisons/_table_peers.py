@@ -1,6 +1,8 @@
-"""Other libraries on the tables that `benchmarks.tables write` wrote. It needs NumPy, scikit-learn and the peer only.
+"""Other libraries on the tables that `research.comparisons.tables write` wrote.
 
-    python benchmarks/_table_peers.py PEER --tables FOLDER --out FILE [--limit SECONDS]
+It needs NumPy, scikit-learn and the peer only.
+
+    python research/comparisons/_table_peers.py PEER --tables FOLDER --out FILE [--limit SECONDS]
 
 A peer's environment is its own: `dp_ebm` needs interpret-core, `opacus_mlp` opacus, `diffprivlib_*` diffprivlib with
 scikit-learn below 1.4 (with later ones its noise is not divided by the rows), `mst` dpmm. Scores are of held-out rows.

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.audits import Counts
 from privaware import accounting
 from privaware.attacks._evidence import SHARES, _guesses, evidence_of_canaries, evidence_of_runs
 from privaware.attacks._gradient_canaries import CanaryScores, gradient_canaries
@@ -18,6 +17,7 @@ from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.testing import example, rows_for
+from research.comparisons.audits import Counts
 
 DELTA = 1e-5
 IMAGES = example("image", classes=10, rows=40)

@@ -1,9 +1,9 @@
 """`amortised` beside our other learners on the development tables with classes, at small budgets.
 
-    python -m benchmarks.tables write FOLDER                    # tables as files; needs the extra `benchmarks`
-    python -m benchmarks.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
-    python -m benchmarks.amortised merge CELLS.jsonl            # the same, measured on another machine
-    python -m benchmarks.amortised weights FOLDER --earlier FILE                # shipped weights beside earlier ones
+    python -m research.comparisons.tables write FOLDER  # tables as files; needs the extra `benchmarks`
+    python -m research.comparisons.amortised run FOLDER [--methods NAME ...] [--limit SECONDS]
+    python -m research.comparisons.amortised merge CELLS.jsonl  # the same, measured on another machine
+    python -m research.comparisons.amortised weights FOLDER --earlier FILE  # shipped weights beside earlier ones
     python -m research.papers._page amortised
 
 Bounds and categories are those of the rows, taken as public; every method has the same budget. Runs are seeded.
@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
-from benchmarks._development_tables import TABLES, read
-from benchmarks._table_peers import DELTA
-from benchmarks.table_choice import CHOSEN_ON
-from benchmarks.tables import as_data
+from research.comparisons import record
+from research.comparisons._development_tables import TABLES, read
+from research.comparisons._table_peers import DELTA
+from research.comparisons.table_choice import CHOSEN_ON
+from research.comparisons.tables import as_data
 
 ITEM = "benchmarks/amortised"
 WEIGHTS = "benchmarks/amortised/weights"

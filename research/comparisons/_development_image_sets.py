@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._unseen_image_sets import GREY_SIDE, SIDE, Images, pictured, sampled
+from research.comparisons._unseen_image_sets import GREY_SIDE, SIDE, Images, pictured, sampled
 
 MOST, FROM_A_GROUP = 2_500, 12
 TRIBES = ("amazons", "atlanteans", "barbarians", "empire", "frisians")

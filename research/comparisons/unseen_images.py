@@ -1,6 +1,6 @@
 """`fit` without options on image sets that no default was chosen on.
 
-    python -m benchmarks.unseen_images FOLDER [--sets NAME ...] [--seeds N ...] [--methods NAME ...]
+    python -m research.comparisons.unseen_images FOLDER [--sets NAME ...] [--seeds N ...] [--methods NAME ...]
     python -m research.papers._page unseen_images
 
 FOLDER holds the unpacked packages of `_unseen_image_sets.py`. Beside `auto` stand the private constant at the same
@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
-from benchmarks._plain_images import logistic, network
-from benchmarks._unseen_image_sets import READERS, load, write
+from research.comparisons import record
+from research.comparisons._plain_images import logistic, network
+from research.comparisons._unseen_image_sets import READERS, load, write
 
 ITEM = "benchmarks/unseen_images"
 OUT = Path("docs/results/unseen_images")

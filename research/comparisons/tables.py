@@ -1,9 +1,9 @@
 """`auto` beside other private learners on development tables: the same rows, bounds, splits and budgets.
 
-    python -m benchmarks.tables write FOLDER                      # tables as files; needs the extra `benchmarks`
-    python benchmarks/_table_peers.py PEER --tables FOLDER --out PEERS.jsonl        # each in its own environment
-    python -m benchmarks.tables run FOLDER --out docs/results/tables [--limit SECONDS]
-    python -m benchmarks.tables merge PEERS.jsonl --out docs/results/tables
+    python -m research.comparisons.tables write FOLDER  # tables as files; needs the extra `benchmarks`
+    python research/comparisons/_table_peers.py PEER --tables FOLDER --out PEERS.jsonl  # each in its own environment
+    python -m research.comparisons.tables run FOLDER --out docs/results/tables [--limit SECONDS]
+    python -m research.comparisons.tables merge PEERS.jsonl --out docs/results/tables
     python -m research.papers._page tables
 
 Bounds and categories are those of the rows, taken as public for everybody. Runs are seeded: for comparing only.
@@ -20,9 +20,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks import record
-from benchmarks._development_tables import TABLES, read, write
-from benchmarks._table_peers import DELTA, EPSILONS, scores
+from research.comparisons import record
+from research.comparisons._development_tables import TABLES, read, write
+from research.comparisons._table_peers import DELTA, EPSILONS, scores
 
 ITEM = "benchmarks/tables"
 SEEDS = (0, 1, 2)

@@ -1,6 +1,6 @@
 """What a private selection between two learners could gain at epsilon 1: each at its part of the budget, measured.
 
-    python -m benchmarks.table_selection [--tables NAME ...] [--seeds N] [--rows N]
+    python -m research.comparisons.table_selection [--tables NAME ...] [--seeds N] [--rows N]
     python -m research.papers._page tables
 
 Two candidates and the scores that tell them apart share the budget (`research/papers/_table_selection.py`). Stored are
@@ -13,9 +13,9 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks import record
-from benchmarks._development_tables import TABLES
-from benchmarks.table_choice import measured
+from research.comparisons import record
+from research.comparisons._development_tables import TABLES
+from research.comparisons.table_choice import measured
 
 ITEM = "benchmarks/table_selection"
 EPSILON = 1.0

@@ -1,6 +1,6 @@
 """The study behind what `auto` takes for text: every candidate on labelled texts, at several budgets.
 
-    python -m benchmarks.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
+    python -m research.comparisons.text_choice FOLDER [--texts NAME ...] [--rows N ...] [--seeds N] [--seconds S]
         [--candidates NAME ...] [--remember FILE]
 
 FOLDER holds the unpacked packages that `_text_sets.py` names. It writes `privaware/workflow/text_evidence.json`, and
@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import _remembered
-from benchmarks._text_sets import CHOSEN_ON, NAMES, load
 from privaware.workflow._text_choice import CANDIDATES
+from research.comparisons import _remembered
+from research.comparisons._text_sets import CHOSEN_ON, NAMES, load
 
 DELTA = 1e-5
 EVIDENCE = Path("privaware/workflow/text_evidence.json")

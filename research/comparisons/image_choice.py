@@ -1,6 +1,7 @@
 """The study behind what `auto` takes for images: representations with a private linear head on nine small sets.
 
-    python -m benchmarks.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...] [--sets NAME ...]
+    python -m research.comparisons.image_choice FOLDER [--workers N] [--seconds S] [--only REPRESENTATION ...]
+        [--sets NAME ...]
 
 Sets are written to FOLDER first (see `_image_sets.py`), scores go to FOLDER/scores.jsonl, and what is there is not
 measured again; with `--ship` they become `privaware/workflow/image_evidence.json`. A fifth of the rows is scored. Wide
@@ -160,7 +161,7 @@ def main() -> None:
     options = parser.parse_args()
     deadline = time.time() + options.seconds
     if not list(options.folder.glob("*.npz")):
-        from benchmarks._image_sets import write
+        from research.comparisons._image_sets import write
 
         write(options.folder)
     store = options.folder / "scores.jsonl"

@@ -1,7 +1,7 @@
 """`fit` without options on tables that no default was chosen on: nothing is declared, the whole budget is charged.
 
-    python -m benchmarks.unseen_tables run PACKAGES [--half check] [--limit SECONDS]
-    python -m benchmarks.unseen_tables merge CELLS.jsonl           # the same, measured on another machine
+    python -m research.comparisons.unseen_tables run PACKAGES [--half check] [--limit SECONDS]
+    python -m research.comparisons.unseen_tables merge CELLS.jsonl           # the same, measured on another machine
     python -m research.papers._page unseen_tables
 
 PACKAGES is the folder of unpacked packages (`_carried_tables.py`). Beside `auto` stand the private constant at the same
@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
-from benchmarks._carried_tables import TABLES, frames
+from research.comparisons import record
+from research.comparisons._carried_tables import TABLES, frames
 
 ITEM = "benchmarks/unseen_tables"
 OUT = Path("docs/results/unseen_tables")

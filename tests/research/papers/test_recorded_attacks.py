@@ -16,7 +16,7 @@ from privaware.bench._store import Store
 from privaware.metrics import privacy_leakage
 from research.papers._dpmlbench_means import ATTACKS, Means
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 MEANS = Means.of(Store(RESULTS / "dpmlbench" / "cells.jsonl").read().values())
 AREAS = [name for name in {name for results in MEANS.values.values() for name in results} if name.startswith("auc ")]
 LABEL_PRIVATE = ("alibi", "label_mst")

@@ -1,6 +1,6 @@
 """The study behind what `auto` takes for a table: every candidate on every development table, at several budgets.
 
-    python -m benchmarks.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
+    python -m research.comparisons.table_choice [--tables NAME ...] [--seeds N] [--rows N] [--packages FOLDER]
 
 It writes `privaware/workflow/table_evidence.json`. Bounds are those of the rows and taken as public; runs are seeded.
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import _many_classes
-from benchmarks._development_tables import TABLES, load
-from benchmarks._table_peers import DELTA
-from benchmarks.tables import as_data
+from research.comparisons import _many_classes
+from research.comparisons._development_tables import TABLES, load
+from research.comparisons._table_peers import DELTA
+from research.comparisons.tables import as_data
 
 CHOSEN_ON = (
     *("credit_data", "hpc_data", "TitanicSurvival", "MplsStops"),

@@ -1,7 +1,7 @@
 """A private step beside a plain one and beside Opacus, in one run: time, memory, model-steps a second.
 
-    python -m benchmarks.descent --quick
-    python -m benchmarks.descent --device cuda --out docs/results/descent
+    python -m research.comparisons.descent --quick
+    python -m research.comparisons.descent --device cuda --out docs/results/descent
 
 Plain SGD runs in the same mode as the private step: eager against eager, captured against captured. Opacus is measured
 where it is installed: hooks, ghost clipping and functorch, eager, one model at a time; it cannot be captured, so its
@@ -26,8 +26,11 @@ import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 
-from benchmarks import record
-from benchmarks._descent_steps import (
+from privaware import models
+from privaware.bench._provenance import machine
+from privaware.descent import Poisson
+from research.comparisons import record
+from research.comparisons._descent_steps import (
     allow_tf32,
     built,
     examples,
@@ -37,9 +40,6 @@ from benchmarks._descent_steps import (
     plain_eager,
     private,
 )
-from privaware import models
-from privaware.bench._provenance import machine
-from privaware.descent import Poisson
 
 SINGLE = {
     "FCN 300-64-10": "bao.fcn.cifar10.19914",

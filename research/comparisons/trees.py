@@ -1,6 +1,6 @@
 """How long `boosted` takes for thousands of trees on the rows of Adult, or on as many with a number for a target.
 
-    python -m benchmarks.trees [--trees 400 2000 4000] [--out docs/results/scale]
+    python -m research.comparisons.trees [--trees 400 2000 4000] [--out docs/results/scale]
     python -m research.papers._page scale
 
 One thread, no file is read and no price is computed in the time. Runs are seeded: for comparing only.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import record
+from research.comparisons import record
 
 ITEM = "benchmarks/trees"
 

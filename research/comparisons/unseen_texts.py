@@ -1,6 +1,6 @@
 """`fit` without options on texts that no default was chosen on.
 
-    python -m benchmarks.unseen_texts FOLDER [--texts NAME ...] [--epsilons E ...] [--seeds N ...]
+    python -m research.comparisons.unseen_texts FOLDER [--texts NAME ...] [--epsilons E ...] [--seeds N ...]
         [--remember FILE]
     python -m research.papers._page unseen_texts
 
@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import _remembered, record
-from benchmarks._unseen_text_sets import READERS, load
 from privaware.features._public_text import NETWORK
 from privaware.features.sentences import Sentences
+from research.comparisons import _remembered, record
+from research.comparisons._unseen_text_sets import READERS, load
 
 ITEM = "benchmarks/unseen_texts"
 OUT = Path("docs/results/unseen_texts")

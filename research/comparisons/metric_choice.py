@@ -1,6 +1,6 @@
 """The study behind `--metric mae`: absolute errors of a learner as it is and as trained for them, on skewed tables.
 
-    python -m benchmarks.metric_choice [--tables NAME ...] [--seeds N] [--rows N]
+    python -m research.comparisons.metric_choice [--tables NAME ...] [--seeds N] [--rows N]
 
 It prints one line a cell: errors over that of the exact median, without and with the metric. Bounds are those of the
 rows and taken as public; runs are seeded.
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._development_tables import load
-from benchmarks._table_peers import DELTA
-from benchmarks.tables import as_data
+from research.comparisons._development_tables import load
+from research.comparisons._table_peers import DELTA
+from research.comparisons.tables import as_data
 
 SKEWED = ("gss_wages", "medical_cost", "flights", "diamonds", "car_prices", "SaratogaHouses")
 

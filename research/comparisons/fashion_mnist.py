@@ -1,7 +1,7 @@
 """Why errors on Fashion-MNIST differ from DPMLBench's: harder rows, and a mean of weights that lags behind.
 
-    python -m benchmarks.fashion_mnist rows             # a perceptron without privacy, by halves of the files and ours
-    python -m benchmarks.fashion_mnist averages tanh    # private perceptrons: last weights, mean of the last quarter
+    python -m research.comparisons.fashion_mnist rows  # a perceptron without privacy, by halves of the files and ours
+    python -m research.comparisons.fashion_mnist averages tanh  # private perceptrons: last weights, or their mean
 
 Prints one JSON line. Those of `docs/results/dpmlbench/fashion.jsonl` were made by trial scripts with these settings and
 seeds, of which this is the tidied form. Rows are public.

@@ -1,9 +1,10 @@
 """Time and memory of `privaware fit` on tables of 1e5 to 1e8 rows x 30 columns in Parquet, and on wide CSV files.
 
-    python -m benchmarks.scale write FOLDER [--rows 100000 1000000]
-    python -m benchmarks.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8] [--rows 100000 1000000]
-    python -m benchmarks.scale run FOLDER --csv --rows 1000000 --out docs/results/scale
-    python -m benchmarks.scale run FOLDER --unit --rows 100000 1000000 10000000 --out docs/results/scale
+    python -m research.comparisons.scale write FOLDER [--rows 100000 1000000]
+    python -m research.comparisons.scale run FOLDER --out docs/results/scale [--ray ADDRESS --parts 8]
+        [--rows 100000 1000000]
+    python -m research.comparisons.scale run FOLDER --csv --rows 1000000 --out docs/results/scale
+    python -m research.comparisons.scale run FOLDER --unit --rows 100000 1000000 10000000 --out docs/results/scale
     python -m research.papers._page scale
 
 Rows are synthetic, written and held a piece at a time: skewed and plain numbers, spikes at zero, missing values,
@@ -31,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
+from research.comparisons import record
 
 ITEM = "benchmarks/scale"
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

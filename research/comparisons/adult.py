@@ -1,6 +1,6 @@
 """`auto` on Adult with its declared schema, everything charged, over ten seeds.
 
-    python -m benchmarks.adult [--out docs/results/tables] [--seeds 10]
+    python -m research.comparisons.adult [--out docs/results/tables] [--seeds 10]
 
 Training rows are the 32,561 of the published split and scores are of its 16,281 test rows. Runs are seeded: for
 comparing only. Finished cells are not run again.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import record
-from benchmarks._table_peers import DELTA
+from research.comparisons import record
+from research.comparisons._table_peers import DELTA
 
 ITEM = "benchmarks/adult"
 EPSILONS = (0.05, 0.1, 1.0, 8.0)

@@ -1,6 +1,6 @@
 """How often audits are right: the one-run bound in gradient space over many runs, and alarms about correct mechanisms.
 
-    python -m benchmarks.audits docs/results/attacks/audits.jsonl
+    python -m research.comparisons.audits docs/results/attacks/audits.jsonl
 
 One line a study: its settings, the seeds 0 to RUNS - 1, and what was counted. Full batches have one Gaussian release a
 step, so that the truth is the claim and the bound can be held against it.
