@@ -1,4 +1,4 @@
-"""Comparisons with other libraries, side by side on one machine. Their cells are stored like those of `research/papers`."""
+"""Comparisons with other libraries, side by side on one machine. Cells are stored as those of `research/papers` are."""
 
 from __future__ import annotations
 
