@@ -38,8 +38,8 @@ gpu:  ## every test that uses a GPU, with the packages that $(PYTHON) has; write
 	@$(PYTHON) -m pytest -p tests.gpu_page -p no:cacheprovider -m "cuda and not slow" tests
 
 bench: $(VENV)/installed  ## the pages of docs/results, from their stored cells
-	@$(BIN)/python -m privaware.papers._page
-	@$(BIN)/python -m privaware.papers._advice
+	@$(BIN)/python -m research.papers._page
+	@$(BIN)/python -m research.papers._advice
 
 docs: $(VENV)/installed  ## the site in docs/_build, offline; every example on it is run, and a warning is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build

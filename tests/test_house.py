@@ -25,19 +25,27 @@ STOREYS = [
     {"card"},
     {"report"},
     {"workflow"},
-    {"studies", "estimators", "testing", "ui"},
-    {"papers"},
+    {"estimators", "testing", "bench", "ui"},
     {"cli"},
 ]
-STOREY = {name: number for number, names in enumerate(STOREYS) for name in names}
-MODULES = {
-    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(ROOT.rglob("*.py"))
-}
+RESEARCH_STOREYS = [{"studies", "pretraining"}, {"papers"}, {"comparisons"}, {"__main__"}]
+STOREY = {name: number for number, names in enumerate([*STOREYS, *RESEARCH_STOREYS]) for name in names}
+RESEARCH = ROOT.parent / "research"
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """The files of a package by the names of their modules."""
+    return {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(root.rglob("*.py"))
+    }
+
+
+MODULES = {**modules(ROOT), **modules(RESEARCH)}
 
 
 def imported(source: str) -> set[str]:
-    """The modules of the package that a file imports: lazily, for its types only or as usual."""
+    """The modules of product and research that a file imports: lazily, for its types only or as usual."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -45,7 +53,7 @@ def imported(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             joined = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             names |= {name if name in MODULES else node.module for name in joined.values()}
-    return {name for name in names if name.split(".")[0] == "privaware"}
+    return {name for name in names if name.split(".")[0] in ("privaware", "research")}
 
 
 GRAPH = {name: imported(path.read_text()) for name, path in MODULES.items()}
@@ -71,6 +79,8 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def why_refused(module: str, target: str) -> str:
     """Why one module may not import another, or nothing."""
+    if module.split(".")[0] != target.split(".")[0]:
+        return "the product imports research" if module.startswith("privaware") else ""
     here, there = module.split(".")[1:] or ["__init__"], target.split(".")[1:]
     if not there or here == ["__init__"]:  # the package itself only passes on public names
         return "" if here == ["__init__"] else "the package itself is imported"
@@ -87,6 +97,11 @@ def why_refused(module: str, target: str) -> str:
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_down(module: str) -> None:
     assert {target: why for target in GRAPH[module] if (why := why_refused(module, target))} == {}
+
+
+def test_product_may_not_import_research() -> None:
+    assert why_refused("privaware.cli.reproduce", "research.papers") == "the product imports research"
+    assert imported("def f():\n    from research import papers") == {"research.papers"}
 
 
 def test_no_import_cycles() -> None:
@@ -109,7 +124,7 @@ def test_upward_import_is_detected() -> None:
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
-    """Every function of the package, and whether it is a Triton kernel."""
+    """Every function of product and research, and whether it is a Triton kernel."""
     for name, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -128,7 +143,7 @@ PROMISED |= {f"privaware.estimators.{name}.__init__" for name in ("_models", "_s
 def test_functions_are_short_and_take_few_arguments() -> None:
     wrong = []
     for name, node, kernel in functions():
-        if kernel or name in PROMISED or name.startswith("privaware.cli."):
+        if kernel or name in PROMISED or name.startswith(("privaware.cli.", "research.__main__.")):
             continue
         of = node.args
         count = len(of.posonlyargs) + len(of.args) + len(of.kwonlyargs)

@@ -43,10 +43,10 @@ def run(
 ) -> int:
     """Train and test every cell of a grid that the store lacks; exit code 1 if some failed, which are tried again."""
     from privaware._validate import expect_count
-    from privaware.papers._bench_cells import TrainingPlace
-    from privaware.papers._bench_grid import read_grid
-    from privaware.papers._bench_run import ITEM, run_cells
-    from privaware.papers._results import Store
+    from privaware.bench._cells import TrainingPlace
+    from privaware.bench._grid import read_grid
+    from privaware.bench._run import ITEM, run_cells
+    from privaware.bench._store import Store
     from privaware.workflow._options import expect_device
 
     expect_count("bench run", workers=workers, population=population)
@@ -75,7 +75,7 @@ def table(
     """Mean and spread over seeds of every finished cell, as Markdown, CSV or LaTeX."""
     from dataclasses import asdict
 
-    from privaware.papers._bench_table import bench_table, summary
+    from privaware.bench._table import bench_table, summary
 
     cells, facts = _stored(store)
     rows = summary(cells)
@@ -95,8 +95,8 @@ def report(
 ) -> None:
     """Plot utility, leakage and time against epsilon, on one page that opens without a network."""
     from privaware._files import atomic_write
+    from privaware.bench._report import bench_page
     from privaware.errors import WrongInput
-    from privaware.papers._bench_report import bench_page
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongInput(f"expected a name for the report ending in .html, got {out.name!r}")
@@ -107,9 +107,9 @@ def report(
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
     """The cells of a store, and how many there are, are finished and failed."""
+    from privaware.bench._run import failed_cells
+    from privaware.bench._store import Store
     from privaware.errors import WrongInput
-    from privaware.papers._bench_run import failed_cells
-    from privaware.papers._results import Store
 
     cells = [cell for cell in Store(path).read().values() if "learner" in cell.settings and "epsilon" in cell.settings]
     if not cells:

@@ -1,74 +1,82 @@
-"""`privaware reproduce`: the papers' tables and figures, listed and run again."""
+"""`privaware reproduce`: the papers' tables and figures, listed and run again by `research/` of a clone."""
 
 from __future__ import annotations
 
-import time
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from privaware.cli import _options as o
-from privaware.cli._terminal import say, show
 
 app = typer.Typer()
+ITEM = Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")]
+LIST = Annotated[bool, typer.Option("--list", help="What there is, measured or open.")]
+SCALE = Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")]
+OUT = Annotated[Path, typer.Option(help="A folder of finished cells; the same one resumes.")]
+TIME_LIMIT = Annotated[float | None, typer.Option(help="Seconds after which no cell begins.")]
+RAY = Annotated[str | None, typer.Option(help="The address of a Ray cluster, or auto.")]
+PRICES = Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")]
+DEFAULT_OUT = Path("reproduced")
+PACKAGE = Path(__file__).parents[1]
+"""The folder of the package privaware; in a clone, `research` stands beside it."""
+INTERRUPTED = 130
+"""The exit code of an interrupted process."""
+SECONDS_TO_END = 5.0
+"""How long an interrupted process may take to end by itself."""
 
 
-@app.command(epilog="Example: privaware reproduce bao/table1/fcn/mnist --scale quick --out table1")
+class WordsKept(TyperCommand):
+    """A command whose context holds the words of the call as they were typed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.obj = list(args)
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=WordsKept, epilog="Example: privaware reproduce bao/table1/fcn/mnist --scale quick --out table1")
 def reproduce(
-    item: Annotated[str | None, typer.Argument(help="PAPER/ITEM, or the beginning of several.")] = None,
-    list_items: Annotated[bool, typer.Option("--list", help="What there is, measured or open.")] = False,
-    scale: Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")] = "quick",
-    out: Annotated[Path, typer.Option(help="A folder of finished cells; the same one resumes.")] = Path("reproduced"),
+    context: typer.Context,
+    item: ITEM = None,
+    list_items: LIST = False,
+    scale: SCALE = "quick",
+    out: OUT = DEFAULT_OUT,
     device: o.DEVICE = "cpu",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which no cell begins.")] = None,
-    ray: Annotated[str | None, typer.Option(help="The address of a Ray cluster, or auto.")] = None,
-    prices: Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")] = False,
+    time_limit: TIME_LIMIT = None,
+    ray: RAY = None,
+    prices: PRICES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> int:
     """Run a table or figure of a paper again, and show it beside the published numbers."""
-    from privaware import papers
     from privaware.errors import WrongInput
-    from privaware.papers import _runner
 
-    chosen = papers.items() if item is None else papers.matching(item)
-    if list_items:
-        words = [f"{one.status:9} {one.id:44} {one.title}" for one in chosen]
-        show({"items": [one.json() for one in chosen]}, words, json)
-        return 0
-    if prices:
-        count = _runner.record_prices(chosen, say)
-        show({"prices": count}, [f"{count} prices recorded"], json)
-        return 0
-    if item is None or scale not in ("quick", "full"):
-        raise WrongInput(f"expected PAPER/ITEM and --scale quick or full, got {item!r} and {scale!r}; see --list")
-    began = time.monotonic()
-    place = _runner.RunPlace(device=device, limit=float("inf") if time_limit is None else time_limit, ray=ray)
-    rows, failed = _runner.run_all(_runnable(chosen, scale), out, scale=scale, place=place, say=say)
-    seconds = round(time.monotonic() - began, 1)
-    facts = {"rows": rows, "failed": failed, "item": item, "scale": scale, "out": str(out), "seconds": seconds}
-    show(facts, [_line(row) for row in rows], json)
-    return 1 if failed else 0
+    clone = PACKAGE.parent
+    if not (clone / "research" / "__main__.py").is_file():
+        raise WrongInput(
+            "reproduce needs a clone of the repository, because an installed privaware does not hold the papers; "
+            "clone it and run `pip install -e .` there"
+        )
+    return _research(clone, context.obj)
 
 
-def _runnable(chosen: list[Any], scale: str) -> list[Any]:
-    """Those that can be run at this scale; a single one is kept, so that the runner says why it cannot."""
-    return chosen if len(chosen) == 1 else [one for one in chosen if one.runnable and one.cells(scale)]
-
-
-def _line(row: dict[str, Any]) -> str:
-    labels = [str(value) for key, value in row.items() if key not in LEFT_OUT and value is not None]
-    published = row.get("published_text") or row["published"]
-    return f"{' '.join(labels)}: measured {_shown(row['measured'])}, published {_shown(published)}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value or "-")
-
-
-LEFT_OUT = ("published", "measured", "spread", "repeats", "values", "published_text")
+def _research(clone: Path, words: list[str]) -> int:
+    """The exit code of `python -m research WORDS`, whose output and errors go where ours go."""
+    path = os.pathsep.join(filter(None, [str(clone), os.environ.get("PYTHONPATH")]))
+    call = [sys.executable, "-P", "-m", "research", *words]  # -P: a folder `research` of the user's is not ours
+    with subprocess.Popen(call, env={**os.environ, "PYTHONPATH": path}) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt as interrupt:  # a terminal interrupts both processes, `kill` only this one
+            try:
+                code = process.wait(SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                raise interrupt from None
+    if code == INTERRUPTED:
+        sys.exit(code)  # the process has said so, and it is said once
+    return code if code >= 0 else 128 - code

@@ -18,18 +18,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior_dictionary import CodeMoments, CodeWhitening, Dictionary
-from privaware.features._prior_images import generator_for
+from privaware.features._prior_dictionary import CodeWhitening, Dictionary
 from privaware.features._prior_maps import SIDE, feature_maps
 from privaware.features._prior_whitening import Statistics, Whitening
 
-__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "views"]
+__all__ = ["ViewStatistics", "over_views", "stored_statistics", "stored_view_whitening", "view_parts", "views"]
 
 SHIFT = 2
 MARGINS = (2, 4)
 """Pixels left out on each side of an enlargement."""
-POSITIONS = 8192
-"""Positions a batch of synthetic images gives to the dictionary."""
 
 
 def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:
@@ -72,32 +69,6 @@ class ViewStatistics:
     depth: int
     metadata: Mapping[str, str]
 
-    @classmethod
-    def measure(
-        cls,
-        network: nn.Module,
-        batches: Callable[[], Iterator[Tensor]],
-        *,
-        depths: Sequence[int],
-        pools: Sequence[int],
-        depth: int,
-        entries: int,
-        seed: int,
-    ) -> ViewStatistics:
-        """Statistics over `batches` of preprocessed synthetic images, which are gone through twice."""
-        with torch.no_grad():
-            positions = torch.cat([_positions(network, batch, depth, seed, at) for at, batch in enumerate(batches())])
-            dictionary, moments = Dictionary.of(positions, entries, seed), CodeMoments()
-
-            def pooled() -> Iterator[list[Tensor]]:
-                for batch in batches():
-                    *maps, codes = view_parts(network, batch, True, depths, pools, dictionary, depth)
-                    moments.add(codes)
-                    yield maps
-
-            maps = Statistics.of(pooled(), depths, pools)
-        return cls(maps=maps, dictionary=dictionary, codes=moments.whitening(), depth=depth, metadata={})
-
     def save(self, file: Path, metadata: Mapping[str, str]) -> None:
         """Writes the file, without pickle."""
         from safetensors.torch import save_file
@@ -124,13 +95,6 @@ def view_parts(
         return pooled if dictionary is None else [*pooled, dictionary.codes(maps[list(depths).index(depth)])]
 
     return over_views(images, mirror, parts)
-
-
-def _positions(network: nn.Module, images: Tensor, depth: int, seed: int, at: int) -> Tensor:
-    """Vectors of a map at random positions of a batch."""
-    vectors = feature_maps(network, images, (depth,), False)[0].movedim(1, 3).flatten(0, 2)
-    generator = generator_for(seed, "positions", at, vectors.device)
-    return vectors[torch.randint(len(vectors), (POSITIONS,), device=vectors.device, generator=generator)]
 
 
 @lru_cache(maxsize=4)

@@ -10,8 +10,8 @@ Paper: Baradad et al. 2021, Learning to See by Looking at Noise, arXiv:2106.0596
 use under privacy. Depths, whitening and the linear head are ours: see docs/results/prior.md.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, by weights fixed beforehand.
 Use when: the data are images, grey or in colour. For digits, letters and signs take `Prior(network="glyphs")`, a small
-network that learned to recognise drawings of random strokes (`_prior_glyphs`; no font, no letter, no row of any data
-set); for others the large one, and with a GPU `prior_views` is better.
+network that learned to recognise drawings of random strokes (`research/pretraining/glyphs.py`; no font, no letter, no
+row of any data set); for others the large one, and with a GPU `prior_views` is better.
 
 >>> Prior(depths=(3, 5), pools=(4, 1)).width()
 2304

@@ -34,7 +34,7 @@ Why (for the analysis called tight).
 
 Papers: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023,
 arXiv:2401.00583 (their |N| and -ln(1 - curvature R^2 / ridge) hold for every generalised linear model). Step 2 is ours:
-privaware/papers/_ours_convex.py holds it against exact densities, the published bounds and played games.
+research/papers/_ours_convex.py holds it against exact densities, the published bounds and played games.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rules of `advise`: the flowchart of Bao et al. and section 5.7 of DPMLBench, with our own evidence first.
 
-A rule looks at public facts only. What it cites is in `advice.json`, which `python -m privaware.papers._advice` writes.
+A rule looks at public facts only. What it cites is in `advice.json`, which `python -m research.papers._advice` writes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `image_evidence.json` holds the scores of representations on nine small sets (960 to 1,600 rows of training parts of
 built-in sets, and scripts drawn from fonts), on held-out rows of them; `python -m
-benchmarks.image_choice` measures them again.
+research.comparisons.image_choice` measures them again.
 
 >>> from privaware.schema import Schema
 >>> digits = Schema(form="image", shape=(1, 28, 28), classes=tuple("0123456789"), rows=60_000)
@@ -26,7 +26,7 @@ from privaware.workflow._choice import Choice
 __all__ = ["gain_evidence", "image_choice", "scattering"]
 
 EVIDENCE = Path(__file__).with_name("image_evidence.json")
-"""Scores of representations, written by `python -m benchmarks.image_choice FOLDER --ship`."""
+"""Scores of representations, written by `python -m research.comparisons.image_choice FOLDER --ship`."""
 SIDE = 32
 """Larger images are resized to this side: the columns of scattering grow with the area."""
 LARGEST_SIDE = 40
@@ -168,8 +168,8 @@ The lengths that parts are given count where noise hides what they tell apart. T
 Simulated in plain float32 at 3,000 rows x epsilon with three seeds, a fifth of the images (of groups that are alike,
 for the first four) held out, beside the fixed lengths that were taken before (glyphs at 0.5, grey 1.4): sprites of a
 game 71 (69), icons 58 (58), letters of twelve scripts by script 49 (51), spectrograms of words by language 72 (63)
-(`benchmarks/_development_image_sets.py`); CIFAR-10 69 (70), SVHN 80 (71), CIFAR-10 in grey 61 (52), clothes 81 (80),
-Armenian letters 59 (60), Georgian ones 66 (66).
+(`research/comparisons/_development_image_sets.py`); CIFAR-10 69 (70), SVHN 80 (71), CIFAR-10 in grey 61 (52), clothes
+81 (80), Armenian letters 59 (60), Georgian ones 66 (66).
 With other constants, at 10,000: CIFAR-10 75 (75), SVHN 84 (81), spectrograms 82 (72); with these at 1,000: 48 (55),
 66 (47) and 59 (46). No fixed lengths suit all: with glyphs at four times the network's SVHN has 81 and CIFAR-10 36.
 What else was tried at 3,000: maps of middle depths beside or in the place of the last ones, whole or in 2 x 2 cells,

@@ -3,7 +3,7 @@
 * mae: large errors count in proportion only. Residuals are clipped closer to 0, which turns squared errors into
   absolute ones, so predictions follow the median; a constant is the median. On six skewed tables of 600 to 3,000 rows
   at epsilon 0.2 and 1 the error of `linear` was 2 to 29% smaller than without in 11 of 11 cells, that of `boosted` 1 to
-  37% smaller in 9 and up to 4% larger in 2 (`python -m benchmarks.metric_choice`).
+  37% smaller in 9 and up to 4% larger in 2 (`python -m research.comparisons.metric_choice`).
 * auc: only the order of rows counts. A constant has 0.5, and so has noise on average: no model can be expected below
   the constant, and none is replaced by it.
 * accuracy and r2 are what learners are trained for in any case.
@@ -38,7 +38,7 @@ EVIDENCE = {
     "boosted": "the error was smaller in 9 of 11 cells of six skewed tables, by 1 to 37%",
     "additive": "not compared",
 }
-"""What `python -m benchmarks.metric_choice` measured for them."""
+"""What `python -m research.comparisons.metric_choice` measured for them."""
 SEARCHED = {"accuracy": "accuracy", "auc": "accuracy", "r2": "absolute error", "mae": "absolute error"}
 """By what a search compares candidates: one row must count as much as any other."""
 

@@ -14,12 +14,13 @@ Up to 20,000 rows waves take the place of trees in `boosted`: chosen on 37 table
 that were looked at before and new ones (two seeds), where at epsilon 1 accuracy is 0.006 higher on average of 20 (9
 gain 0.005 or more, 4 lose it: Adult 0.008, mortgages 0.024) and R2 0.011 on average of 17 (10 gain, 2 lose).
 Five classes or more take `waves`, a linear head on random waves of a few columns, whose noise in an output depends on
-neither the width nor the classes: chosen on the tables of `benchmarks/_many_classes.py`, where it gained on every one.
+neither the width nor the classes: chosen on the tables of `research/comparisons/_many_classes.py`, where it gained on
+every one.
 No candidates are selected privately: two of them share the budget, and of `linear` and `boosted` at epsilon 1 even the
 better one by held-out rows was then 0.012 and 0.008 below this rule on the two halves (docs/results/tables.md); of
 `boosted` and `amortised` 0.006 below on the first, and 0.007 above on the second by one table. `fit --search` selects.
-`table_evidence.json` holds the scores of every candidate on all of them, and `python -m benchmarks.table_choice`
-measures them again.
+`table_evidence.json` holds the scores of every candidate on all of them, and `python -m
+research.comparisons.table_choice` measures them again.
 
 >>> from privaware.datasets import schema
 >>> table_choice(schema("wisconsin"), epsilon=1.0).learner

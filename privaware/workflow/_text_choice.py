@@ -13,11 +13,11 @@ length and of twice that lost there (0.55, 0.52), so long texts are no reason to
 Without it, `auto` takes hashed words, their stems and letters, weighed by private frequencies.
 
 `text_evidence.json` holds the scores of candidates on held-out rows of nine texts; `python -m
-benchmarks.text_choice` measures them again. How it was chosen, in plain float32 on ten texts with two to four seeds, as
-the share of the gain that TF-IDF with a linear SVM has over the constant, summed, at epsilon 0.3 / 1 / 3: words and
-runs of three letters in 4,096 slots, 100 steps: 0.42 / 0.67 / 0.79; stems and 32,768 slots in 15 steps: 0.50 / 0.73 /
-0.85; weighed by private frequencies: 0.50 / 0.75 / 0.88 (on the five texts that check: 0.27 / 0.54 / 0.69 became
-0.36 / 0.65 / 0.82).
+research.comparisons.text_choice` measures them again. How it was chosen, in plain float32 on ten texts with two to four
+seeds, as the share of the gain that TF-IDF with a linear SVM has over the constant, summed, at epsilon 0.3 / 1 / 3:
+words and runs of three letters in 4,096 slots, 100 steps: 0.42 / 0.67 / 0.79; stems and 32,768 slots in 15 steps:
+0.50 / 0.73 / 0.85; weighed by private frequencies: 0.50 / 0.75 / 0.88 (on the five texts that check:
+0.27 / 0.54 / 0.69 became 0.36 / 0.65 / 0.82).
 
 What gained nothing: pairs of words, runs of four letters, five or six first letters, words of fewer than four letters
 or a list of function words weighed down, frequencies of public text instead of private ones (+0.01), presence instead

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.grids import install
 from tests.cli.people import Run
-from tests.papers.bench_grids import install
 
 GRID = """
 data = {digits = {train = 60, test = 40}}

@@ -8,8 +8,30 @@ from pathlib import Path
 import pytest
 
 from privaware import datasets
+from privaware.cli import main, reproduce
 from privaware.errors import PrivawareError
-from tests.cli.people import Run
+from research.__main__ import app
+from tests.cli.people import CallResult, Run
+
+
+@pytest.fixture(autouse=True)
+def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `started`, the research is called in this process, which is quicker."""
+    if "started" not in request.fixturenames:
+        monkeypatch.setattr(reproduce, "_research", lambda clone, words: main(words, app, "python -m research"))
+
+
+@pytest.fixture
+def started(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Calls the command line in an empty folder, and reads what its process writes too."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: object) -> CallResult:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        return CallResult(code, *capfd.readouterr())
+
+    return call
 
 
 def test_list_shows_measured_ready_and_open_items(run: Run) -> None:
@@ -61,3 +83,39 @@ def test_wrong_call_is_one_sentence(run: Run, words: list[str], reason: str) -> 
     answer = run("reproduce", *words)
     assert answer.code == 2
     assert reason in answer.err
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package as a wheel installs it: `research` is not beside it."""
+    monkeypatch.setattr(reproduce, "PACKAGE", tmp_path / "site-packages" / "privaware")
+
+
+@pytest.mark.usefixtures("installed")
+def test_without_a_clone_one_sentence_says_so(run: Run) -> None:
+    answer = run("reproduce", "--list", "--json")
+    assert answer.code == 2
+    assert "needs a clone of the repository" in json.loads(answer.out)["error"]
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("installed")
+def test_help_needs_no_clone(run: Run) -> None:
+    answer = run("reproduce", "--help")
+    assert answer.code == 0
+    assert "--scale" in answer.out
+
+
+def test_process_passes_its_json_and_code_through(started: Run, tmp_path: Path) -> None:
+    answer = started("reproduce", "bao/lemma", "--json", "--out", "here")
+    assert (answer.code, answer.json["item"]) == (0, "bao/lemma")
+    assert (tmp_path / "here" / "cells.jsonl").exists()
+
+
+def test_process_passes_its_error_through(started: Run, tmp_path: Path) -> None:
+    (tmp_path / "research").mkdir()
+    (tmp_path / "research" / "__main__.py").write_text("raise SystemExit(9)")  # a folder of the user's is not run
+    answer = started("reproduce", "bao/lema", "--json")
+    assert answer.code == 2
+    assert "did you mean" in answer.json["error"]
+    assert answer.err == f"privaware: {answer.json['error']}\n"

@@ -16,16 +16,17 @@ import torch
 from privaware import features, fit
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
-from privaware.features._prior_images import SyntheticImages
 from privaware.features._prior_maps import backbone
 from privaware.features._prior_student import LARGEST, load_student
 from privaware.features._prior_weights import load as load_weights
-from privaware.features._prior_weights import measure, measure_scattering, save
+from privaware.features._prior_weights import save
 from privaware.features.prior import NETWORKS, Prior
 from privaware.learners.linear import Linear
 from privaware.models import build
 from privaware.schema import Column, Schema
 from privaware.workflow.predict import load
+from research.pretraining.images import SyntheticImages
+from research.pretraining.prior_statistics import measure, measure_scattering
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
 

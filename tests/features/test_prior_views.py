@@ -16,15 +16,17 @@ from torch import Tensor
 from privaware import features
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
-from privaware.features._prior_dictionary import POWER, RIDGE, THRESHOLD, CodeMoments, Dictionary
-from privaware.features._prior_images import SyntheticImages
+from privaware.features._prior_dictionary import THRESHOLD
 from privaware.features._prior_maps import backbone, preprocess
 from privaware.features._prior_shipped import SHIPPED, SHIPPED_VIEWS
-from privaware.features._prior_views import ViewStatistics, stored_view_whitening, views
-from privaware.features._prior_weights import measure, measure_scattering, save
+from privaware.features._prior_views import stored_view_whitening, views
+from privaware.features._prior_weights import save
 from privaware.features._prior_whitening import Statistics
 from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
+from research.pretraining.images import SyntheticImages
+from research.pretraining.prior_statistics import measure, measure_scattering
+from research.pretraining.prior_views import POWER, RIDGE, CodeMoments, learn_dictionary, measure_views
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
 
@@ -51,7 +53,7 @@ def feature(tmp_path_factory: pytest.TempPathFactory) -> PriorViews:
     def batches() -> Iterator[Tensor]:
         return (preprocess(part.float() / 255) for part in SOURCE.generate(32, first=9).split(16))
 
-    known = ViewStatistics.measure(network, batches, depths=(0, 2), pools=(4, 2), depth=0, entries=5, seed=2)
+    known = measure_views(network, batches, depths=(0, 2), pools=(4, 2), depth=0, entries=5, seed=2)
     known.save(folder / "views.safetensors", {"seed": "2"})
     return PriorViews(weights=str(folder / "prior.safetensors"), statistics=str(folder / "views.safetensors"))
 
@@ -94,7 +96,7 @@ def test_views_are_the_image_its_shifts_and_its_middle() -> None:
 
 def test_codes_exceed_the_threshold_at_positions_like_an_entry() -> None:
     positions = torch.randn(400, 3, generator=torch.Generator().manual_seed(1))
-    found = Dictionary.of(positions, count=4, seed=0)
+    found = learn_dictionary(positions, count=4, seed=0)
     assert found.entries.norm(dim=1) == pytest.approx(1.0, abs=1e-2)
     like_first = found.mean + torch.linalg.solve(found.white, found.entries[0])
     codes = found.codes(like_first[None, :, None, None].expand(1, 3, 4, 4))

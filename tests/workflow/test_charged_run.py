@@ -51,7 +51,7 @@ def test_modules_that_parse_rows_are_listed() -> None:
     assert imports == {
         "workflow/_source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
         "workflow/_public_rows.py",  # rows of --public
-        "papers/_bench_rows.py",  # rows that a grid declares public
+        "bench/_rows.py",  # rows that a grid declares public
         "model.py",  # rows to predict
         "estimators/_models.py",  # rows to predict
         "estimators/_transformers.py",  # rows to transform

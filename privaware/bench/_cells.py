@@ -1,0 +1,235 @@
+"""The cells of a benchmark: one learner, network, data set, epsilon and seed each.
+
+The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry),
+`settings`, `network` (a name) and `architecture`, `data` (a name) and `rows`, `delta`, `epsilon` (None: trained without
+noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a batch: they share rows,
+prices and the attacker. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
+device it repeats bit for bit, whatever is trained before or beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privaware import features
+from privaware.bench import Result, Settings
+from privaware.bench._leakage import attack_results
+from privaware.bench._prices import Prices
+from privaware.bench._rows import BenchRows, bench_rows, bench_schema
+from privaware.bench._store import training_key
+from privaware.errors import PrivawareError, WrongInput
+from privaware.events import Event, Unproven
+from privaware.learners import Learner, find_learner
+from privaware.model import Model
+from privaware.noise import Rng
+from privaware.workflow._progress import step_progress
+from privaware.workflow._settings import configured
+
+__all__ = [
+    "NO_NETWORK",
+    "CellOutcome",
+    "TrainingPlace",
+    "batches",
+    "dry_prices",
+    "learner_of",
+    "noise_of",
+    "train_cells",
+]
+
+NO_NETWORK = "-"
+"""The name of the network of a learner that has none to choose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlace:
+    """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
+
+    Noise multipliers are calibrated, or looked up in the file `prices`. `commit` is that of the source, where a
+    copy without its history runs; `command` is recorded with each cell.
+    """
+
+    device: str = "cpu"
+    deadline: float = float("inf")
+    prices: Path | None = None
+    progress: bool = False
+    commit: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellOutcome:
+    """The result of a cell or why it failed, and its share of the seconds of its batch."""
+
+    result: Result
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        return "failed" in self.result
+
+
+def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
+    """Places of the cells that differ in epsilon and seed only, at most so many together, in order of appearance."""
+    groups: dict[str, list[list[int]]] = {}
+    for at, cell in enumerate(cells):
+        rest = {name: value for name, value in cell.items() if name not in ("epsilon", "seed")}
+        key = json.dumps([rest, cell["epsilon"] is None], sort_keys=True)
+        same = groups.setdefault(key, [[]])
+        if len(same[-1]) >= most:
+            same.append([])
+        same[-1].append(at)
+    return sorted((group for same in groups.values() for group in same), key=lambda group: group[0])
+
+
+def learner_of(cell: Settings, **runtime: Any) -> Learner:
+    """The learner of a cell; `runtime` values go to fields of these names, where the cell sets none."""
+    make = find_learner(cell["algorithm"])
+    names = {field.name for field in fields(make)}  # type: ignore[arg-type]
+    settings = dict(cell["settings"])
+    if cell.get("architecture") is not None:
+        settings["architecture"] = dict(cell["architecture"])
+    extra = {name: value for name, value in runtime.items() if name in names and name not in settings}
+    learner: Any = configured(cell["learner"], make, settings | extra)
+    return learner  # type: ignore[no-any-return]
+
+
+def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
+    """The noise multiplier at which the cell costs its epsilon; 0 for a baseline."""
+    epsilon, delta = cell["epsilon"], cell["delta"]
+    if epsilon is None:
+        return 0.0
+    if isinstance(event_at(1.0), Unproven):
+        return 1 / float(epsilon)  # nothing can be calibrated: the claimed epsilon is what the algorithm is run at
+    if prices is not None:
+        return prices.calibrated(_price_key(event_at(1.0), epsilon, delta), event_at, epsilon)
+    from privaware import accounting
+
+    return accounting.calibrate(event_at, epsilon, delta)
+
+
+def _price_key(event: Event, epsilon: float, delta: float) -> str:
+    """A price by what is composed at noise multiplier 1."""
+    text = repr(event)
+    named = text if len(text) <= 120 else f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{named} at ({epsilon:g}, {delta:g})"
+
+
+def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
+    """Asks for the price of every cell, without rows; seeds and networks have the same price."""
+    for cell in cells:
+        asked = {
+            name: value for name, value in cell.items() if name not in ("seed", "network", "architecture", "attacks")
+        }
+        key = json.dumps(asked, sort_keys=True)
+        if key in _asked:
+            continue
+        make = find_learner(cell["algorithm"])
+        schema, public = bench_schema(cell["rows"], make)
+        learner = learner_of(cell, public=public)
+        noise_of(cell, partial(learner.cost, schema), prices)
+        _asked.add(key)
+
+
+_asked: set[str] = set()
+
+
+def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
+    """The outcome of each cell of one batch; None after the deadline."""
+    if time.time() > place.deadline:
+        return None
+    began = time.monotonic()
+    try:
+        outcomes = list(_outcomes(place, cells))
+    except Exception as problem:
+        outcomes = [CellOutcome(result={"failed": _sentence(problem)})] * len(cells)
+    if place.device != "cpu":
+        from torch import cuda
+
+        gc.collect()  # a stack and its layers refer to each other
+        cuda.empty_cache()  # the next training sizes its microbatches by the free memory
+    seconds = (time.monotonic() - began) / len(cells)
+    return [CellOutcome(result=one.result, seconds=seconds) for one in outcomes]
+
+
+def _outcomes(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOutcome]:
+    make = find_learner(cells[0]["algorithm"])
+    rows = bench_rows(cells[0]["rows"], make)
+    learner, priced_learner = (
+        learner_of(cells[0], public=rows.public, **more) for more in (_runtime(place, cells), {})
+    )
+    schema = rows.train.schema if make.uses_columns else rows.train.schema.keep(())
+    prices = None if place.prices is None else Prices(place.prices)
+    for cell in cells:
+        try:
+            noise = noise_of(cell, partial(priced_learner.cost, schema), prices)
+            model = learner.run(rows.train, noise, Rng(seed=_seed(cell, "training")))
+            measured = _scores(model, rows, place.device)
+            attacker = Rng(seed=_seed(cell, "attacks"))
+            attacked = attack_results({0: model}, rows, cell, learner, attacker, place.device)
+        except Exception as problem:
+            yield CellOutcome(result={"failed": _sentence(problem)})
+        else:
+            yield CellOutcome(result={**measured, "noise": noise, **attacked[0]})
+
+
+def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
+    """On a GPU, where the cell does not say otherwise, products are computed in TF32 and samples drawn there.
+
+    The chance that a sample does not fit is 1e-10, which a price at delta 1e-5 leaves out.
+    """
+    runtime: dict[str, Any] = {"device": place.device}
+    if place.device != "cpu":
+        runtime |= {"precision": "tf32", "overflow": 1e-10}
+    if place.progress:
+        first = cells[0]
+        name = f"{first['learner']} {first['network']} {first['data']}, {len(cells)} cells"
+        runtime["progress"] = step_progress(lambda words: print(f"{name}: {words}", file=sys.stderr, flush=True))
+    return runtime
+
+
+def _seed(cell: Settings, use: str) -> int:
+    """What the random numbers of a cell follow from: what is trained on which rows, and the cell's own seed."""
+    return int(hashlib.sha256(f"{use} {training_key(cell)}".encode()).hexdigest()[:12], 16)
+
+
+def _scores(model: Model, rows: BenchRows, device: str) -> Result:
+    """The score: accuracy, with error rate and accuracy in per cent beside it, or R2 of a regression."""
+    predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
+    if model.schema.classes:
+        score = float(np.mean(predictions == rows.test.y))
+        return {"score": score, "accuracy": 100 * score, "error": 100 * (1 - score)}
+    from privaware.metrics import r2
+
+    if not np.isfinite(predictions).all():
+        raise WrongInput("the model diverged: it predicts numbers that are not finite; lower its lr")
+    return {"score": r2(rows.test.y, predictions)}
+
+
+def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
+    """The test rows after the model's features; those of the last chain of features and rows are kept."""
+    key = (repr(model.features), id(rows.test.x), device)
+    if _tested.get("key") != key:
+        inputs = features.apply(model.features, rows.test.x, model.schema, device)
+        _tested.update(key=key, rows=rows.test.x, inputs=inputs)
+    return np.asarray(_tested["inputs"])
+
+
+_tested: dict[str, Any] = {}
+"""The test rows that were transformed last: cells of one batch have the same. Holding `rows` keeps their `id`."""
+
+
+def _sentence(problem: Exception) -> str:
+    """The reason in one line; of an error that is not ours, its kind too."""
+    text = " ".join(str(problem).split())[:300]
+    return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

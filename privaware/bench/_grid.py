@@ -1,0 +1,196 @@
+"""The grid of a user's own benchmark: learners x architectures x data x epsilons x seeds, from a TOML file.
+
+    data = ["digits"]                 # built-in names, or tables [data.NAME] (see `_rows.py`)
+    epsilons = [1.0, 8.0]
+    seeds = 3                         # or a list
+    delta = 1e-5
+    attacks = ["threshold"]           # membership attacks on every model
+
+    [baseline]                        # trained without noise, for utility loss
+    learner = "dpsgd"
+
+    [learners.dpsgd]                  # a name of `privaware list learners`, with settings
+    [learners."hand_dp + focal"]      # or any name, and `learner`: settings of several phases are one line
+    learner = "hand_dp"
+    loss = {name = "focal"}
+
+    [architectures.small]             # for every learner that has one to choose; left out: each learner's own
+    name = "simple_cnn"
+
+A line of learners may have `architectures`, `data` and `epsilons` of its own. All is checked before anything runs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from privaware import models
+from privaware._validate import expect, expect_count, expect_in, expect_nonnegative, expect_positive
+from privaware.bench import Settings
+from privaware.bench._cells import NO_NETWORK, learner_of
+from privaware.bench._rows import bench_schema, expect_rows
+from privaware.errors import PrivawareError, WrongInput
+from privaware.learners import find_learner
+
+__all__ = ["BASELINE", "grid_cells", "read_grid"]
+
+BASELINE = "baseline"
+KEYS = {"data", "epsilons", "seeds", "delta", "attacks", "shadows", "baseline", "learners", "architectures"}
+LINE_KEYS = {"learner", "architectures", "data", "epsilons"}
+
+
+def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
+    """The cells of a grid file, checked; `seeds` replace its own."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise WrongInput(f"cannot read the grid {str(path)!r:.120}: {problem.strerror or problem}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"expected a grid in TOML, but {path.name} is none: {problem}") from None
+    return grid_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
+
+
+def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
+    """Every cell of a grid; a wrong entry, or a learner that does not fit its data, is refused with a sentence."""
+    if unknown := sorted(set(table) - KEYS):
+        raise WrongInput(f"grid: expected {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
+    axes = _axes(table, folder)
+    lines = {name: _line(name, line, axes) for name, line in _tables("learners", table).items()}
+    if BASELINE in lines:
+        raise WrongInput("grid: expected a learner's line by another name than baseline; write it as [baseline]")
+    expect(lines, "grid", "at least one learner as [learners.NAME]", lines)
+    cells: list[Settings] = []
+    if "baseline" in table:
+        baseline = _line(BASELINE, table["baseline"], axes)
+        cells += _cells(BASELINE, {**baseline, "epsilons": [None]}, axes)
+    for name, line in lines.items():
+        cells += _cells(name, line, axes)
+    _expect_trainable(cells)
+    return cells
+
+
+def _tables(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    value = table.get(name, {})
+    expect(isinstance(value, dict), "grid", f"{name} as tables [{name}.NAME]", value)
+    return dict(value)
+
+
+def _axes(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What all lines share, checked."""
+    data = table.get("data", [])
+    named = {name: {} for name in data} if isinstance(data, list) and all(isinstance(d, str) for d in data) else data
+    expect(isinstance(named, dict) and named, "grid", "data as a list of names, or tables [data.NAME]", data)
+    seeds = table.get("seeds", 1)
+    listed = list(range(seeds)) if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds > 0 else seeds
+    expect(isinstance(listed, list) and listed, "grid", "seeds as a number of them or a list", seeds)
+    for seed in listed:
+        expect_count("grid", 0, seeds=seed)
+    delta, attacks, shadows = table.get("delta", 1e-5), table.get("attacks", []), table.get("shadows", 0)
+    expect_in("grid", "(0, 1)", delta=delta)
+    expect_nonnegative("grid", shadows=shadows)
+    return {
+        "data": {name: expect_rows(name, rows, folder) for name, rows in named.items()},
+        "epsilons": _epsilons("grid", table.get("epsilons", [])),
+        "seeds": listed,
+        "delta": delta,
+        "attacks": _attacks(attacks),
+        "shadows": shadows,
+        "architectures": {name: _architecture(name, one) for name, one in _tables("architectures", table).items()},
+    }
+
+
+def _epsilons(who: str, values: Any) -> list[float]:
+    expect(isinstance(values, list), who, "epsilons as a list of numbers", values)
+    for value in values:
+        expect_positive(who, epsilons=value)
+    return [float(value) for value in values]
+
+
+def _attacks(names: Any) -> list[str]:
+    from privaware.attacks import find_attack
+
+    expect(isinstance(names, list), "grid", "attacks as a list of names", names)
+    for name in names:
+        find_attack(str(name))  # an unknown name is answered with the close ones
+    return list(names)
+
+
+def _architecture(name: str, table: Any) -> dict[str, Any]:
+    """A description, or a published network by the end of its name: {named = "resnet20.colour.268346"}."""
+    expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
+    if "named" not in table:
+        expect("name" in table, f"architectures.{name}", 'a "name" of `privaware list models`', table)
+        return dict(table)
+    known = [network for key, network in models.named().items() if key.endswith(str(table["named"]))]
+    expect(len(known) == 1, f"architectures.{name}", "the end of one published network's name", table["named"])
+    return {key: value for key, value in known[0].description.items() if key not in ("inputs", "outputs")}
+
+
+def _line(name: str, line: Any, axes: Mapping[str, Any]) -> dict[str, Any]:
+    """One line of learners: its algorithm and settings, and the values of its axes."""
+    who = BASELINE if name == BASELINE else f"learners.{name}"
+    expect(isinstance(line, dict), who, "a table", line)
+    algorithm = line.get("learner", name)
+    make = find_learner(algorithm)
+    settings = {key: value for key, value in line.items() if key not in LINE_KEYS}
+    chooses = "architecture" in {field.name for field in fields(make)} and "architecture" not in settings  # type: ignore[arg-type]
+    chosen = {axis: _chosen(who, axis, line, axes) for axis in ("architectures", "data")}
+    if not chooses:
+        chosen["architectures"] = []
+    epsilons = _epsilons(who, line["epsilons"]) if "epsilons" in line else axes["epsilons"]
+    if name != BASELINE:
+        expect(epsilons, who, "epsilons, here or for the grid", epsilons)
+    return {"algorithm": algorithm, "settings": settings, "epsilons": epsilons, **chosen}
+
+
+def _chosen(who: str, axis: str, line: Mapping[str, Any], axes: Mapping[str, Any]) -> list[str]:
+    wanted = line.get(axis, list(axes[axis]))
+    good = isinstance(wanted, list) and all(name in axes[axis] for name in wanted)
+    expect(good, who, f"{axis} among {', '.join(axes[axis]) or 'none'}", wanted)
+    return list(wanted)
+
+
+def _cells(name: str, line: Mapping[str, Any], axes: Mapping[str, Any]) -> Iterator[Settings]:
+    networks = {label: axes["architectures"][label] for label in line["architectures"]} or {NO_NETWORK: None}
+    more = {"shadows": axes["shadows"]} if axes["shadows"] else {}
+    for data in line["data"]:
+        for network, architecture in networks.items():
+            for epsilon in line["epsilons"]:
+                for seed in axes["seeds"]:
+                    yield {
+                        "learner": name,
+                        "algorithm": line["algorithm"],
+                        "settings": line["settings"],
+                        "network": network,
+                        "architecture": architecture,
+                        "data": data,
+                        "rows": axes["data"][data],
+                        "attacks": axes["attacks"],
+                        "delta": axes["delta"],
+                        "epsilon": epsilon,
+                        "seed": seed,
+                    } | more
+
+
+def _expect_trainable(cells: Sequence[Settings]) -> None:
+    """Every learner is built and priced for its data, without rows: what does not fit is refused now."""
+    seen = set()
+    for cell in cells:
+        place = (cell["learner"], cell["network"], cell["data"])
+        if place in seen:
+            continue
+        seen.add(place)
+        make = find_learner(cell["algorithm"])
+        try:
+            schema, public = bench_schema(cell["rows"], make)
+            if schema.task not in make.tasks:
+                raise WrongInput(f"expected data for {' or '.join(make.tasks)}, got {schema.task}")
+            if cell["delta"] * schema.rows >= 1:
+                raise WrongInput(f"expected delta below 1 / {schema.rows} rows, got {cell['delta']:g}")
+            learner_of(cell, public=public).cost(schema, 1.0)
+        except PrivawareError as problem:
+            raise WrongInput(f"{' on '.join(part for part in place if part != NO_NETWORK)}: {problem}") from None

@@ -1,0 +1,53 @@
+"""Noise multipliers that were computed before, in a file: a machine without the accountants only looks them up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from privaware.errors import WrongInput
+from privaware.events import Event
+
+__all__ = ["Prices"]
+
+
+@dataclass
+class Prices:
+    """Numbers by name in the JSON file `path`. What it lacks is computed here, and with `record` written down.
+
+    A machine without the accountants (the package dp-accounting) only looks numbers up.
+    """
+
+    path: Path
+    record: bool = False
+    known: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path.exists():
+            self.known = {**json.loads(self.path.read_text()), **self.known}
+
+    def calibrated(self, key: str, cost: Callable[[float], Event], epsilon: float) -> float:
+        """The noise multiplier at which `cost` is (epsilon, 1e-5) by our own accountant."""
+
+        def compute() -> float:
+            from privaware import accounting
+
+            return accounting.calibrate(cost, epsilon, 1e-5)
+
+        return self.look_up(key, compute)
+
+    def look_up(self, key: str, compute: Callable[[], float]) -> float:
+        """The number called `key`, or what `compute` gives."""
+        if key not in self.known:
+            try:
+                self.known[key] = compute()
+            except ImportError as problem:
+                raise WrongInput(
+                    f"no price for {key!r}, and it cannot be computed here ({problem}); where the accountants are "
+                    f"installed run `privaware reproduce {self.path.stem} --prices`"
+                ) from None
+            if self.record:
+                self.path.write_text(json.dumps(dict(sorted(self.known.items())), indent=1) + "\n")
+        return self.known[key]

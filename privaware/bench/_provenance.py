@@ -1,0 +1,27 @@
+"""Where a cell was measured: the machine, and the commit of the source."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+__all__ = ["commit", "machine"]
+
+
+def machine(device: str) -> str:
+    if device == "cpu":
+        return f"CPU ({platform.machine()})"
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
+def commit() -> str:
+    """The short hash of the source, or "unknown" outside a clone."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        answer = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return answer.stdout.strip()

@@ -1,0 +1,27 @@
+"""How results are shown: mean and spread of repeats, and Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+__all__ = ["markdown", "spread"]
+
+
+def spread(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and standard deviation; one value has a deviation of 0."""
+    listed = list(values)
+    return mean(listed), stdev(listed) if len(listed) > 1 else 0.0
+
+
+def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table.
+
+    >>> print(markdown(["a", "b"], [[1, 2]]))
+    | a | b |
+    | --- | --- |
+    | 1 | 2 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,77 @@
+"""Stored cells: settings, result and provenance of each run, one JSON line a cell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privaware.bench import Result, Settings
+
+__all__ = ["Cell", "Store", "cell_key", "training_key"]
+
+TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")
+"""The settings of a benchmark's cell that its model follows from; names of lines and attacks change no model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of an item: its settings, its result, and `run`: commit, machine, date and seconds."""
+
+    item: str
+    settings: Settings
+    result: Result
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return cell_key(self.item, self.settings)
+
+
+def cell_key(item: str, settings: Settings) -> str:
+    return f"{item} {json.dumps(settings, sort_keys=True)}"
+
+
+def training_key(settings: Settings) -> str:
+    """What is trained on which rows with which seed: cells of several items with one key are one model."""
+    return json.dumps([settings.get(name) for name in TRAINED], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Finished cells, one JSON line each. A line cut short by a kill is left out, and its cell is run again."""
+
+    path: Path
+
+    def read(self) -> dict[str, Cell]:
+        if not self.path.exists():
+            return {}
+        cells: dict[str, Cell] = {}
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                cell = Cell(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            cells[cell.key] = cell
+        return cells
+
+    def of(self, item: str) -> list[Cell]:
+        return [cell for cell in self.read().values() if cell.item == item]
+
+    def write(self, cells: Iterable[Cell]) -> None:
+        """Replaces all lines."""
+        lines = [json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n" for cell in cells]
+        self.path.write_text("".join(lines), encoding="utf-8")
+
+    def add(self, cell: Cell) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        complete = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(
+                ("" if complete else "\n") + json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False) + "\n"
+            )
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,127 @@
+"""Papers, one a file: the numbers each published, and the items that redo them.
+
+An item is a table, a figure or a part of one. `privaware reproduce --list` shows all of them, `privaware reproduce
+bao/table1/fcn/mnist --scale quick --out DIR` runs one (`_runner.py`), and `_page.py` writes the pages of docs/results
+from the stored cells.
+
+>>> find("bao/table1/fcn/mnist").published["PAW"]
+'94.94 / 96.34'
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from privaware.bench import Result, Settings
+from privaware.errors import WrongInput
+
+__all__ = ["Item", "combinations", "find", "grid", "items", "matching", "open_items"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One table, figure or claim of a paper: what was published, and how the package reruns it.
+
+    `runs` are the settings of its cells, `quick` those of a small version of at most two minutes on two cores.
+    `run(bench, settings)` gives the result of one cell; `run_population(bench, cells)` yields the results of several in
+    their order. Cells that agree in `columns` are repeats: the mean of their result `measured` (None: all of a result)
+    is one row, and stands beside `published[key]`, where `key` joins the values of `columns` with spaces. A result may
+    instead hold whole `tables` (see `_results.py`). `page` names the page of docs/results with the full run; an item
+    without one is open, and `note` says what is missing. `priced` items look up noise multipliers when they run.
+    """
+
+    id: str
+    title: str
+    published: Mapping[str, Any] = field(default_factory=dict)
+    published_as: str = "published"
+    runs: Sequence[Settings] = ()
+    quick: Sequence[Settings] = ()
+    columns: Sequence[str] = ()
+    measured: str | None = "score"
+    run: Callable[[Any, Settings], Result] | None = None
+    run_population: Callable[[Any, Sequence[Settings]], Iterable[Result]] | None = None
+    page: str | None = None
+    note: str = ""
+    priced: bool = True
+
+    @property
+    def paper(self) -> str:
+        return self.id.split("/")[0]
+
+    @property
+    def runnable(self) -> bool:
+        return self.run is not None or self.run_population is not None
+
+    @property
+    def status(self) -> str:
+        """`measured` where a page has the full run, `ready` where it can be run, else `open`."""
+        return "measured" if self.page else "ready" if self.runnable and self.runs else "open"
+
+    def json(self) -> dict[str, Any]:
+        """The entry of `reproduce --list`."""
+        scales = [name for name in ("quick", "full") if self.runnable and self.cells(name)]
+        return {
+            "id": self.id,
+            "paper": self.paper,
+            "title": self.title,
+            "status": self.status,
+            "page": f"docs/results/{self.page}.md" if self.page else None,
+            "scales": scales,
+            "published": dict(self.published),
+            "note": self.note,
+        }
+
+    def cells(self, scale: str) -> Sequence[Settings]:
+        return self.quick if scale == "quick" else self.runs
+
+
+def grid(*, seeds: Iterable[int] = (), **axes: Any) -> tuple[Settings, ...]:
+    """Every combination of the axes; what is not a list or tuple is the same for all of them.
+
+    >>> grid(data="mnist", epsilon=(1, 3), seeds=range(2))[1]
+    {'data': 'mnist', 'epsilon': 1, 'seed': 1}
+    """
+    return combinations({**axes, "seed": tuple(seeds)} if seeds else axes)
+
+
+def combinations(axes: Mapping[str, Any]) -> tuple[Settings, ...]:
+    """As `grid`, for axes of any name."""
+    lists = {name: values if isinstance(values, (list, tuple)) else (values,) for name, values in axes.items()}
+    return tuple(dict(zip(lists, values)) for values in itertools.product(*lists.values()))
+
+
+def open_items(paper: str, missing: Mapping[str, str], note: str = "") -> list[Item]:
+    """Items that nobody can run yet: the rest of the identifier and the title of each."""
+    return [Item(id=f"{paper}/{name}", title=title, note=note) for name, title in missing.items()]
+
+
+def items() -> list[Item]:
+    """All items of all papers, in the order of their files."""
+    return [item for paper in _papers() for item in import_module(f"research.papers.{paper}").ITEMS]
+
+
+def _papers() -> list[str]:
+    """The papers: one a file."""
+    files = (path.stem for path in Path(__file__).parent.glob("*.py"))
+    return sorted(name for name in files if not name.startswith("_"))
+
+
+def find(id: str) -> Item:
+    """The item with this identifier; a wrong one is answered with those close to it."""
+    known = {item.id: item for item in items()}
+    if id not in known:
+        close = difflib.get_close_matches(id, known, cutoff=0.5) or [f"{name}/..." for name in _papers()]
+        raise WrongInput(f"no item is called {id!r:.80}; did you mean {' or '.join(close)}? See reproduce --list")
+    return known[id]
+
+
+def matching(name: str) -> list[Item]:
+    """The item of this name, or all that begin with it: `bao/table1` is each of its parts."""
+    name = name.rstrip("/")
+    return [item for item in items() if item.id.startswith(f"{name}/") or item.id == name] or [find(name)]

@@ -1,0 +1,267 @@
+"""Trainings of DPNAS: settings of each data set, one training from scratch, and the derivation of a search.
+
+Searches run on benchmark rows as public ones: steps clipped at 0.1 with noise 0.8, exact scores, nothing charged, as in
+the paper. Networks are trained from scratch on all training rows with the authors' evaluation settings (clipping norm
+0.1, batch 2,048, momentum 0.9, noise 2.15 or 2.0664); one training gives the accuracy at the steps where the classic
+epsilon reaches 1, 2 and 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privaware import datasets, models
+from privaware.bench import Result, Settings
+from privaware.bench._store import Store
+from privaware.data import Data
+from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from research.papers._published import tables
+from research.papers._runner import Bench
+from research.papers._tramer_boneh_train import CHANNELS, free_memory
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["CASES", "derive", "halves", "rows", "train"]
+
+HELD_OUT = 0.4
+RETRIED = 4
+"""The best cells are tried with a doubled learning rate too."""
+GAIN = 0.005
+"""What the doubled rate must gain."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Evaluation settings (`marks`: the steps at which the classic epsilon is 1, 2 and 3), and those of the search.
+
+    The hand-made network has the learning rate of Tramer and Boneh's Table 13 for a batch of this size; `tried` cells
+    of a search get a short training. `mirrored`: what the images show may be mirrored (digits may not).
+    """
+
+    network: dict[str, Any]
+    small: dict[str, Any]
+    cnn: dict[str, Any]
+    search: dict[str, Any]
+    marks: tuple[int, ...]
+    batch: int = 2048
+    noise: float = 2.15
+    lr: float = 2.0
+    cnn_lr: float = 2.0
+    tried: int = 1
+    mirrored: bool = False
+
+
+def cnn(name: str) -> dict[str, Any]:
+    """The hand-made network of Papernot et al. that Table 1 compares with."""
+    return models.named()[f"tramer_boneh.cnn.{name}"].description
+
+
+NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
+SMALL = {"channels": [16, 16, 32], "squeeze": 16}
+SEARCH = {"rate": 0.04, "lr": 2.0, "held_rate": 0.1, "updates": 4, "microbatch": 2048, "precision": "tf32"}
+GREY = Case(NARROW, SMALL, cnn("mnist.26010"), SEARCH, marks=(118, 514, 1157))
+CASES = {
+    "mnist": GREY,
+    "fashion_mnist": replace(GREY, cnn_lr=4.0),
+    "cifar10": Case(
+        {"channels": [48, 96, 192], "activation": "selu"},
+        {**SMALL, "activation": "selu"},
+        cnn("cifar10.550570"),
+        SEARCH,
+        marks=(69, 316, 721),
+        noise=2.0664,
+        tried=20,
+        mirrored=True,
+    ),
+    # Small enough for a CPU, and far from private: it shows that the parts work together.
+    "digits": Case(
+        {"channels": [8, 16], "squeeze": 16, "hidden": 32, "groups": 4, "activation": "selu"},
+        {"channels": [4, 8], "squeeze": 8, "hidden": 16, "groups": 4, "activation": "selu"},
+        {"name": "simple_cnn", "inputs": [1, 8, 8], "outputs": 10, "filters": [16, 32], "hidden": [32]},
+        {"epochs": 40, "warm_up": 20, "rate": 0.1, "lr": 4.0, "aware": 0.3, "updates": 2, "held_rate": 0.5}
+        | {"controller_lr": 0.01},
+        marks=(60, 200),
+        batch=144,
+        noise=0.6,
+        lr=4.0,
+        cnn_lr=4.0,
+    ),
+}
+
+
+@cache
+def rows(data: str) -> tuple[Data, Data]:
+    loaded = datasets.load(data)
+    return loaded.train, loaded.test
+
+
+def halves(data: str, seed: int) -> tuple[Data, Data]:
+    """Rows that train and rows that score a search, 0.6 to 0.4 as in the paper."""
+    train = rows(data)[0]
+    order = np.random.default_rng(seed).permutation(len(train))
+    cut = round((1 - HELD_OUT) * len(train))
+    fits, held_out = (train.take(np.sort(part)) for part in (order[:cut], order[cut:]))
+    return _declared(fits), _declared(held_out)
+
+
+def _declared(part: Data) -> Data:
+    return replace(part, schema=replace(part.schema, rows=len(part)))
+
+
+def tensors(part: Data, data: str, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images standardised by public constants, and their classes."""
+    import torch
+
+    from privaware.strategies._dpnas_weights import tensors_of
+
+    if data not in CHANNELS:
+        return tensors_of(part, device)
+    mean, deviation = (torch.tensor(values, device=device)[:, None, None] for values in CHANNELS[data])
+    return (torch.from_numpy(part.x).to(device) - mean) / deviation, torch.from_numpy(part.y).to(device)
+
+
+def described(data: str, cell: list[Any], **small: Any) -> dict[str, Any]:
+    """The network of a cell in the form of a data set."""
+    ends = {"inputs": list(rows(data)[0].schema.shape), "outputs": 10, "cell": list(cell)}
+    return {"name": "dpnas", **ends, **CASES[data].network, **small}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """An observer: at the marks it scores the model with averaged parameters, and that with the last ones."""
+
+    test: Any
+    at: tuple[int, ...]
+    averaged: list[float] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
+
+    def __call__(self, training: Any) -> None:
+        if training.step in self.at:
+            last = training.stack.trained(training.modules, training.state.theta)
+            self.averaged.append(accuracy(training.released()[0], *self.test))
+            self.last.append(accuracy(last[0], *self.test))
+
+
+def accuracy(network: Any, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+    import torch
+
+    network = network.to(inputs.device).eval()
+    with torch.no_grad():
+        right = [network(x).argmax(1) == y for x, y in zip(inputs.split(2000), labels.split(2000))]
+    return float(torch.cat(right).float().mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One network from scratch: what differs from the evaluation settings of its data set."""
+
+    data: str
+    network: dict[str, Any]
+    seed: int
+    lr: float
+    mirrored: bool = False
+    marks: tuple[int, ...] = ()
+    parts: tuple[Data, Data] | None = None
+
+    def run(self, device: str) -> Result:
+        """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped."""
+        from privaware.learners import _augmentation
+
+        case, (fits, test) = CASES[self.data], self.parts or rows(self.data)
+        marks = self.marks or case.marks
+        descent = Descent(
+            steps=marks[-1],
+            sampler=Poisson(rate=case.batch / len(fits)),
+            clip=flat(0.1),
+            update=momentum(self.lr, 0.9),
+            average=ema(),
+            copies=2 if self.mirrored else 1,
+            augment=_augmentation.mirrored if self.mirrored else None,
+            precision="float32" if device == "cpu" else "tf32",
+            microbatch=None if device == "cpu" else 2208,  # almost every sample in one microbatch
+        )
+        scored = Marks(tensors(test, self.data, device), marks)
+        descent.run(
+            models.build(self.network, np.random.default_rng(self.seed)),
+            *tensors(fits, self.data, device),
+            noise=case.noise,
+            rows=len(fits),
+            rng=Rng(seed=self.seed),
+            device=device,
+            callbacks=Callbacks(on_step=[scored]),
+        )
+        free_memory(device)
+        size, cell = models.count(self.network), self.network.get("cell")
+        known = {"accuracy": scored.averaged, "last": scored.last, "lr": self.lr, "parameters": size, "cell": cell}
+        return {"score": scored.averaged[-1], **known}
+
+
+def earlier(bench: Bench, item: str, **settings: Any) -> Result:
+    """The result of another item of this paper, which must be in the same store."""
+    cells = [] if bench.out is None else Store(bench.out / "cells.jsonl").of(item)
+    for cell in cells:
+        if all(cell.settings.get(name) == value for name, value in settings.items()):
+            return cell.result
+    raise WrongInput(f"this item reads the result of {item} {settings or ''}: run `privaware reproduce {item}` first")
+
+
+def train(bench: Bench, settings: Settings, *, data: str) -> Result:
+    """One network of Table 1, 3 or 4 or of Figure 3, trained from scratch."""
+    network, lr = _network(bench, data, settings)
+    mirrored = settings["network"] == "mirrored"
+    return Training(data=data, network=network, seed=settings["seed"], lr=lr, mirrored=mirrored).run(bench.device)
+
+
+def _network(bench: Bench, data: str, settings: Settings) -> tuple[dict[str, Any], float]:
+    """The description behind the name of a network, and the learning rate."""
+    from privaware.strategies._dpnas_cells import uniform_cells
+
+    case, name = CASES[data], settings["network"]
+    if name == "cnn":
+        more = {"pooling": "average"} if settings.get("pooling") else {"activation": settings.get("activation", "tanh")}
+        return {**case.cnn, **more}, case.cnn_lr
+    if name == "paper":
+        cell: list[Any] = list(tables("dpnas")["cells"][data])
+    elif name == "random":
+        cell = list(uniform_cells(20, 5, np.random.default_rng(7))[settings["cell"]])
+    elif name in ("sgd", "dp"):
+        cell = earlier(bench, f"dpnas/search/{data}", variant=name)["cells"][settings["cell"]]
+    else:
+        cell = earlier(bench, f"dpnas/derive/{settings.get('searched_on', data)}")["cell"]
+    small = case.small if name in ("small", "sgd", "random", "dp") else {}
+    short = earlier(bench, f"dpnas/derive/{data}")["lr"]
+    # The rate of all steps from that of the short training: noise adds up with the root of their number.
+    lr = round(short * float(case.marks[1] / case.marks[-1]) ** 0.5, 3)
+    return described(data, cell, **small), lr
+
+
+def derive(bench: Bench, settings: Settings, *, data: str) -> Result:
+    """Which of the cells that a search proposes, and which learning rate, by short private trainings.
+
+    They have the small form, the rows that trained the search, the steps up to epsilon 2, and are scored on the rows
+    that scored the search: test rows have no part in it.
+    """
+    case, seed = CASES[data], settings["seed"]
+    result = earlier(bench, f"dpnas/search/{data}", variant="dp")
+    parts = halves(data, seed)
+    tried: list[dict[str, Any]] = []
+
+    def attempt(cell: list[str], lr: float) -> None:
+        network = described(data, cell, **case.small)
+        short = Training(data=data, network=network, seed=seed, lr=lr, marks=case.marks[1:2], parts=parts)
+        tried.append({"cell": cell, "lr": lr, "score": short.run(bench.device)["score"]})
+
+    for at in np.argsort(result["scores"])[::-1][: case.tried]:
+        attempt(result["cells"][at], case.lr)
+    ranked = sorted(tried, key=lambda one: float(one["score"]), reverse=True)
+    for one in ranked[:RETRIED]:
+        attempt(one["cell"], 2 * case.lr)
+    best, faster = ranked[0], max(tried[len(ranked) :], key=lambda one: float(one["score"]))
+    return {**(faster if faster["score"] > best["score"] + GAIN else best), "tried": tried}

@@ -1,0 +1,206 @@
+"""What the page of tables shows: `auto` beside the best other library in every cell, losses first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from privaware.bench._shown import markdown, spread
+from privaware.bench._store import Cell
+from privaware.workflow._table_choice import evidence
+from research.papers._page import Page
+from research.papers._table_selection import measured_selection, selection_table
+
+__all__ = ["functions"]
+
+ITEM = "benchmarks/tables"
+OURS = "auto"
+SEEDS = (0, 1, 2)
+"""Those that every method has; regressions with little to learn have more, for how far they are below the mean."""
+REFERENCES = ("constant", "plain_trees")
+RARE = 0.8
+"""Where the larger class holds more than this share, AUC is compared and not accuracy."""
+WORST = -1.0
+"""R2 below this counts as this in averages: one diverged cell would outweigh all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One table at one epsilon: scores of seeds by method, and the references without privacy."""
+
+    table: str
+    epsilon: float
+    metric: str
+    scores: Mapping[str, Sequence[float]]
+    constant: float
+    ceiling: float
+    learner: str
+
+    @property
+    def best_peer(self) -> str:
+        return max((name for name in self.scores if name != OURS), key=lambda name: mean(self.scores[name]))
+
+    @property
+    def lead(self) -> float:
+        """How far `auto` is ahead of the best peer of this cell."""
+        ours, peer = (max(mean(self.scores[name]), WORST) for name in (OURS, self.best_peer))
+        return ours - peer
+
+    @property
+    def spread(self) -> float:
+        """The larger standard deviation over seeds of the two."""
+        return max(spread(self.scores[name])[1] for name in (OURS, self.best_peer))
+
+    @property
+    def at_least_equal(self) -> bool:
+        return self.lead >= -self.spread
+
+
+def many_classes() -> str:
+    """Scores of candidates on the tables of five classes or more, from the study behind the rule."""
+    names = ("constant", "linear with bins", "boosted", "waves")
+    rows = []
+    for cell in sorted(evidence(), key=lambda each: (each["epsilon"], each["classes"])):
+        scores = cell["scores"]
+        if "waves" in scores:
+            facts = [cell["table"], cell["rows"], cell["columns"], cell["classes"], f"{cell['epsilon']:g}"]
+            gain = f"{scores['waves'] - scores['boosted']:+.3f}"
+            rows.append([*facts, *(f"{scores[name]:.3f}" for name in names), gain])
+    head = ["table", "rows", "columns", "classes", "epsilon", "constant", "`linear` with bins", "`boosted`", "waves"]
+    return markdown([*head, "gain"], rows)
+
+
+def functions(page: Page) -> dict[str, Callable[..., Any]]:
+    """By name, for the template."""
+    compared = _compared([cell for cell in page.cells(ITEM) if cell.settings["seed"] in SEEDS])
+
+    def cells() -> str:
+        head = ["table", "epsilon", "score", "`auto`", "takes", "best other", "which", "lead", "constant", "no privacy"]
+        rows = [_row(one) for one in sorted(compared, key=lambda one: one.lead)]
+        return markdown(head, rows)
+
+    def summary() -> dict[str, Any]:
+        by_epsilon = {
+            epsilon: [one for one in compared if one.epsilon == epsilon]
+            for epsilon in sorted({one.epsilon for one in compared})
+        }
+        return {
+            "cells": len(compared),
+            "equal": sum(one.at_least_equal for one in compared),
+            "lead": mean(one.lead for one in compared) if compared else 0.0,
+            "by_epsilon": {
+                key: (sum(one.at_least_equal for one in group), len(group), mean(one.lead for one in group))
+                for key, group in by_epsilon.items()
+            },
+        }
+
+    def peers() -> str:
+        names = sorted({name for one in compared for name in one.scores if name != OURS})
+        rows = []
+        for name in names:
+            faced = [one for one in compared if name in one.scores]
+            leads = [max(mean(one.scores[OURS]), WORST) - max(mean(one.scores[name]), WORST) for one in faced]
+            won = sum(lead >= 0 for lead in leads)
+            rows.append([name, len(faced), won, f"{mean(leads):+.3f}", sum(one.best_peer == name for one in faced)])
+        return markdown(["peer", "cells", "`auto` at least equal", "mean lead", "best peer in"], rows)
+
+    return {
+        "cells": cells,
+        "summary": summary,
+        "peers": peers,
+        "selection": selection_table,
+        "many_classes": many_classes,
+        "measured_selection": lambda: measured_selection(page.cells("benchmarks/table_selection")),
+        "floors": lambda: _floors(page.cells(ITEM)),
+        "commits": lambda: _commits(page.cells(ITEM)),
+    }
+
+
+def _compared(cells: Sequence[Cell]) -> list[Compared]:
+    kept = [cell for cell in cells if "failed" not in cell.result]
+    tables = dict.fromkeys(cell.settings["table"] for cell in kept)
+    compared = []
+    for table in tables:
+        of_table = [cell for cell in kept if cell.settings["table"] == table]
+        metric = _metric(of_table)
+        reference = {
+            name: _mean([c.result[metric] for c in of_table if c.settings["method"] == name]) for name in REFERENCES
+        }
+        for epsilon in sorted({cell.settings["epsilon"] for cell in of_table} - {0.0}):
+            scores: dict[str, list[float]] = {}
+            here = [cell for cell in of_table if cell.settings["epsilon"] == epsilon]
+            for cell in here:
+                scores.setdefault(cell.settings["method"], []).append(cell.result[metric])
+            if OURS in scores and len(scores) > 1:
+                learner = next(cell.result["learner"] for cell in here if cell.settings["method"] == OURS)
+                compared.append(
+                    Compared(
+                        table=table,
+                        epsilon=epsilon,
+                        metric=metric,
+                        scores=scores,
+                        constant=reference["constant"],
+                        ceiling=reference["plain_trees"],
+                        learner=learner,
+                    )
+                )
+    return compared
+
+
+def _floors(cells: Sequence[Cell]) -> str:
+    """Regressions with more seeds than the others: `auto` beside the exact mean of the training rows, seed by seed."""
+    exact = {
+        (cell.settings["table"], cell.settings["seed"]): cell.result["r2"]
+        for cell in cells
+        if cell.settings["method"] == "constant" and "r2" in cell.result
+    }
+    ours: dict[tuple[str, float], list[Cell]] = {}
+    for cell in cells:
+        if cell.settings["method"] == OURS and "r2" in cell.result:
+            ours.setdefault((cell.settings["table"], cell.settings["epsilon"]), []).append(cell)
+    rows = []
+    for (table, epsilon), found in ours.items():
+        if len(found) > len(SEEDS):
+            scores = [cell.result["r2"] for cell in found]
+            first = mean(cell.result["r2"] for cell in found if cell.settings["seed"] in SEEDS)
+            constant = mean(exact[table, cell.settings["seed"]] for cell in found)
+            learner = found[0].result["learner"]
+            rows.append(
+                [table, f"{epsilon:g}", learner, len(found), *(f"{x:.4f}" for x in (mean(scores), constant, first))]
+            )
+    head = ["table", "epsilon", "takes", "seeds", "`auto`", "exact mean", "`auto`, first three seeds"]
+    return markdown(head, sorted(rows, key=lambda row: float(row[4])))
+
+
+def _metric(cells: Sequence[Cell]) -> str:
+    constant = next(cell.result for cell in cells if cell.settings["method"] == "constant")
+    if "r2" in constant:
+        return "r2"
+    return "auc" if constant["accuracy"] > RARE and "auc" in constant else "accuracy"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean(values) if values else float("nan")
+
+
+def _row(one: Compared) -> list[str]:
+    def shown(name: str) -> str:
+        middle, deviation = spread(one.scores[name])
+        return f"{middle:.3f} ± {deviation:.3f}"
+
+    mark = "" if one.at_least_equal else " **behind**"
+    lead = f"{one.lead:+.3f}{mark}"
+    references = [f"{one.constant:.3f}", f"{one.ceiling:.3f}"]
+    metric = {"r2": "R2", "auc": "AUC"}.get(one.metric, one.metric)
+    peer = one.best_peer
+    return [one.table, f"{one.epsilon:g}", metric, shown(OURS), one.learner, shown(peer), peer, lead, *references]
+
+
+def _commits(cells: Sequence[Cell]) -> str:
+    facts = [cell.run for cell in cells if cell.settings["method"] == OURS]
+    commits = dict.fromkeys(str(run["commit"])[:7] for run in facts)
+    dates = sorted({str(run["date"]) for run in facts})
+    machines = dict.fromkeys(str(run["machine"]) for run in facts)
+    return f"commit {', '.join(commits)}; {'; '.join(machines)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"

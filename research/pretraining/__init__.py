@@ -1,0 +1,1 @@
+"""How the weights of the priors and of the table network came about: synthetic data, and training on them."""

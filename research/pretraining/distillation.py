@@ -1,0 +1,178 @@
+"""Distillation of the prior into a small network, on synthetic images alone.
+
+The student must predict, for a view of an image, the principal coordinates of the whitened features that the teacher
+averages over the view and its mirror image. Products of rows are all that a linear model sees of them, and principal
+coordinates keep products: what the student predicts is itself a feature. Views and their targets are computed once.
+
+Paper: Hinton, Vinyals and Dean 2015, Distilling the Knowledge in a Neural Network, arXiv:1503.02531, for the idea.
+
+As in pretraining, a step depends only on the seed, its number and the student before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privaware.errors import WrongInput
+from privaware.features._prior_maps import SIDE
+from privaware.features._prior_student import Student, StudentShape
+from research.pretraining.augmentation import DRAWS, augment
+from research.pretraining.images import SyntheticImages, generator_for
+
+__all__ = ["Distillation", "DistillationRecipe"]
+
+Teacher = Callable[[Tensor], Tensor]
+"""From views in [-1, 1] to features (rows, columns), not normalised."""
+
+MICROBATCH = 4096
+VIEWS_OF_AN_IMAGE = 2
+STEADY = 1.0
+"""Gradients of the student are clipped to this length: without it one of three runs diverged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationRecipe:
+    """Everything that determines the student, apart from its teacher and the length of the schedule."""
+
+    seed: int
+    views: int = 1_000_000
+    axes: int = 65_536
+    """The views whose teacher's features give the principal axes."""
+    size: int = 48
+    generators: int = 64
+    each: int = 32
+    shape: StudentShape = field(default_factory=StudentShape)
+    batch: int = 1024
+    lr: float = 1.5e-3
+    decay: float = 0.02
+    warmup: int = 300
+
+    @property
+    def source(self) -> SyntheticImages:
+        """The synthetic images."""
+        return SyntheticImages(seed=self.seed, size=self.size, generators=self.generators, each=self.each)
+
+
+class Distillation:
+    """A student in training on one device."""
+
+    def __init__(self, recipe: DistillationRecipe, teacher: Teacher, device: Any = "cpu") -> None:
+        self.recipe, self.device = recipe, torch.device(device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            self.student = Student(recipe.shape, learning=True)
+        nn.init.zeros_(self.student.output.weight)
+        nn.init.zeros_(self.student.output.bias)
+        self.student.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        weights = [p for p in self.student.parameters() if p.ndim > 1]
+        others = [p for p in self.student.parameters() if p.ndim == 1]
+        groups = [{"params": weights, "weight_decay": recipe.decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimiser = torch.optim.AdamW(groups, lr=recipe.lr, fused=self.device.type == "cuda")
+        self.step_number = 0
+        self._teacher = teacher
+        self._examples: tuple[Tensor, Tensor] | None = None
+
+    def step(self, progress: float) -> Tensor:
+        """One update at this point of the schedule, from 0 to 1; its loss, 1 for a prediction of zero."""
+        views, targets = self.examples
+        g = generator_for(self.recipe.seed, "distil", self.step_number, self.device)
+        rows = torch.randint(len(views), (self.recipe.batch,), device=self.device, generator=g)
+        mirrored = torch.rand(self.recipe.batch, 1, 1, 1, device=self.device, generator=g) < 0.5
+        chosen = _unpacked(views[rows])
+        inputs = torch.where(mirrored, chosen.flip(3), chosen)
+        for group in self.optimiser.param_groups:
+            warm = min(1.0, (self.step_number + 1) / self.recipe.warmup)
+            group["lr"] = self.recipe.lr * warm * (0.5 + 0.5 * math.cos(math.pi * min(progress, 1.0)))
+        self.optimiser.zero_grad()
+        with self._autocast():
+            predicted = self.student(inputs)
+        loss = (predicted.float() - targets[rows].float()).square().sum(1).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.student.parameters(), STEADY)
+        self.optimiser.step()
+        self.step_number += 1
+        return loss.detach()
+
+    @property
+    def examples(self) -> tuple[Tensor, Tensor]:
+        """Views as bytes, and their targets in half precision with a mean square length of one."""
+        if self._examples is None:
+            views = self._views()
+            features = _Features(self._teacher, self._autocast)
+            axes = _principal_axes(features, views[: self.recipe.axes], self.recipe.shape.columns)
+            targets = torch.cat([(features(part) @ axes).half() for part in views.split(MICROBATCH)])
+            length = targets.float().square().sum(1).mean().sqrt()
+            self._examples = views, (targets.float() / length).half()
+        return self._examples
+
+    def _views(self) -> Tensor:
+        """Augmented images as bytes, two of each image."""
+        recipe = self.recipe
+        images = recipe.source.generate(math.ceil(recipe.views / VIEWS_OF_AN_IMAGE), self.device)
+        views = torch.empty(recipe.views, 3, SIDE, SIDE, dtype=torch.uint8, device=self.device)
+        for at in range(0, recipe.views, MICROBATCH):
+            part = views[at : at + MICROBATCH]
+            rows = torch.arange(at, at + len(part), device=self.device) % len(images)
+            g = generator_for(recipe.seed, "view", at, self.device)
+            draws = torch.rand(len(part), DRAWS, device=self.device, generator=g)
+            seen = augment(images[rows].to(torch.float32) / 255, draws, SIDE)
+            part.copy_(((seen + 1) * 127.5).round().clamp(0, 255))
+        return views
+
+    def _autocast(self) -> Any:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to resume."""
+        return {
+            "recipe": asdict(self.recipe),
+            "student": self.student.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step_number,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Resumes from `state`; one of another recipe is refused."""
+        if state["recipe"] != asdict(self.recipe):
+            raise WrongInput(f"expected a checkpoint of {self.recipe}, got one of {state['recipe']}; name another file")
+        self.student.load_state_dict(state["student"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step_number = state["step"]
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The teacher's features of views as bytes, of length one."""
+
+    teacher: Teacher
+    autocast: Callable[[], Any]
+
+    @torch.no_grad()
+    def __call__(self, views: Tensor) -> Tensor:
+        with self.autocast():
+            features = self.teacher(_unpacked(views)).float()
+        return functional.normalize(features, dim=1)
+
+
+def _unpacked(views: Tensor) -> Tensor:
+    return (views.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+
+
+def _principal_axes(features: _Features, views: Tensor, count: int) -> Tensor:
+    """The `count` directions of the largest second moments, as columns."""
+    first = features(views[:MICROBATCH])
+    if len(views) < first.shape[1]:  # a trial: moments of few views in many columns would take a minute
+        return torch.linalg.svd(first, full_matrices=False).Vh[:count].T
+    moments = first.T @ first
+    for part in views[MICROBATCH:].split(MICROBATCH):
+        rows = features(part)
+        moments = moments + rows.T @ rows
+    _, vectors = torch.linalg.eigh(moments / len(views))
+    return vectors[:, -count:].flip(1)

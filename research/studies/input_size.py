@@ -1,0 +1,152 @@
+"""Noise against input size: the same task with each feature cut into more and more parts.
+
+Ten numbers in [0, 1] are drawn for each row, and its class is whether their sum exceeds half of the most it can be. A
+model with more inputs gets each number as equal parts that add up to it, so every model can learn the same rule. Each
+is one logistic unit, trained with noise and, from the same initial weights, without; reported are its accuracy and the
+cosine distance between the two vectors of coefficients.
+
+Paper: Bao, Bauer and Bindschaedler, section VI-A, Table III and Figure 5 (epsilon 0.0355, 50 epochs, 100 repeats). They
+do not say how many rows, which noise, how a number is cut or what the rate was: 12,000 rows, batch 300, noise 100 (that
+epsilon), equal parts and rate 0.3 here.
+Privacy: the rows are synthetic, so there is nothing to protect.
+Use when: you want to see what extra inputs cost when they bring nothing.
+
+>>> setting = Setting(batch=50, steps=8, lr=0.3, noise=5.0)
+>>> study = input_size((10, 40), setting, rows=200, test_rows=200, repeats=2)
+>>> [point.x for point in study.points]
+[10.0, 40.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privaware import models
+from privaware.errors import WrongInput
+from privaware.noise import Rng
+from privaware.workflow._curves import Point, Result, lines, point
+from research.studies._trials import Setting
+
+__all__ = ["input_size", "InputSize"]
+
+NUMBERS = 10
+PAPER = Setting(batch=300, steps=2000, lr=0.3, noise=100.0)
+"""50 epochs of 12,000 rows at epsilon 0.0355."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSize(Result):
+    """Accuracy with noise for each input size, that without, and the cosine distances after each epoch."""
+
+    points: tuple[Point, ...]
+    plain: tuple[Point, ...]
+    distances: tuple[Point, ...]
+    rate: float
+    steps: int
+    noise: float
+    note: str = "synthetic rows"
+
+    def chart(self) -> Any:
+        return lines(self.distances, x="epoch", y="cosine distance", log=False)
+
+
+def input_size(
+    sizes: Sequence[int] = (10, 50, 100, 500, 1000),
+    setting: Setting = PAPER,
+    *,
+    rows: int = 12_000,
+    test_rows: int = 2000,
+    repeats: int = 10,
+    device: str = "cpu",
+) -> InputSize:
+    """One population of `repeats` for each size, trained with and without noise from the same initial weights."""
+    if any(size % NUMBERS or size < NUMBERS for size in sizes):
+        raise WrongInput(f"expected input sizes as multiples of {NUMBERS}, got {list(sizes)!r}")
+    rng = np.random.default_rng(0)
+    numbers, test_numbers = rng.random((rows, NUMBERS)), rng.random((test_rows, NUMBERS))
+    noisy, plain, distances = [], [], []
+    for size in sizes:
+        train, test = _split_numbers(numbers, size), _split_numbers(test_numbers, size)
+        with_noise = _coefficients_by_epoch(train, setting, repeats, device)
+        without = _coefficients_by_epoch(train, replace(setting, noise=0.0), repeats, device)
+        name = f"{size} inputs"
+        noisy.append(point(name, size, [_accuracy(vector, test) for vector in with_noise[-1]]))
+        plain.append(point(name, size, [_accuracy(vector, test) for vector in without[-1]]))
+        for epoch, (noised, exact) in enumerate(zip(with_noise, without), start=1):
+            distances.append(point(name, epoch, [_cosine_distance(a, b) for a, b in zip(noised, exact)]))
+    return InputSize(
+        points=tuple(noisy),
+        plain=tuple(plain),
+        distances=tuple(distances),
+        rate=setting.batch / rows,
+        steps=setting.steps,
+        noise=setting.noise,
+    )
+
+
+def _split_numbers(numbers: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and classes: every number as equal parts."""
+    parts = size // NUMBERS
+    classes = (numbers.sum(axis=1) > NUMBERS / 2).astype(np.int64)
+    return np.repeat(numbers / parts, parts, axis=1).astype(np.float32), classes
+
+
+def _coefficients_by_epoch(
+    data: tuple[np.ndarray, np.ndarray], setting: Setting, repeats: int, device: str
+) -> list[list[np.ndarray]]:
+    """The coefficients (offset last) of every repeat after each epoch."""
+    import torch
+
+    from privaware import descent
+    from research.studies._scoring import ScoreRecorder
+
+    x, y = data
+    description = {"name": "linear", "inputs": x.shape[1], "outputs": 1}
+    modules = [models.build(description, np.random.default_rng(seed)) for seed in range(repeats)]
+    recorder = ScoreRecorder(math.ceil(len(x) / setting.batch), _coefficients)
+    logistic_descent = descent.Descent(
+        steps=setting.steps,
+        sampler=descent.Poisson(rate=setting.batch / len(x)),
+        clip=descent.flat(setting.norm),
+        update=descent.sgd(setting.lr),
+        loss=logistic,
+        overflow=1e-10 if device != "cpu" else 0.0,
+    )
+    logistic_descent.run_population(
+        descent.members(modules, noise=[setting.noise] * repeats),
+        torch.from_numpy(x),
+        torch.from_numpy(y),
+        rows=len(x),
+        rng=Rng(seed=len(x[0])),
+        device=device,
+        callbacks=descent.Callbacks(on_step=[recorder]),
+    )
+    return [values for _, values in recorder.records]
+
+
+def logistic(outputs: Any, targets: Any) -> Any:
+    """-log of the probability of the right one of two classes, by one output."""
+    from torch.nn import functional
+
+    return functional.softplus((1 - 2 * targets) * outputs[:, 0])
+
+
+def _coefficients(training: Any) -> list[np.ndarray]:
+    """One vector a model: the stacked parameters of a linear network hold one row a model."""
+    return list(training.state.theta.cpu().numpy().copy())
+
+
+def _accuracy(coefficients: np.ndarray, data: tuple[np.ndarray, np.ndarray]) -> float:
+    x, y = data
+    return float(np.mean((x @ coefficients[:-1] + coefficients[-1] > 0) == y))
+
+
+def _cosine_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """1 - the cosine of the angle between the coefficients; offsets are left out."""
+    a, b = first[:-1], second[:-1]
+    return 1 - float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30))
