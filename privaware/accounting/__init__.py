@@ -34,6 +34,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 
 __all__ = [
+    "DEFAULT_DELTA",
     "OPACUS_ORDERS",
     "TENSORFLOW_ORDERS",
     "Descent",
@@ -46,6 +47,9 @@ __all__ = [
     "trade_off",
     "trial_count_parameters",
 ]
+
+DEFAULT_DELTA = 1e-5
+"""Delta of every guarantee for which the user gives none; `fit` and its like use 1 / (10 rows) from 100,000 rows on."""
 
 
 def epsilon(event: Event, delta: float) -> float:
