@@ -21,6 +21,7 @@ what is reported.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,7 +38,7 @@ __all__ = [
     "DEFAULT_DELTA",
     "OPACUS_ORDERS",
     "TENSORFLOW_ORDERS",
-    "Descent",
+    "DpSgdRun",
     "TradeOff",
     "bounds",
     "calibrate",
@@ -92,8 +93,8 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent:
-    """The public facts of a run of noisy gradient descent with Poisson batches."""
+class DpSgdRun:
+    """The public facts of a run of DP-SGD: the sampling rate of its Poisson batches and its number of steps."""
 
     rate: float
     steps: int
@@ -102,11 +103,11 @@ class Descent:
         return self.steps * Gaussian(noise=noise).sampled(rate=self.rate)
 
 
-def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> Descent:
+def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     """Rate and steps of `epochs` passes: batch / rows, and epochs x rows / batch rounded up, in exact arithmetic.
 
     >>> dpsgd(rows=60000, batch=100, epochs=500)
-    Descent(rate=0.0016666666666666668, steps=300000)
+    DpSgdRun(rate=0.0016666666666666668, steps=300000)
     >>> dpsgd(rows=93, batch=1, epochs="0.1").steps
     10
     """
@@ -121,7 +122,14 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> Descent:
         raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}") from None
     if passes <= 0:
         raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}")
-    return Descent(rate=batch / rows, steps=math.ceil(passes * rows / batch))
+    return DpSgdRun(rate=batch / rows, steps=math.ceil(passes * rows / batch))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Descent":
+        warnings.warn("privaware.accounting.Descent is now called DpSgdRun", DeprecationWarning, stacklevel=2)
+        return DpSgdRun
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _check_delta(delta: float) -> None:

@@ -20,7 +20,7 @@ from privaware.learners._curve_basis import CurveBasis
 from privaware.model import scaled
 from privaware.schema import Column, Schema
 
-__all__ = ["NUMBER_STEPS", "CodedRows", "Layout"]
+__all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
 """About the number of cells of a number whose slope is learnt."""
@@ -57,7 +57,7 @@ class CodedRows:
     `places` say where the `splits` of a tree put the rows, `waves` (rows, waves) are those that are being learnt.
     """
 
-    def __init__(self, layout: Layout, data: Data) -> None:
+    def __init__(self, layout: CodedLayout, data: Data) -> None:
         columns = _by_column(data.x)
         self.codes = [layout.group_codes(columns, group) for group in layout.groups]
         if layout.classes:
@@ -87,7 +87,7 @@ class CodedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class CodedLayout:
     """The public side of it: what codes mean, and how long gradients are.
 
     Gradients of classes are clipped to the share `clip` of their largest length. `length` bounds a gradient,

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from privaware.exact_sums import MARGIN, Lattice
-from privaware.learners._coded_rows import Layout
+from privaware.learners._coded_rows import CodedLayout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
 __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
@@ -23,7 +23,7 @@ CELLS, STEPS = 2048, 64
 
 
 def derivatives(
-    layout: Layout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
+    layout: CodedLayout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice.
 

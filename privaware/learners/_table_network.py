@@ -21,7 +21,7 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
 
-__all__ = ["Facts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
+__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
 
 MOST_ROUNDS = 3
 PENALTIES = (0.5, 2.0, 8.0)
@@ -34,7 +34,7 @@ MOST_LOG_ROWS = math.log(2**14)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Facts:
+class TableFacts:
     """What is public of a batch of tables: `exists` (tables, columns, levels); the others are (tables, columns).
 
     `rows` and `scale` are (tables,): the number of rows, and the noise multiplier of a round times its sensitivity.
@@ -109,7 +109,7 @@ class Residuals:
         return replace(self, levels=levels, waves=waves, total=total, spread=torch.full_like(self.spread, spread))
 
 
-def first_round(facts: Facts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
+def first_round(facts: TableFacts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
     """Residuals of the constant model from noisy counts of classes (tables, classes, ...), and the classes' shares."""
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
@@ -153,7 +153,7 @@ class TableNetwork(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(
-        self, facts: Facts, residuals: Residuals, scores: Tensor, memory: Tensor | None
+        self, facts: TableFacts, residuals: Residuals, scores: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of levels (tables, views, columns, levels), what is added to the log odds of the shares, the memory.
 
@@ -212,7 +212,7 @@ class _Block(nn.Module):
         return mixed.transpose(1, 2).reshape(batch, length, width // 3)
 
 
-def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Inputs of levels, columns and table, and the estimates that the outputs are made of."""
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
@@ -257,7 +257,7 @@ def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor,
     return torch.cat([torch.stack(token, -1), estimates], -1), column, whole, estimates
 
 
-def _whole_inputs(facts: Facts, residuals: Residuals) -> Tensor:
+def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
     share, spread = residuals.shares, residuals.spread
     variance, rows, scale = share * (1 - share), facts.rows[:, None], facts.scale[:, None]
     noise, one = scale * spread, torch.ones_like(share)

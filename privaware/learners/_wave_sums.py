@@ -22,7 +22,7 @@ from privaware.data import ChangingParts, Sum, release
 from privaware.exact_sums import Lattice, Total, add_outer_sum, clip_rows, column_sums
 from privaware.learners._centring import Centre
 from privaware.learners._code_tables import Lookup
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._derivatives import LATTICE, derivatives
 from privaware.learners._leaf_sums import ArraySum, GradientSums
 from privaware.learners._momentum import MOMENTUM, response
@@ -58,13 +58,13 @@ STEADY, STEADY_OF_NUMBERS = 4.0, 1.9
 """The largest step times curvature: rows measured from their mean have no direction that most of them share."""
 
 
-def most_noise_of_waves(layout: Layout, noise: float) -> float:
+def most_noise_of_waves(layout: CodedLayout, noise: float) -> float:
     """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def random_turns(
-    layout: Layout, waves: int, generator: np.random.Generator, chances: np.ndarray | None = None
+    layout: CodedLayout, waves: int, generator: np.random.Generator, chances: np.ndarray | None = None
 ) -> np.ndarray:
     """What the bias, each level and each slope turn each wave by: (weights of an additive model, waves), in turns.
 
@@ -81,7 +81,7 @@ def random_turns(
     return turns
 
 
-def _turn(layout: Layout, turns: np.ndarray, at: int, frequency: float, generator: np.random.Generator) -> None:
+def _turn(layout: CodedLayout, turns: np.ndarray, at: int, frequency: float, generator: np.random.Generator) -> None:
     """Adds what one column turns a wave by."""
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":
@@ -98,7 +98,7 @@ def _turn(layout: Layout, turns: np.ndarray, at: int, frequency: float, generato
 
 
 def learn_waves(
-    coded: tuple[Layout, ChangingParts[CodedRows]],
+    coded: tuple[CodedLayout, ChangingParts[CodedRows]],
     turns: np.ndarray,
     noises: tuple[float, float],
     scales: tuple[float, float],
@@ -144,7 +144,7 @@ class WaveMeans(ArraySum):
 class WaveSums(Sum[CodedRows, Total, np.ndarray]):
     """Gradients times waves (waves, outputs), at outputs that have the waves with these weights added, times `unit`."""
 
-    layout: Layout
+    layout: CodedLayout
     weights: np.ndarray
     unit: float
 
@@ -177,7 +177,7 @@ class WaveSums(Sum[CodedRows, Total, np.ndarray]):
         return np.asarray((self.unit * (waves @ coarse)).astype(np.float32).T)
 
 
-def _add_waves(part: CodedRows, layout: Layout, turns: np.ndarray) -> None:
+def _add_waves(part: CodedRows, layout: CodedLayout, turns: np.ndarray) -> None:
     """Gives each row its waves, scaled so that their length is about 1, and clipped to it."""
     angles, lookup = GradientSums(layout=layout, weights=turns, unit=1.0), Lookup()
     part.waves = np.empty((len(part), turns.shape[1]))
