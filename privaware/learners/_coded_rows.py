@@ -31,8 +31,8 @@ LEAST = 64
 TOGETHER, MANY = 2**14, 2**15
 """Codes that the columns of a group have together, whose sums stay in a cache; and rows for which that pays."""
 
-BLOCK = 2**9
-"""Rows that a processor's cache holds."""
+ROWS_IN_CACHE = 2**9
+"""Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
 """Lattice steps of the largest number."""
@@ -254,6 +254,6 @@ class CodedLayout:
 def _by_column(x: np.ndarray) -> np.ndarray:
     """Rows turned into columns, some at a time that a processor's cache holds."""
     columns: np.ndarray = np.empty(x.shape[::-1], x.dtype)
-    for at in range(0, len(x), BLOCK):
-        columns[:, at : at + BLOCK] = x[at : at + BLOCK].T
+    for at in range(0, len(x), ROWS_IN_CACHE):
+        columns[:, at : at + ROWS_IN_CACHE] = x[at : at + ROWS_IN_CACHE].T
     return columns

@@ -25,8 +25,8 @@ __all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "sa
 
 MOST_ROUNDS = 3
 PENALTIES = (0.5, 2.0, 8.0)
-LARGEST = 6.0
-"""Estimates of a score are clipped to this."""
+LARGEST_SCORE = 6.0
+"""Estimates of a score are clipped to this absolute value."""
 TOKEN, COLUMN, WHOLE = 16, 8, 16
 """Inputs for each level, each column, and the table."""
 MOST_LOG_ROWS = math.log(2**14)
@@ -222,9 +222,9 @@ def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Te
     counts, count_noise = residuals.counts[:, None] * exists, residuals.count_scale[:, None]
     basis = facts.waves[:, None]
     known = counts.clamp(min=0) * variance
-    ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST, LARGEST) for penalty in PENALTIES]
+    ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST_SCORE, LARGEST_SCORE) for penalty in PENALTIES]
     slopes = residuals.waves / (0.5 * rows * variance + 2 * wave_noise)
-    smooth = (slopes[..., None, :] * basis).clamp(-LARGEST, LARGEST)
+    smooth = (slopes[..., None, :] * basis).clamp(-LARGEST_SCORE, LARGEST_SCORE)
     ratio = torch.asinh(sums / noise)
     ones = torch.ones_like(sums)
     estimates = torch.cat([torch.stack(ridge, -1), smooth], -1)
@@ -273,7 +273,7 @@ def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
         float(facts.classes == 2) * one,
         math.log(facts.classes) * one,
         torch.asinh(residuals.total / noise),
-        (residuals.total / (rows * variance + 2 * noise)).clamp(-LARGEST, LARGEST),
+        (residuals.total / (rows * variance + 2 * noise)).clamp(-LARGEST_SCORE, LARGEST_SCORE),
         *(float(number == at) * one for at in range(MOST_ROUNDS)),
         *(float(rounds == at + 1) * one for at in range(MOST_ROUNDS)),
     ]

@@ -45,8 +45,8 @@ APART = 1.4
 
 ROWS = Lattice(bound=1.0, bits=12)
 WEIGHT_BITS = 20
-BLOCK = 2**12
-"""Rows in work at once."""
+ROWS_AT_ONCE = 2**12
+"""Rows whose random Fourier features are computed at once."""
 
 MOST_NOISE, MOST_NOISE_OF_NUMBERS = 1.5, 0.25
 """The deviation that noise may give a logit, or a number in units, before later steps correct it: of 0.4 to 2.2 the
@@ -150,8 +150,8 @@ class WaveSums(Sum[CodedRows, Total, np.ndarray]):
 
     def partial(self, part: CodedRows) -> Total:
         total = Total()
-        for at in range(0, max(len(part), 1), BLOCK):
-            rows = slice(at, at + BLOCK)
+        for at in range(0, max(len(part), 1), ROWS_AT_ONCE):
+            rows = slice(at, at + ROWS_AT_ONCE)
             waves = part.waves[rows]
             values = part.values[:, rows] + self._outputs(waves)
             gradients, _ = derivatives(self.layout, values, part.target[rows], self.unit, curved=False)
@@ -166,8 +166,8 @@ class WaveSums(Sum[CodedRows, Total, np.ndarray]):
 
     def add_outputs(self, part: CodedRows) -> None:
         """Adds the waves to the outputs of the rows, which then need them no more."""
-        for at in range(0, len(part), BLOCK):
-            part.values[:, at : at + BLOCK] += self._outputs(part.waves[at : at + BLOCK])
+        for at in range(0, len(part), ROWS_AT_ONCE):
+            part.values[:, at : at + ROWS_AT_ONCE] += self._outputs(part.waves[at : at + ROWS_AT_ONCE])
         part.waves = part.waves[:0]
 
     def _outputs(self, waves: np.ndarray) -> np.ndarray:
@@ -181,8 +181,8 @@ def _add_waves(part: CodedRows, layout: CodedLayout, turns: np.ndarray) -> None:
     """Gives each row its waves, scaled so that their length is about 1, and clipped to it."""
     angles, lookup = GradientSums(layout=layout, weights=turns, unit=1.0), Lookup()
     part.waves = np.empty((len(part), turns.shape[1]))
-    for at in range(0, len(part), BLOCK):
-        rows = slice(at, at + BLOCK)
+    for at in range(0, len(part), ROWS_AT_ONCE):
+        rows = slice(at, at + ROWS_AT_ONCE)
         waves = cosine(angles.outputs(part, rows, lookup)).T * np.float32(_length(turns.shape[1]))
         part.waves[rows] = clip_rows(waves, 1.0, ROWS)
 

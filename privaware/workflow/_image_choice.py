@@ -44,7 +44,7 @@ CENTRED_GREY, MANY = 4_000, 40_000
 FEWEST = 2_500
 """Rows x epsilon from which a private mean of the small prior pays for itself, and from which that is better beside
 glyphs than scattering is for grey images (`image_evidence.json`)."""
-FEW = 10_000
+SMALL_PRIOR_BELOW = 10_000
 """Rows x epsilon below which the small prior is the better one. In colour its rows have fewer directions for noise to
 hide in. Grey, with 1,600 rows at epsilon 3, photographs gain 13 points by it in the place of scattering, clothes and
 digits less than one, and three scripts gain 1 and lose 1 and 5; at epsilon 1 scripts lose more, and at 0.3 nearly all
@@ -237,7 +237,7 @@ def image_choice(
     """
     limit = PATIENCE if time_limit is None else time_limit
     known = representations(schema, epsilon)
-    if device != "cpu" and known[0].name != "pixels" and schema.rows * epsilon >= FEW:
+    if device != "cpu" and known[0].name != "pixels" and schema.rows * epsilon >= SMALL_PRIOR_BELOW:
         known = [*{1: [GREY_VIEWS], 3: [VIEWS]}.get(schema.shape[0], []), *known]
     here = _public_photos.installed() if network is None else network
     public = with_photographs(schema, epsilon, device)
@@ -293,7 +293,7 @@ def with_photographs(schema: Schema, epsilon: float, device: str) -> tuple[Repre
         return ()
     signal = schema.rows * epsilon
     if channels == 1:
-        return (GREY_WEIGHED,) if FEWEST_PHOTOGRAPHS <= signal < FEW else ()
+        return (GREY_WEIGHED,) if FEWEST_PHOTOGRAPHS <= signal < SMALL_PRIOR_BELOW else ()
     if signal < FEWEST_WEIGHED:
         return (*ENLARGED_FEW, PHOTOGRAPHS)
     return (*ENLARGED, WEIGHED, PHOTOGRAPHS) if device == "cpu" or signal < MANY else (PHOTO_VIEWS,)
@@ -311,11 +311,11 @@ def representations(schema: Schema, epsilon: float) -> list[Representation]:
     if grey and signal >= MANY:
         return [GLYPHS, replace(wavelets, head=(*head, ("steps", 2 * STEPS), ("norm", CLOSER))), wavelets]
     if grey:
-        return [SMALL_AND_GLYPHS, GLYPHS, wavelets] if FEWEST <= signal < FEW else [GLYPHS, wavelets]
+        return [SMALL_AND_GLYPHS, GLYPHS, wavelets] if FEWEST <= signal < SMALL_PRIOR_BELOW else [GLYPHS, wavelets]
     if channels != 3:
         return [wavelets]
     small, large = _prior("small"), _prior("large")
-    if signal >= FEW:
+    if signal >= SMALL_PRIOR_BELOW:
         return [large, small, wavelets]
     centred = replace(small, head=(("centre", CENTRE),)) if signal >= FEWEST else small
     return [centred, large, wavelets]

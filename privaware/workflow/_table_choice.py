@@ -64,7 +64,7 @@ BOOSTED_WAVES, MOST_BOOSTED = {"trees": 0, "waves": 512, "share": 0.4}, 20_000
 """Settings of `boosted` for the candidate `boosted waves`, and the most rows for which it is taken: with more, which
 were not measured, trees are several times as fast."""
 BIN_NUMBERS = "release bins of numbers"
-FEW = 1_000
+LINEAR_BELOW = 1_000
 """Rows x epsilon from which a table with declared bounds learns more than a line."""
 CLEAR, MANY_ROWS = 35_000, 200_000
 """Rows x epsilon from which a regression gains by more and deeper trees, and the most rows for which time is short."""
@@ -94,7 +94,7 @@ def table_choice(schema: Schema, epsilon: float) -> Choice:
 
 def rule(signal: float) -> str:
     """The candidate for declared bounds and so many rows x epsilon."""
-    return "linear" if signal < FEW else "boosted"
+    return "linear" if signal < LINEAR_BELOW else "boosted"
 
 
 def candidate(name: str, schema: Schema, epsilon: float = 0.0, reason: str = "") -> Choice:
