@@ -44,20 +44,25 @@ from privaware.schema import Schema
 
 __all__ = ["Boosting"]
 
-START, MOST_START = 0.05, 0.3
-"""Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end.
+START = 0.05
+"""Share of the budget for the bias and, in a regression, for the spread of the target and of the final residuals."""
 
-That of a regression grows up to the second where noise would move the bias by more than `ASIDE`."""
+MOST_START = 0.3
+"""Largest such share in a regression. It grows from `START` where noise would move the bias by more than `ASIDE`."""
+
 ASIDE = 0.07
 """The deviation that noise may give the bias of a regression, over the unit of gradients."""
 REST = 4.0
 """Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
 
 Gradients are clipped closer, which draws predictions of a skewed target from the mean towards the median."""
-CHECK, CLEAR = 0.1, 200.0
-"""The most of the budget for the check that a regression is better than the mean.
 
-It falls with the square of rows over noise where that is over three times the second number."""
+CHECK = 0.1
+"""Largest share of the budget for the check that a regression is better than the mean."""
+
+CLEAR = 200.0
+"""The check takes the share (CLEAR * noise / rows)^2 of the budget where that is below `CHECK`."""
+
 CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 

@@ -28,8 +28,11 @@ FINE = 128
 LEAST = 64
 """Equal cells beside the levels, where these are many."""
 
-TOGETHER, MANY = 2**14, 2**15
-"""Codes that the columns of a group have together, whose sums stay in a cache; and rows for which that pays."""
+TOGETHER = 2**14
+"""Most codes that the columns of a group have together, so that sums by code stay in a processor's cache."""
+
+MANY = 2**15
+"""Declared rows from which columns are coded in groups."""
 
 ROWS_IN_CACHE = 2**9
 """Rows of a block that stays in a processor's cache."""
@@ -37,18 +40,23 @@ ROWS_IN_CACHE = 2**9
 NUMBER_STEPS = 2**10
 """Lattice steps of the largest number."""
 
-STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
-"""Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
+STABLE = 16.0
+"""Largest step of a classification, times the largest curvature that all rows together can have."""
+
+STABLE_OF_NUMBERS = 3.0
+"""Largest step of a regression, times the curvature; squared errors have the same curvature everywhere."""
 
 MOST_NOISE = 0.7
 """The deviation that noise may give a logit before later steps correct it."""
 
-MOST_NOISE_OF_NUMBERS, SKEWED = (0.45, 0.4), (0.5, 0.4)
-"""The same for numbers, over the spread of the target: smaller steps stay too near the mean where rows are few, and
-where the target is skewed."""
+MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
+"""The deviation that noise may give a regression, in spreads of the target, at each of `SIGNALS`."""
+
+SKEWED = (0.5, 0.4)
+"""The deviation that noise may give a regression with a skewed target, in its spreads, at each of `SIGNALS`."""
 
 SIGNALS = (300.0, 900.0)
-"""Rows over noise up to which the first of these holds, and from which on the second."""
+"""Values of rows / noise between which the deviations above are interpolated."""
 
 
 class CodedRows:

@@ -18,8 +18,11 @@ __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
 
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
-CELLS, STEPS = 2048, 64
-"""Cells of the logit of two classes, and how many a unit has: those at the ends are open."""
+CELLS = 2048
+"""Cells of the logit of two classes; the first and the last cell have no end."""
+
+STEPS = 64
+"""Cells in one unit of the logit."""
 
 
 def derivatives(

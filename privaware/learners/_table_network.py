@@ -27,8 +27,16 @@ MOST_ROUNDS = 3
 PENALTIES = (0.5, 2.0, 8.0)
 LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
-TOKEN, COLUMN, WHOLE = 16, 8, 16
-"""Inputs for each level, each column, and the table."""
+
+TOKEN = 16
+"""Input numbers of the network for each level of a column."""
+
+COLUMN = 8
+"""Input numbers of the network for each column."""
+
+WHOLE = 16
+"""Input numbers of the network for the whole table."""
+
 MOST_LOG_ROWS = math.log(2**14)
 """More rows than in pretraining are treated as this many with the same noise over rows."""
 

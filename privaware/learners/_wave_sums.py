@@ -48,14 +48,20 @@ WEIGHT_BITS = 20
 ROWS_AT_ONCE = 2**12
 """Rows whose random Fourier features are computed at once."""
 
-MOST_NOISE, MOST_NOISE_OF_NUMBERS = 1.5, 0.25
-"""The deviation that noise may give a logit, or a number in units, before later steps correct it: of 0.4 to 2.2 the
-best for logits on 16 tables, of 0.2 to 0.6 for numbers, where more is better if columns tell much."""
-SURE = 150.0
-"""Rows over noise from which logits may have all of it; with fewer, it falls with them."""
+MOST_NOISE = 1.5
+"""The deviation that noise may give a logit before later steps correct it, from rows / noise = `SURE` on."""
 
-STEADY, STEADY_OF_NUMBERS = 4.0, 1.9
-"""The largest step times curvature: rows measured from their mean have no direction that most of them share."""
+MOST_NOISE_OF_NUMBERS = 0.25
+"""The deviation that noise may give a regression, in units, before later steps correct it."""
+
+SURE = 150.0
+"""Value of rows / noise below which the deviation allowed to logits shrinks in proportion."""
+
+STEADY = 4.0
+"""Largest step times curvature in a classification; rows are centred, so they share no direction."""
+
+STEADY_OF_NUMBERS = 1.9
+"""Largest step times curvature in a regression; rows are centred, so they share no direction."""
 
 
 def most_noise_of_waves(layout: CodedLayout, noise: float) -> float:
