@@ -45,7 +45,7 @@ from privaware.schema import Schema
 __all__ = ["Boosting"]
 
 START = 0.05
-"""Share of the budget for the bias and, in a regression, for the spread of the target and of the final residuals."""
+"""Share of the budget for the bias and, in a regression, for the spread of the target and the last mean residual."""
 
 MOST_START = 0.3
 """Largest such share in a regression. It grows from `START` where noise would move the bias by more than `ASIDE`."""

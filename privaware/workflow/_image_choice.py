@@ -34,13 +34,23 @@ SMALLEST_SIDE = 4
 """Scattering needs so many pixels a side."""
 PATIENCE = 400.0
 """Seconds that features and training may take where no time limit is given."""
-LARGEST_BYTES, LARGEST_BYTES_ON_GPU = 5e9, 2e10
-"""Memory for the features of all rows."""
+
+LARGEST_BYTES = 5e9
+"""Bytes of memory for the features of all rows on a CPU."""
+
+LARGEST_BYTES_ON_GPU = 2e10
+"""Bytes of memory for the features of all rows on a GPU."""
+
 MULTIPLICATION = 2e-10
 """Seconds for a multiplication of the head's gradient on two cores."""
 STEPS = 100
-CENTRED_GREY, MANY = 4_000, 40_000
-"""Rows x epsilon from which a private mean of scattering pays for itself, and from which twice the steps do."""
+
+CENTRED_GREY = 4_000
+"""Rows x epsilon from which a private mean of scattering pays for itself."""
+
+MANY = 40_000
+"""Rows x epsilon from which twice the steps pay for themselves."""
+
 FEWEST = 2_500
 """Rows x epsilon from which a private mean of the small prior pays for itself, and from which that is better beside
 glyphs than scattering is for grey images (`image_evidence.json`)."""
@@ -193,8 +203,11 @@ def _enlarged(least: Representation) -> tuple[Representation, ...]:
     )
 
 
-ENLARGED, ENLARGED_FEW = _enlarged(WEIGHED), _enlarged(PHOTOGRAPHS)
-"""As large as the network learned from them: better, and slower.
+ENLARGED_FEW = _enlarged(PHOTOGRAPHS)
+"""`PHOTOGRAPHS` on enlarged images, up to the size that the network learned from."""
+
+ENLARGED = _enlarged(WEIGHED)
+"""`WEIGHED` on enlarged images, up to the size that the network learned from: better, and slower.
 
 Without the small prior and not weighed, 2,000 rows at epsilon 1.5, three seeds, at 96 / 128 / 160 / 224 pixels:
 CIFAR-10 69.5 / 73.7 / 75.9 / 77.7, SVHN 69.5 / 69.1 / 70.4 / 70.3, sprites of a game 67.5 / 69.7 / 69.0 / 71.8, icons

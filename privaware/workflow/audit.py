@@ -33,14 +33,23 @@ from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
 
-FILE, PAGE = "audit.json", "audit.html"
+FILE = "audit.json"
+"""Name of the file of results."""
+
+PAGE = "audit.html"
+"""Name of the page that shows the results."""
+
 DRY = "charged nothing: a dry run"
 CRAFTED = 500
 """Crafted rows of an audit that trains one model."""
 CRAFTED_ROWS = 8
 """Crafted rows of each training in an audit that trains many models."""
-MOST_RUNS, LEAST_ROOM = 40, 4
-"""How often one run is repeated on crafted rows to have as many canaries as were asked for, and the room it needs."""
+
+MOST_RUNS = 40
+"""Most trainings on crafted rows to reach the number of canaries that was asked for."""
+
+LEAST_ROOM = 4
+"""Fewest canaries that one training must have room for."""
 
 
 @shows_run_options
