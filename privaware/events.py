@@ -48,7 +48,9 @@ __all__ = [
 
 RELATIONS = ("add_remove", "replace_one")
 TRIAL_COUNTS = ("negative_binomial", "logarithmic", "poisson")
-LARGEST = sys.float_info.max
+LARGEST_FLOAT = sys.float_info.max
+"""Largest absolute value of a number in an event."""
+
 SHOWN = 4  # releases of a composition that `describe` spells out
 _SPELT = {"noise": "noise multiplier", "rows": "proven for rows"}
 DEEPEST = 100
@@ -84,7 +86,7 @@ class Event:
 
     def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
         value = getattr(self, name)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
         inside = number and (value > low if open_low else value >= low) and value <= high
         words = (
             f"in {'(' if open_low else '['}{low:g}, {high:g}]"

@@ -102,7 +102,7 @@ def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64)
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
     array = isinstance(rows, np.ndarray)
     clipped = np.empty(rows.shape, dtype) if array else rows.new_empty(rows.shape)
-    block, clip = (BLOCK, _clip_array) if array else (TENSOR_BLOCK, _clip_tensor)
+    block, clip = (NUMBERS_AT_ONCE, _clip_array) if array else (TENSOR_NUMBERS_AT_ONCE, _clip_tensor)
     size = max(1, block // max(rows.shape[1], 1))
     for at in range(0, len(rows), size):
         clipped[at : at + size] = clip(rows[at : at + size], norm * (1 - MARGIN), lattice)
@@ -130,8 +130,11 @@ def _clip_tensor(rows: Any, most: float, lattice: Lattice) -> Any:
     return lattice.round(block * (most / lengths.clamp(min=1e-300)).clamp(max=1.0))
 
 
-BLOCK, TENSOR_BLOCK = 2**18, 2**26
-"""Numbers in work at once: a block of an array stays in a processor's cache."""
+NUMBERS_AT_ONCE = 2**18
+"""Numbers of an array that are clipped at once; they stay in a processor's cache."""
+
+TENSOR_NUMBERS_AT_ONCE = 2**26
+"""Numbers of a tensor that are clipped at once."""
 
 
 class Total:

@@ -21,6 +21,7 @@ what is reported.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,9 +35,10 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 
 __all__ = [
+    "DEFAULT_DELTA",
     "OPACUS_ORDERS",
     "TENSORFLOW_ORDERS",
-    "Descent",
+    "DpSgdRun",
     "TradeOff",
     "bounds",
     "calibrate",
@@ -46,6 +48,9 @@ __all__ = [
     "trade_off",
     "trial_count_parameters",
 ]
+
+DEFAULT_DELTA = 1e-5
+"""Delta of every guarantee for which the user gives none; `fit` and its like use 1 / (10 rows) from 100,000 rows on."""
 
 
 def epsilon(event: Event, delta: float) -> float:
@@ -88,8 +93,8 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent:
-    """The public facts of a run of noisy gradient descent with Poisson batches."""
+class DpSgdRun:
+    """The public facts of a run of DP-SGD: the sampling rate of its Poisson batches and its number of steps."""
 
     rate: float
     steps: int
@@ -98,11 +103,11 @@ class Descent:
         return self.steps * Gaussian(noise=noise).sampled(rate=self.rate)
 
 
-def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> Descent:
+def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     """Rate and steps of `epochs` passes: batch / rows, and epochs x rows / batch rounded up, in exact arithmetic.
 
     >>> dpsgd(rows=60000, batch=100, epochs=500)
-    Descent(rate=0.0016666666666666668, steps=300000)
+    DpSgdRun(rate=0.0016666666666666668, steps=300000)
     >>> dpsgd(rows=93, batch=1, epochs="0.1").steps
     10
     """
@@ -117,7 +122,14 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> Descent:
         raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}") from None
     if passes <= 0:
         raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}")
-    return Descent(rate=batch / rows, steps=math.ceil(passes * rows / batch))
+    return DpSgdRun(rate=batch / rows, steps=math.ceil(passes * rows / batch))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Descent":
+        warnings.warn("privaware.accounting.Descent is now called DpSgdRun", DeprecationWarning, stacklevel=2)
+        return DpSgdRun
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _check_delta(delta: float) -> None:

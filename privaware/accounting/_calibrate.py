@@ -11,7 +11,8 @@ from privaware.events import Event
 
 TOLERANCE = 1e-3
 _PROBES = (0.3, 1.0, 7.0)
-_SMALLEST, _LARGEST = 1e-9, 1e12
+_SMALLEST = 1e-9  # noise multiplier below which none is searched for
+_LARGEST = 1e12  # noise multiplier above which none is searched for
 _WORTHWHILE = 0.02  # a thousandth of noise changes epsilon by a few thousandths at most, where noise matters
 
 

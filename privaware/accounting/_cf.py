@@ -23,13 +23,13 @@ import math
 
 import numpy as np
 
-from privaware.accounting._cf_inversion import Lattice, Line
-from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._cf_inversion import Line, LossLattice
+from privaware.accounting._cf_sum import LossSum, TooSlow
 from privaware.accounting._chernoff import bound_on_epsilon, guess, saddle
 from privaware.accounting._quadrature import Array
 
 
-def epsilon(total: Sum, delta: float) -> float:
+def epsilon(total: LossSum, delta: float) -> float:
     """The epsilon of the composition."""
     if total.failure >= delta:
         return math.inf
@@ -39,7 +39,7 @@ def epsilon(total: Sum, delta: float) -> float:
     return min(_one(total, rest), total.largest)
 
 
-def deltas(total: Sum, epsilons: Array) -> Array:
+def deltas(total: LossSum, epsilons: Array) -> Array:
     """The delta of the composition, but for failures, at ascending epsilons >= 0.
 
     One line serves the epsilons near its own; then the next one takes over. A loss with a largest value has atoms, for
@@ -48,7 +48,7 @@ def deltas(total: Sum, epsilons: Array) -> Array:
     if not total.losses:
         return np.zeros(len(epsilons))
     if total.rare or total.few or math.isfinite(total.largest):
-        return Lattice(total, 1e-12).deltas(epsilons)
+        return LossLattice(total, 1e-12).deltas(epsilons)
     out = np.zeros(len(epsilons))
     left, t = len(epsilons), guess(total.variance, 1e-5)
     while left:
@@ -60,7 +60,7 @@ def deltas(total: Sum, epsilons: Array) -> Array:
             line = None
         near = left - 1 if line is None else min(int(np.searchsorted(epsilons, here - line.span)), left - 1)
         if line is None or (near > 0 and left - near < len(epsilons) / 50):
-            out[:left] = Lattice(total, 1e-12).deltas(epsilons[:left])
+            out[:left] = LossLattice(total, 1e-12).deltas(epsilons[:left])
             break
         values, trusted = line.deltas(epsilons[near:left])
         trusted[-1] = True
@@ -69,16 +69,16 @@ def deltas(total: Sum, epsilons: Array) -> Array:
     return np.minimum.accumulate(np.clip(out, 0.0, 1.0))  # type: ignore[no-any-return]
 
 
-def _one(total: Sum, delta: float) -> float:
+def _one(total: LossSum, delta: float) -> float:
     if total.rare or total.tabulated:
-        return Lattice(total, delta).epsilon(delta)
+        return LossLattice(total, delta).epsilon(delta)
     try:
         return _on_line(total, delta)
     except TooSlow:
-        return Lattice(total, delta).epsilon(delta)
+        return LossLattice(total, delta).epsilon(delta)
 
 
-def _on_line(total: Sum, delta: float) -> float:
+def _on_line(total: LossSum, delta: float) -> float:
     """Walks down from the Chernoff bound in steps of 1/t, on which delta changes by about a factor e."""
     aim = math.log(delta)
     t = saddle(total.curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(total.variance, delta))
@@ -102,5 +102,5 @@ def _on_line(total: Sum, delta: float) -> float:
     return 0.0
 
 
-def _saddle_at(total: Sum, epsilon: float, near: float) -> float:
+def _saddle_at(total: LossSum, epsilon: float, near: float) -> float:
     return saddle(total.curve, lambda t, k: k - t * epsilon, near)

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from privaware.accounting._cf_losses import Loss, NormalLoss
-from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._cf_sum import LossSum, TooSlow
 from privaware.accounting._chernoff import guess
 from privaware.accounting._quadrature import Array
 
@@ -18,10 +18,10 @@ _WORK = 3e6  # exponentials: a few tenths of a second
 _NODES = 24
 
 
-class Lattice:
+class LossLattice:
     """The composed loss on a fine lattice: every loss is split between its two neighbours, the mean kept."""
 
-    def __init__(self, total: Sum, delta: float) -> None:
+    def __init__(self, total: LossSum, delta: float) -> None:
         from scipy import fft
 
         parts = [(*_bulk(loss, n, delta), n) for loss, n in total.losses]
@@ -89,7 +89,11 @@ class Lattice:
 
 
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
-    """The points of a loss without the upper tail that could only contribute a thousandth of delta."""
+    """The losses and probabilities of one release, without the upper tail.
+
+    The tail that is cut off has probability at most `delta` * 1e-6 / `count`. So the tails of all `count` repetitions
+    together add at most a millionth of `delta`.
+    """
     losses, probs = loss.points()
     order = np.argsort(losses)
     losses, probs = losses[order], probs[order]
@@ -106,7 +110,7 @@ class Line:
     Legendre coefficients have not died out is cut in two.
     """
 
-    def __init__(self, total: Sum, t: float, epsilon: float) -> None:
+    def __init__(self, total: LossSum, t: float, epsilon: float) -> None:
         self.t, self.near = t, epsilon
         self.total = total
         self.k = total.curve(t)

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from privaware.accounting import _cf
-from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._cf_sum import LossSum, TooSlow
 from privaware.accounting._quadrature import Array
 from privaware.events import Selected
 
@@ -26,7 +26,7 @@ _DOTS = 2000
 _RANKS = 1500
 _LONGEST = 20_000
 _LEAST = 1e-14  # smaller deltas drown in the rounding of sums
-Run = tuple[Sum, Sum]
+Run = tuple[LossSum, LossSum]
 
 
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:

@@ -16,19 +16,19 @@ class TooSlow(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum:
+class LossSum:
     """The loss of a composition in one direction: independent losses, each so many times."""
 
     losses: tuple[tuple[Loss, int], ...] = ()
     log_survival: float = 0.0  # ln of the probability that no release fails outright
     rho: float = 0.0  # zCDP has no loss to add up
 
-    def __add__(self, other: Sum) -> Sum:
+    def __add__(self, other: LossSum) -> LossSum:
         counts = dict(self.losses)
         for loss, count in other.losses:
             counts[loss] = counts.get(loss, 0) + count
         both = self.log_survival + other.log_survival
-        return Sum(losses=tuple(counts.items()), log_survival=both, rho=self.rho + other.rho)
+        return LossSum(losses=tuple(counts.items()), log_survival=both, rho=self.rho + other.rho)
 
     @property
     def failure(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from privaware.accounting import _cf, _cf_selection
 from privaware.accounting._cf_capped import batches
 from privaware.accounting._cf_losses import LaplaceLoss, Loss, MixtureLoss, NormalLoss, ResponseLoss, TableLoss
-from privaware.accounting._cf_sum import Sum, TooSlow
+from privaware.accounting._cf_sum import LossSum, TooSlow
 from privaware.accounting._quadrature import Array
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
@@ -63,15 +63,15 @@ def profile(event: Event) -> Profile:
     return partial(_largest, tuple(sums))
 
 
-def _largest(sums: tuple[Sum, ...], epsilons: Array) -> Array:
+def _largest(sums: tuple[LossSum, ...], epsilons: Array) -> Array:
     return np.max([t.failure + (1 - t.failure) * _cf.deltas(t, epsilons) for t in sums], axis=0)  # type: ignore[no-any-return]
 
 
-def _within_reach(total: Sum) -> bool:
+def _within_reach(total: LossSum) -> bool:
     return all(loss.beyond() <= _REACH or isinstance(loss, NormalLoss) for loss, _ in total.losses)
 
 
-def _quieted(total: Sum, delta: float) -> Sum:
+def _quieted(total: LossSum, delta: float) -> LossSum:
     """Gaussian releases so small that even without sampling they cost nothing: no quadrature resolves their K."""
     shifts = [loss.shift() for loss, _ in total.losses]
     if total.failure or not shifts or any(shift is None for shift in shifts):
@@ -79,15 +79,15 @@ def _quieted(total: Sum, delta: float) -> Sum:
     precision = sum(n * shift**2 for (_, n), shift in zip(total.losses, shifts) if shift)
     if precision == 0 or math.sqrt(precision) > 1e-7:
         return total
-    return Sum(losses=((NormalLoss(precision=precision), 1),))
+    return LossSum(losses=((NormalLoss(precision=precision), 1),))
 
 
 @lru_cache(maxsize=256)
-def _readings(event: Event, side: str) -> tuple[Sum, ...]:
+def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
     return tuple(_coarser(total) for total in _ways(event, 1, side))
 
 
-def _ways(event: Event, times: int, side: str) -> list[Sum]:
+def _ways(event: Event, times: int, side: str) -> list[LossSum]:
     """One sum for each way a row can meet the event: each part of a `Disjoint`, each true number of rows of a batch
     with a cap.
     """
@@ -97,7 +97,7 @@ def _ways(event: Event, times: int, side: str) -> list[Sum]:
         case Disjoint():
             return list(dict.fromkeys(way for part in event.events for way in _ways(part, times, side)))
         case Composed():
-            ways, single = [Sum()], Sum(losses=())
+            ways, single = [LossSum()], LossSum(losses=())
             for part in event.events:
                 more = _ways(part, times, side)
                 if len(more) == 1:
@@ -111,12 +111,12 @@ def _ways(event: Event, times: int, side: str) -> list[Sum]:
             noise = _noise(event.event)
             if noise is None or noise == math.inf:
                 raise TooSlow
-            return [Sum(losses=((loss, times),)) for loss in batches(event, noise, side)]
+            return [LossSum(losses=((loss, times),)) for loss in batches(event, noise, side)]
         case _:
             return [_gathered(_single(event, times, side))]
 
 
-def _single(event: Event, times: int, side: str) -> Sum:
+def _single(event: Event, times: int, side: str) -> LossSum:
     match event:
         case Gaussian(noise=noise):
             return _of(NormalLoss(precision=times / min(noise, _QUIET) ** 2))
@@ -127,9 +127,9 @@ def _single(event: Event, times: int, side: str) -> Sum:
         case RandomisedResponse(epsilon=e, classes=classes):
             return _of(ResponseLoss(epsilon=e, classes=classes, rate=1.0, side=SIDES[0]), times)
         case Approximate(epsilon=e, delta=delta):
-            return _fails(delta, times) + (_single(Pure(epsilon=e), times, side) if e else Sum())
+            return _fails(delta, times) + (_single(Pure(epsilon=e), times, side) if e else LossSum())
         case ZCDP(rho=rho):
-            return Sum(rho=times * rho)
+            return LossSum(rho=times * rho)
         case Sampled():
             return _sampled(event.event, event.rate, event.relation == "replace_one", times, side)
         case Group():
@@ -139,12 +139,12 @@ def _single(event: Event, times: int, side: str) -> Sum:
     return _tabulated(event, 1.0, times, side)
 
 
-def _of(loss: Loss, times: int = 1) -> Sum:
-    return Sum(losses=((loss, times),)) if loss.beyond() > 0 else Sum()
+def _of(loss: Loss, times: int = 1) -> LossSum:
+    return LossSum(losses=((loss, times),)) if loss.beyond() > 0 else LossSum()
 
 
-def _fails(chance: float, times: int) -> Sum:
-    return Sum(log_survival=times * math.log1p(-chance) if chance < 1 else -math.inf)
+def _fails(chance: float, times: int) -> LossSum:
+    return LossSum(log_survival=times * math.log1p(-chance) if chance < 1 else -math.inf)
 
 
 def _noise(event: Event) -> float | None:
@@ -164,12 +164,12 @@ def _noise(event: Event) -> float | None:
     return None
 
 
-def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> Sum:
+def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
     """`event` on a Poisson sample; a release by name where the sample of one has a formula."""
     noise = _noise(event)
     if noise is not None:
         if noise == math.inf:
-            return Sum()
+            return LossSum()
         if rate == 1:
             return _of(NormalLoss(precision=times * (2 if replace else 1) ** 2 / noise**2))
         return _of(MixtureLoss(noise=noise, rate=rate, side="replace" if replace else side), times)
@@ -183,10 +183,10 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
         case RandomisedResponse(epsilon=e, classes=classes):
             return _of(ResponseLoss(epsilon=e, classes=classes, rate=rate, side=side), times)
         case Approximate(epsilon=e, delta=delta):
-            rest = _sampled(Pure(epsilon=e), rate, False, times, side) if e else Sum()
+            rest = _sampled(Pure(epsilon=e), rate, False, times, side) if e else LossSum()
             return _fails(rate * delta, times) + rest
         case ZCDP(rho=rho):
-            return Sum(rho=times * rho)
+            return LossSum(rho=times * rho)
         case Sampled(relation="add_remove", cap=None):
             return _sampled(event.event, rate * event.rate, False, times, side)
         case Unproven():
@@ -194,7 +194,7 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
     return _tabulated(event, rate, times, side)
 
 
-def _unit(event: Event, size: int, times: int, side: str) -> Sum:
+def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
     """A unit of `size` rows: release by release, unless one of several may fail and that is proven for fewer rows."""
     chances, releases = _failures(event)
     if any((chance.rows or 1) < size for chance in chances) and len(chances) + releases > 1:
@@ -215,7 +215,7 @@ def _failures(event: Event) -> tuple[list[Approximate], int]:
     return [], 1
 
 
-def _group(event: Event, size: int, times: int, side: str) -> Sum:
+def _group(event: Event, size: int, times: int, side: str) -> LossSum:
     """A unit of `size` rows: every release is priced for the whole unit."""
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
@@ -223,7 +223,7 @@ def _group(event: Event, size: int, times: int, side: str) -> Sum:
         case Repeated():
             return _group(event.event, size, times * event.count, side)
         case Composed():
-            return sum((_group(part, size, times, side) for part in event.events), Sum())
+            return sum((_group(part, size, times, side) for part in event.events), LossSum())
         case Gaussian(noise=noise):
             return _single(Gaussian(noise=min(noise, _QUIET) / size), times, side)
         case Laplace(noise=noise):
@@ -234,19 +234,19 @@ def _group(event: Event, size: int, times: int, side: str) -> Sum:
             # A chain of n neighbours, `rows` apart each: delta (1 + e^epsilon + ... + e^((n - 1) epsilon)).
             chain = math.ceil(size / (event.rows or 1))
             growth = float(_log_growth(np.array([e]), chain)[0])
-            rest = _single(Pure(epsilon=chain * e), times, side) if e else Sum()
+            rest = _single(Pure(epsilon=chain * e), times, side) if e else LossSum()
             return _fails(math.exp(min(0.0, math.log(delta) + growth)), times) + rest
         case RandomisedResponse():
             return _single(event, times * size, side)
         case ZCDP(rho=rho):
-            return Sum(rho=times * size**2 * rho)
+            return LossSum(rho=times * size**2 * rho)
         case Group():
             return _unit(event.event, size * event.size, times, side)
         case Unproven():
             return _single(event, times, side)
         case Sampled(relation="add_remove", cap=None) if (scale := _noise(event.event)) is not None:
             if scale == math.inf:
-                return Sum()
+                return LossSum()
             if event.rate == 1:
                 return _single(Gaussian(noise=scale / size), times, side)
             return _of(MixtureLoss(noise=scale, rate=event.rate, side=side, group=size), times)
@@ -264,7 +264,7 @@ def _is_one_way(event: Event) -> bool:
     return not (isinstance(event, Sampled) and event.cap is not None)
 
 
-def _tabulated(event: Event, rate: float, times: int, side: str) -> Sum:
+def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
     """An event without a formula, from its profile, on a Poisson sample."""
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
@@ -316,14 +316,14 @@ def _top(event: Event, delta: float) -> float:
     """Where only `delta` and outright failures are left of the profile."""
     tops = []
     for total in dict.fromkeys(total for side in SIDES for total in _readings(event, side)):
-        quiet = _quieted(Sum(losses=total.losses), delta)
+        quiet = _quieted(LossSum(losses=total.losses), delta)
         tops.append(min(_ABOVE * _cf.epsilon(quiet, delta), quiet.largest))
     if not math.isfinite(top := max(tops)):
         raise TooSlow
     return top
 
 
-def _runs(event: Event) -> list[tuple[Sum, Sum]]:
+def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
     """The losses of one run, both directions, for every way."""
     ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
     if any(total.rho or not _within_reach(total) for way in ways for total in way):
@@ -331,15 +331,15 @@ def _runs(event: Event) -> list[tuple[Sum, Sum]]:
     return ways
 
 
-def _gathered(total: Sum) -> Sum:
+def _gathered(total: LossSum) -> LossSum:
     """All Gaussian releases without sampling as one: their precisions add up."""
     normal = sum(n * loss.precision for loss, n in total.losses if isinstance(loss, NormalLoss))
     rest = tuple((loss, n) for loss, n in total.losses if not isinstance(loss, NormalLoss))
     first = ((NormalLoss(precision=normal), 1),) if normal else ()
-    return Sum(losses=(*first, *rest), log_survival=total.log_survival, rho=total.rho)
+    return LossSum(losses=(*first, *rest), log_survival=total.log_survival, rho=total.rho)
 
 
-def _coarser(total: Sum) -> Sum:
+def _coarser(total: LossSum) -> LossSum:
     """The noises of a long schedule rounded to the nearest of a few, in ratio."""
     noises = [loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)]
     if len(noises) <= _SCHEDULE:
@@ -353,4 +353,4 @@ def _coarser(total: Sum) -> Sum:
             noise = math.exp(low + width * round((math.log(loss.noise) - low) / width))
             near = MixtureLoss(noise=noise, rate=loss.rate, side=loss.side, group=loss.group)
         counts[near] = counts.get(near, 0) + n
-    return Sum(losses=tuple(counts.items()), log_survival=total.log_survival, rho=total.rho)
+    return LossSum(losses=tuple(counts.items()), log_survival=total.log_survival, rho=total.rho)

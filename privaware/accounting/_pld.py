@@ -37,7 +37,7 @@ _ROUNDING = 32.0  # errors of a Fourier transform are below exp(-32) of its sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Total:
+class ComposedLoss:
     """A composition seen through its tilt: P(loss = l) = probs * exp(log_mgf - theta l)."""
 
     theta: float
@@ -94,7 +94,7 @@ def epsilon(terms: Terms, delta: float) -> float:
     return max(total.epsilon(delta) for total in totals(terms, delta))
 
 
-def totals(terms: Terms, delta: float) -> list[Total]:
+def totals(terms: Terms, delta: float) -> list[ComposedLoss]:
     """Both directions, tilted for this delta; with delta 1 not tilted at all."""
     return [_compose(terms, delta, direction) for direction in terms.directions()]
 
@@ -111,11 +111,11 @@ def profiles(terms: Terms, aims: Sequence[float] = AIMS) -> list[Profile]:
     return [partial(_least, [tilt[i] for tilt in tilts]) for i in range(len(tilts[0]))]
 
 
-def _least(tilts: Sequence[Total], epsilons: Array) -> Array:
+def _least(tilts: Sequence[ComposedLoss], epsilons: Array) -> Array:
     return np.min([total.delta(epsilons) for total in tilts], axis=0)  # type: ignore[no-any-return]
 
 
-def _compose(terms: Terms, delta: float, direction: str) -> Total:
+def _compose(terms: Terms, delta: float, direction: str) -> ComposedLoss:
     widths = _widths(terms)
     grids = [(discretise(pair, direction, width), count) for (pair, count), width in zip(terms.pairs, widths)]
     theta = _tilt(terms, grids, delta)
@@ -128,7 +128,7 @@ def _compose(terms: Terms, delta: float, direction: str) -> Total:
     # What the windows cut off above, relative to the tilted distribution, is counted as infinite.
     lost = cut * math.exp(min(log_mgf - theta * float(grid.losses()[-1]), 0.0)) if peak < 700 else 0.0
     scale = math.exp(terms.survive)
-    return Total(
+    return ComposedLoss(
         theta=theta,
         log_mgf=log_mgf + math.log(scale) if scale else -math.inf,
         grid=grid,

@@ -18,7 +18,7 @@ import numpy as np
 from privaware.accounting import _gaussian, _pld, _rdp, _selection
 from privaware.accounting._grid import OutOfReach
 from privaware.accounting._pairs import Array, GaussianPair
-from privaware.accounting._selection import Profile, TradeOff
+from privaware.accounting._selection import Profile, SelectionTradeOff
 from privaware.accounting._terms import Terms, alternatives, flatten, log_growth, pair_from_profile
 from privaware.errors import Refused
 from privaware.events import AnyOf, Composed, Disjoint, Event, Group, Selected, Unproven
@@ -123,7 +123,7 @@ def runs(selected: Selected) -> tuple[list[Terms], float]:
     return [replace(terms, survive=0.0) for terms in ways], failure
 
 
-def _trade_offs(selected: Selected, delta: float) -> list[TradeOff]:
+def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
     """The trade-off bound for every way and direction, precise to where the selection's delta is `delta`."""
     out = []
     for terms in runs(selected)[0]:
@@ -135,7 +135,7 @@ def _trade_offs(selected: Selected, delta: float) -> list[TradeOff]:
         sides = [side(epsilons) for side in directed(terms, (*_pld.AIMS, aim, 1e-3 * aim))]
         for here, other in zip(sides, reversed(sides)):
             losses, probs, tail = pair_from_profile(epsilons, here, other)
-            out.append(TradeOff(selected=selected, losses=losses, probs=probs * (1 - tail)))
+            out.append(SelectionTradeOff(selected=selected, losses=losses, probs=probs * (1 - tail)))
     return out
 
 
@@ -162,7 +162,7 @@ def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
     return losses, probs, failure + (1 - failure) * tail
 
 
-def _on_lattice(bound: TradeOff, epsilons: Array) -> Array:
+def _on_lattice(bound: SelectionTradeOff, epsilons: Array) -> Array:
     """The bound at `epsilons`; its losses are multiples of one width, so at multiples of it the sums are a convolution.
 
     Between these delta is convex in e^epsilon: a straight line is no less.

@@ -3,10 +3,10 @@
 Only the best output is released, so an observer does not know how many others there were. Two bounds are used; the
 least counts:
 
-* The trade-off bound, `TradeOff` below. Let u(y) be the probability that one run is better than y, f the generating
-  function of K and w(u) = f'(1 - u), which falls with u. The best of K runs has density p(y) w(u(y)). On neighbouring
-  rows a run is better than y with probability at most U(u(y)), U being one minus the trade-off function of a run
-  (Dong, Roth and Su 2022). Hence, with l the privacy loss of one run,
+* The trade-off bound, `SelectionTradeOff` below. Let u(y) be the probability that one run is better than y, f the
+  generating function of K and w(u) = f'(1 - u), which falls with u. The best of K runs has density p(y) w(u(y)). On
+  neighbouring rows a run is better than y with probability at most U(u(y)), U being one minus the trade-off function of
+  a run (Dong, Roth and Su 2022). Hence, with l the privacy loss of one run,
 
       delta(e) <= E_P[ sup over u of (w(u) - exp(e - l) w(U(u)))_+ ].
 
@@ -107,7 +107,7 @@ def pure(selected: Selected, one: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeOff:
+class SelectionTradeOff:
     """The trade-off bound on delta, from the losses of one run (ascending) and their probabilities under P.
 
     What is missing from 1 under P is a loss without bound. Between two neighbouring u, w lies below its chord and the

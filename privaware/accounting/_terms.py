@@ -43,9 +43,15 @@ from privaware.events import (
     leaves,
 )
 
-LARGEST = 1e50
+LARGEST_PARAMETER = 1e50
+"""Largest epsilon, rho, mean or size of an event that is priced; a noise multiplier is at least its inverse."""
+
 MOST = 10**18
-ENDLESS = 1e15  # more noise than this is priced as this
+"""Most repetitions of a release that are priced."""
+
+ENDLESS = 1e15
+"""Noise multiplier above which an event is priced as at this one."""
+
 _BUCKETS = 128
 _ROW_COUNTS = 50  # true numbers of rows that are told apart
 Leaves = Sequence[tuple[Event, int]]
@@ -97,10 +103,10 @@ def expect_priceable(event: Event, count: int = 1) -> None:
             shown = f"{times:.3g}" if times < 10**300 else "more than 1e+300"
             raise WrongInput(f"expected at most {MOST:.0e} repetitions of a release, got {shown}")
         for name in ("epsilon", "rho", "mean", "size"):
-            if getattr(leaf, name, 0) > LARGEST:
-                raise WrongInput(f"{type(leaf).__name__}: expected {name} up to {LARGEST:g}, got more")
-        if getattr(leaf, "noise", 1.0) < 1 / LARGEST:
-            raise WrongInput(f"{type(leaf).__name__}: expected noise from {1 / LARGEST:g} on, got less")
+            if getattr(leaf, name, 0) > LARGEST_PARAMETER:
+                raise WrongInput(f"{type(leaf).__name__}: expected {name} up to {LARGEST_PARAMETER:g}, got more")
+        if getattr(leaf, "noise", 1.0) < 1 / LARGEST_PARAMETER:
+            raise WrongInput(f"{type(leaf).__name__}: expected noise from {1 / LARGEST_PARAMETER:g} on, got less")
         inner = getattr(leaf, "events", None) or [getattr(leaf, "event", None)]
         for part in inner:
             if isinstance(part, Event):

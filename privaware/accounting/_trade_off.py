@@ -19,11 +19,20 @@ from privaware.events import Event
 
 __all__ = ["TradeOff", "trade_off"]
 
-POINTS, FEW = 2001, 101
-LARGEST = 600.0
+POINTS = 2001
+"""Epsilons at which delta is computed where the privacy loss distribution is known."""
+
+POINTS_ONE_BY_ONE = 101
+"""Epsilons at which delta is computed where each one is a call of the accountant that reports."""
+
+LARGEST_EPSILON = 600.0
+"""Epsilon from which on the search for the end of a curve stops."""
+
 AIMS = (1e-2, 1e-4, 1e-8)
+"""Deltas near which the profile of an event is precise."""
+
 SMALLEST = 1e-9
-"""A profile is followed down to this delta, precise near `AIMS`, up to the epsilon `LARGEST`, at so many points."""
+"""Delta below which a curve counts as ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +76,7 @@ def trade_off(event: Event) -> TradeOff:
         profile = _profile(event)
         epsilons = np.linspace(0.0, _top(lambda epsilon: float(profile(np.array([epsilon]))[0])), POINTS)
         return TradeOff(epsilons, np.clip(profile(epsilons), 0.0, 1.0))
-    epsilons = np.linspace(0.0, _top(lambda epsilon: _price.delta(event, epsilon)), FEW)
+    epsilons = np.linspace(0.0, _top(lambda epsilon: _price.delta(event, epsilon)), POINTS_ONE_BY_ONE)
     return TradeOff(epsilons, np.array([_price.delta(event, float(epsilon)) for epsilon in epsilons]))
 
 
@@ -81,6 +90,6 @@ def _profile(event: Event) -> Profile:
 def _top(delta: Callable[[float], float]) -> float:
     """An epsilon where delta is negligible, or no longer falls."""
     top, before = 1.0, 2.0
-    while top < LARGEST and (now := delta(top)) > SMALLEST and now < before:
+    while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST and now < before:
         top, before = 1.5 * top, now
     return top

@@ -27,7 +27,7 @@ from privaware.noise import Rng
 
 __all__ = ["lira"]
 
-FEW = 64
+FEW_SHADOWS = 64
 """With fewer shadow models than this one variance is shared by all rows, as in the paper's code."""
 
 LEAST_DEVIATION = 1e-6
@@ -43,7 +43,7 @@ def lira(
     if len(game.shadows) < 2:
         raise WrongInput(f"lira: expected at least two shadow models, got {len(game.shadows)}; pass a ShadowPlan")
     offline = not game.online if offline is None else offline
-    pooled = len(game.shadows) < FEW if pooled is None else pooled
+    pooled = len(game.shadows) < FEW_SHADOWS if pooled is None else pooled
     observed, *shadows = _confidences([game.model, *(shadow.model for shadow in game.shadows)], game, mirrored)
     return likelihoods(observed, np.array(shadows), game.inside, offline=offline, pooled=pooled)
 

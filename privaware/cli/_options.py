@@ -36,7 +36,7 @@ DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False, autocomplet
 MODEL = Annotated[Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)]
 TARGET = Annotated[str | None, option("The column to predict. Built-in data bring their own.")]
 EPSILON = Annotated[float, option("The privacy budget of this run. Smaller is more private.")]
-DELTA = Annotated[float, option("The chance that the guarantee fails; well below 1 / rows.")]
+DELTA = Annotated[float | None, option("The chance that the guarantee fails; well below 1 / rows. Default: 1e-5.")]
 SCHEMA = Annotated[Path | None, option("What is public, in TOML (start one with `privaware schema`).")]
 ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
 PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget: the default.", "--private-schema")]

@@ -17,7 +17,7 @@ def dpsgd(
     rows: Annotated[int, typer.Option(help="Rows of the data set.")],
     batch: Annotated[int, typer.Option(help="Expected rows in a step (Poisson sampling).")],
     epochs: Annotated[float, typer.Option(help="Passes over the rows.")],
-    delta: o.DELTA = 1e-5,
+    delta: o.DELTA = None,
     noise: Annotated[float | None, typer.Option(help="The noise multiplier; give this or --epsilon.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The target; give this or --noise.")] = None,
     seed: o.SEED = None,
@@ -27,6 +27,7 @@ def dpsgd(
     from privaware import accounting
     from privaware.errors import WrongInput
 
+    delta = accounting.DEFAULT_DELTA if delta is None else delta
     if (noise is None) == (epsilon is None):
         raise WrongInput("expected one of --noise and --epsilon, got " + ("neither" if noise is None else "both"))
     run = accounting.dpsgd(rows, batch, str(epochs))

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["coded", "columns_read", "days_among", "has_date_type", "joined_texts", "over_lines", "uncoded"]
 
-FEW, BLOCK = 2**16, 2**9
-"""Rows whose columns are in memory twice while they are coded, and rows that a processor's cache holds."""
+MOST_ROWS_TWICE = 2**16
+"""Up to this many rows, the coded columns are in memory twice: as columns, and as rows."""
+
+ROWS_IN_CACHE = 2**9
+"""Rows of a block that stays in a processor's cache."""
 
 NO_NUMBER = 'mend the row, declare unseen = "other" to count it as missing, or declare another kind'
 
@@ -36,15 +39,15 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     """The columns of a table as a learner sees them, float64 (rows, columns); `outside` counts what does not fit."""
     expect_columns(batch, schema)
     x = np.empty((len(batch), len(schema.used)))
-    few = len(x) <= FEW  # then columns are written one by one, and turned into rows a block at a time
+    few = len(x) <= MOST_ROWS_TWICE  # then columns are written one by one, and turned into rows a block at a time
     columns, at = np.empty(x.shape[::-1]).T if few else x, 0
     for column in schema.declared:
         block = _CODERS[column.kind](batch, batch.values(column.name), column, outside or Outside())
         width = 1 if block.ndim == 1 else block.shape[1]
         columns[:, at : at + width] = block.reshape(len(x), width)
         at += width
-    for start in range(0, len(x) if few else 0, BLOCK):
-        x[start : start + BLOCK] = columns[start : start + BLOCK]
+    for start in range(0, len(x) if few else 0, ROWS_IN_CACHE):
+        x[start : start + ROWS_IN_CACHE] = columns[start : start + ROWS_IN_CACHE]
     return x
 
 

@@ -42,8 +42,8 @@ BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_U
 LINE_END = rb"(?:\r\n?|\n)"
 NAMED = re.compile(rb"\Asep=([,;\t|])(?=\r?\n)")
 """What spreadsheets write before the header line."""
-BLOCK = 1 << 24
-"""Bytes that are parsed at once."""
+BYTES_AT_ONCE = 1 << 24
+"""Bytes of a CSV file that are parsed at once."""
 LONGEST = 4
 """Blocks that one record may have before its quotation marks are looked at."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
@@ -75,7 +75,7 @@ class CsvFile:
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    block: int = field(default=BLOCK, repr=False)
+    block: int = field(default=BYTES_AT_ONCE, repr=False)
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n ' or not self.sep.isascii()):

@@ -13,9 +13,23 @@ import numpy as np
 
 __all__ = ["Looks", "looks_of"]
 
-DIGITS, LEAST = 15, 1e-4
-MINUS, POINT, ZERO, NINE = 45, 46, 48, 57
-SIGN, OTHER = 2**8, 2**20
+DIGITS = 15
+"""Most digits of a number whose style `looks_of` decides."""
+
+LEAST = 1e-4
+"""Least absolute value, other than 0, of a number that `looks_of` takes for plain or pointed."""
+
+MINUS = ord("-")
+POINT = ord(".")
+ZERO = ord("0")
+NINE = ord("9")
+
+SIGN = 2**8
+"""What a minus sign adds to the sum of `KINDS` over a text."""
+
+OTHER = 2**20
+"""What a byte that is no digit, point or minus sign adds to the sum of `KINDS` over a text."""
+
 KINDS = np.array([0 if ZERO <= byte <= NINE else {POINT: 1, MINUS: SIGN}.get(byte, OTHER) for byte in range(256)])
 """What each byte adds to a sum that tells how many points, signs and other bytes a text has: a number has few."""
 

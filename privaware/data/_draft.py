@@ -8,7 +8,7 @@ import numpy as np
 
 from privaware.data._code import has_date_type
 from privaware.data._data import target_of
-from privaware.data._draft_column import FEW, draft_column, outward
+from privaware.data._draft_column import FEW_VALUES, draft_column, outward
 from privaware.data._names import UNNAMED, is_identifier_name
 from privaware.data._raw import Raw
 from privaware.data._values import got, no_single_values, numbers_of, quoted, words_of
@@ -175,7 +175,7 @@ def _hint(numbers: np.ndarray) -> str:
 
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
     """Whether a target is a set of classes: a few whole numbers, or for images any number of them from 0 on."""
-    if len(distinct) <= FEW:
+    if len(distinct) <= FEW_VALUES:
         return bool((distinct == np.round(distinct)).all())
     return of_images and np.array_equal(distinct, np.arange(len(distinct)))
 

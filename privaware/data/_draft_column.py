@@ -18,9 +18,9 @@ from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEW", "draft_column", "outward"]
+__all__ = ["FEW_VALUES", "draft_column", "outward"]
 
-FEW = 20
+FEW_VALUES = 20
 """Up to this many distinct whole numbers, the target of a table is a set of classes unless `task` says otherwise."""
 
 CLEAR = 0.9
@@ -113,7 +113,7 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
             common[folded(word)] = max(common.get(folded(word), (0, "")), (count, word))
     if len(common) < 2:
         return Column(name=name, kind="ignore")
-    if len(common) > max(FEW, len(missing) // 10):
+    if len(common) > max(FEW_VALUES, len(missing) // 10):
         sentences = np.mean([" " in word and any(c.isalpha() for c in word) for word in common])
         return Column(name=name, kind="text" if sentences > 0.5 else "identifier")
     fold = len(common) < len(spellings)
@@ -129,7 +129,7 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:
     """Whether whole numbers, all different, look like identifiers of rows rather than measurements."""
-    if len(numbers) <= FEW or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
+    if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
     return bool({"index", "key"} & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
 

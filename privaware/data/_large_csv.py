@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privaware.data._csv import BLOCK, Block, CsvFile
+from privaware.data._csv import BYTES_AT_ONCE, Block, CsvFile
 from privaware.data._large import LargeRows
 from privaware.data._parts import LocalParts, Parts
 from privaware.data._persons import CountedRows
@@ -35,7 +35,7 @@ LARGE = 2**30
 class LargeCsv(LargeRows):
     """A CSV file. How many rows it has is not known before one pass over it."""
 
-    block: ClassVar[int] = BLOCK
+    block: ClassVar[int] = BYTES_AT_ONCE
 
     path: Path
     reading: Mapping[str, Any] = field(default_factory=dict)

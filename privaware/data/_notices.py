@@ -10,7 +10,7 @@ import numpy as np
 
 from privaware.data._code import columns_read, has_date_type
 from privaware.data._data import target_of
-from privaware.data._draft_column import FEW, draft_column
+from privaware.data._draft_column import FEW_VALUES, draft_column
 from privaware.data._names import is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
@@ -171,4 +171,4 @@ def _names_persons(raw: Raw, name: str) -> bool:
     except WrongInput:
         return False
     persons = len(np.unique(words.codes[~words.missing()]))
-    return max(2, min(FEW, len(values) // 10)) <= persons < len(values)
+    return max(2, min(FEW_VALUES, len(values) // 10)) <= persons < len(values)

@@ -6,7 +6,8 @@ import numpy as np
 
 __all__ = ["end_of_marked_records"]
 
-MARK, LINE_END = ord('"'), ord("\n")
+MARK = ord('"')
+LINE_END = ord("\n")
 
 
 def end_of_marked_records(text: bytes, last: int, separator: str) -> int | None:

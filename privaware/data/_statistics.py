@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["STATISTICS", "read_statistics"]
 
-STATA, SPSS, SAS = (".dta",), (".sav", ".zsav"), (".xpt", ".sas7bdat")
+STATA = (".dta",)
+"""Endings of files of Stata."""
+
+SPSS = (".sav", ".zsav")
+"""Endings of files of SPSS."""
+
+SAS = (".xpt", ".sas7bdat")
+"""Endings of files of SAS."""
+
 STATISTICS = (*STATA, *SPSS, *SAS)
 LEAST = 1e-78
 """Numbers of a transport file are 0 or larger."""

@@ -12,8 +12,11 @@ from privaware.schema import folded
 
 __all__ = ["FALSE", "PLAIN", "POINTED", "TRUE", "Spelt", "Words", "is_missing", "spelling_of_number"]
 
-PLAIN, POINTED = -1, -2
-"""Styles of a number beside so many decimals: whole ones without a point, or all with one, as `repr` has it."""
+PLAIN = -1
+"""Style of numbers whose whole values are written without a point."""
+
+POINTED = -2
+"""Style of numbers that are all written with a point, as `repr` does."""
 
 MISSING = frozenset(("", "?", "-", "--", ".", "#n/a", "na", "n/a", "n.a.", "nan", "nat", "null", "none", "<na>"))
 TRUE = frozenset(("true", "t", "yes", "y", "on"))

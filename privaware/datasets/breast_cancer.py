@@ -25,7 +25,15 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "breast_cancer"
-ROWS, TRAIN, TEST = 286, 191, 95
+ROWS = 286
+"""Rows of the whole data set."""
+
+TRAIN = 191
+"""Rows for training."""
+
+TEST = 95
+"""Rows for testing."""
+
 CATEGORIES = {
     "age": "10-19 20-29 30-39 40-49 50-59 60-69 70-79 80-89 90-99",
     "menopause": "lt40 ge40 premeno",

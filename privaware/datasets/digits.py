@@ -21,7 +21,15 @@ from privaware.schema import Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "digits"
-ROWS, TRAIN, TEST = 1_797, 1_438, 359
+ROWS = 1_797
+"""Rows of the whole data set."""
+
+TRAIN = 1_438
+"""Rows for training."""
+
+TEST = 359
+"""Rows for testing."""
+
 WHITE = 16
 
 

@@ -27,7 +27,14 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "location30"
-ROWS, TRAIN, TEST = 5_010, 4_008, 1_002
+ROWS = 5_010
+"""Rows of the whole data set."""
+
+TRAIN = 4_008
+"""Rows for training."""
+
+TEST = 1_002
+"""Rows for testing."""
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:

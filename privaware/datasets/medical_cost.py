@@ -25,7 +25,15 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "medical_cost"
-ROWS, TRAIN, TEST = 1_338, 1_000, 300
+ROWS = 1_338
+"""Rows of the whole data set."""
+
+TRAIN = 1_000
+"""Rows for training."""
+
+TEST = 300
+"""Rows for testing."""
+
 REGIONS = ("northeast", "northwest", "southeast", "southwest")
 
 

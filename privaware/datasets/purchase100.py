@@ -27,7 +27,14 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "purchase100"
-ROWS, TRAIN, TEST = 197_324, 157_750, 5_000
+ROWS = 197_324
+"""Rows of the whole data set."""
+
+TRAIN = 157_750
+"""Rows for training."""
+
+TEST = 5_000
+"""Rows for testing."""
 
 
 def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:

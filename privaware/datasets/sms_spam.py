@@ -23,7 +23,15 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "sms_spam"
-ROWS, TRAIN, TEST = 5_574, 4_700, 836
+ROWS = 5_574
+"""Rows of the whole data set."""
+
+TRAIN = 4_700
+"""Rows for training."""
+
+TEST = 836
+"""Rows for testing."""
+
 HOME = "https://archive.ics.uci.edu"
 
 

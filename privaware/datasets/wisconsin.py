@@ -24,7 +24,15 @@ from privaware.schema import Column, Schema
 __all__ = ["source", "load", "schema"]
 
 NAME = "wisconsin"
-ROWS, TRAIN, TEST = 569, 455, 114
+ROWS = 569
+"""Rows of the whole data set."""
+
+TRAIN = 455
+"""Rows for training."""
+
+TEST = 114
+"""Rows for testing."""
+
 BOUNDS: dict[str, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
     # of each measurement: its mean, its standard error, its worst value
     "radius": ((6, 29), (0.1, 3), (7, 37)),

@@ -53,8 +53,11 @@ __all__ = ["CANCELLING", "AnchorSubspace", "anchored", "basis_numbers"]
 CANCELLING = 8.0
 """What is summed for an example over the length of its clipped residual, at most."""
 
-SQUARE_SLACK, LENGTH_SLACK = 2.0**-7, 2.0**-7
-"""What is added to a residual's length, as parts of the squared length and of the length of the gradient."""
+SQUARE_SLACK = 2.0**-7
+"""Fraction of the gradient's squared norm that is added to the squared norm of its residual."""
+
+LENGTH_SLACK = 2.0**-7
+"""Fraction of the gradient's norm that is added to the norm of its residual."""
 
 AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 """Numbers of public gradients that are materialised at once."""

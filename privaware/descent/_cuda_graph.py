@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privaware.descent._microbatches import Selection, microbatches
+from privaware.descent._microbatches import Microbatch, microbatches
 from privaware.descent._population import StepSettings
 from privaware.descent._sampling import FullBatch, Poisson
 from privaware.descent._training import Training
@@ -97,13 +97,13 @@ class CapturedStep:
         noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
         return StepSettings(noise, gradient_noise, lr, row[-2], row[-1], self.step)
 
-    def _complete_step(self, selections: list[Selection]) -> None:
+    def _complete_step(self, selections: list[Microbatch]) -> None:
         self.training.step_on(self.settings(), selections, capturing=True)
         self.step += 1
 
     def _accumulate(self) -> None:
         slots = self.shape.slots
-        selection = Selection(slots.index.flatten(), slots.valid.flatten().to(self.training.stack.dtype))
+        selection = Microbatch(slots.index.flatten(), slots.valid.flatten().to(self.training.stack.dtype))
         self.training.accumulate(self.settings(), [selection], capturing=True)
 
     def _release_and_update(self) -> None:
@@ -120,7 +120,7 @@ class CapturedStep:
         slots.index.copy_(index)
         slots.valid.copy_(valid)
 
-    def _drawn(self) -> list[Selection]:
+    def _drawn(self) -> list[Microbatch]:
         """A sample drawn on the device: each of its examples in a random slot of its own."""
         training = self.training
         shape = (training.models, self.pieces * training.layout.width)
@@ -132,7 +132,7 @@ class CapturedStep:
             index = positions.gather(1, torch.where(inside, index, 0))
         index, valid = _in_order(keys, index, inside.to(training.stack.dtype))
         parts = zip(index.chunk(self.pieces, 1), valid.chunk(self.pieces, 1), strict=True)
-        return [Selection(part.flatten(), mask.flatten()) for part, mask in parts]
+        return [Microbatch(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
         """Warms up on a side stream, restores everything, and records."""

@@ -17,7 +17,7 @@ from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
-from privaware.descent._recipe import Recipe
+from privaware.descent._recipe import DescentRecipe
 from privaware.descent._training import Training, prepare
 from privaware.noise import Rng
 
@@ -25,7 +25,7 @@ __all__ = ["Descent"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent(Recipe):
+class Descent(DescentRecipe):
     """A recipe for private training. Fields are public; examples come only to `run`.
 
     A `microbatch` is computed at once (its size from the free memory unless given): the update is the same for any

@@ -30,8 +30,8 @@ START = 1.5 * 2.0**52
 """Lattice steps whose neighbourhood rounds to the lattice."""
 
 
-BLOCK = 2**17
-"""Numbers in work at once, so that they stay in a processor's cache."""
+NUMBERS_AT_ONCE = 2**17
+"""Numbers that are summed at once; they stay in a processor's cache."""
 
 
 class ExactSum:
@@ -91,7 +91,7 @@ def _add_by_block(sums: np.ndarray, total: np.ndarray, offset: np.ndarray, over:
     Of two groups one is rounded above the offset and one below its opposite: their sum is that of the rounded numbers.
     """
     models, groups, width = sums.shape
-    wide = max(1, BLOCK // models)
+    wide = max(1, NUMBERS_AT_ONCE // models)
     memory = np.empty((2, models, wide))
     for start in range(0, width, wide):
         part = slice(start, min(start + wide, width))

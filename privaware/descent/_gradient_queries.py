@@ -19,7 +19,7 @@ from privaware.descent._descent import seeded
 from privaware.descent._loop import stepper
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
-from privaware.descent._recipe import Recipe
+from privaware.descent._recipe import DescentRecipe
 from privaware.descent._training import Training, prepare
 from privaware.errors import Refused
 from privaware.noise import Rng
@@ -63,7 +63,7 @@ class GradientQueries:
 
 @contextlib.contextmanager
 def gradient_queries(
-    recipe: Recipe,
+    recipe: DescentRecipe,
     module: nn.Module,
     inputs: Any,
     targets: Any,

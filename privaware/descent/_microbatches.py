@@ -22,7 +22,7 @@ from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.descent._synthetic import synthetic_inputs
 
-__all__ = ["Layout", "Selection", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
+__all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
 MULTIPLE = 8
 """Large groups are padded to a multiple of this, which kernels prefer."""
@@ -47,7 +47,7 @@ OVERHEAD = 3
 
 
 @dataclass(frozen=True)
-class Layout:
+class MicrobatchLayout:
     """The slots of a microbatch: a model has `groups` of `group` examples, each summed on its own.
 
     A last microbatch may have narrower groups, of the sizes in `narrower`.
@@ -64,18 +64,20 @@ class Layout:
     def width_for(self, examples: int) -> int:
         """The slots of a microbatch for so many examples, or for the first of them.
 
-        >>> layout = Layout(groups=2, group=144, narrower=(128, 136))
+        >>> layout = MicrobatchLayout(groups=2, group=144, narrower=(128, 136))
         >>> [layout.width_for(examples) for examples in (3, 257, 272, 273, 1000)]
         [256, 272, 272, 288, 288]
         """
         return next((self.groups * size for size in self.narrower if self.groups * size >= examples), self.width)
 
     @classmethod
-    def of(cls, slots: int, *, microbatch: int, most: int) -> Layout:
+    def of(cls, slots: int, *, microbatch: int, most: int) -> MicrobatchLayout:
         """The shape that spreads so many slots over few microbatches, with at most `most` examples in a group.
 
-        >>> Layout.of(288, microbatch=10_000, most=144), Layout.of(288, microbatch=100, most=144).width
-        (Layout(groups=2, group=144, narrower=()), 96)
+        >>> MicrobatchLayout.of(288, microbatch=10_000, most=144)
+        MicrobatchLayout(groups=2, group=144, narrower=())
+        >>> MicrobatchLayout.of(288, microbatch=100, most=144).width
+        96
         """
         width = math.ceil(slots / math.ceil(slots / microbatch))
         groups = math.ceil(width / most)
@@ -86,8 +88,12 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Model-major indices of examples (or one slice of them), and which of them are valid, if not all."""
+class Microbatch:
+    """The examples of one microbatch.
+
+    `index` holds their positions, model by model, or is one slice of positions. `valid` is 1 for an example and 0 for
+    padding; without padding it is None.
+    """
 
     index: Tensor | slice
     valid: Tensor | None
@@ -100,11 +106,11 @@ def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT
     return max(1, min(rows, math.ceil(mean + quantile * deviation)))
 
 
-def narrower_sizes(layout: Layout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
+def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
     """Sizes of groups that hardly pad most samples: fine steps for four fifths of them, and one for nearly all.
 
     >>> from privaware.descent._sampling import Poisson
-    >>> narrower_sizes(Layout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
+    >>> narrower_sizes(MicrobatchLayout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
     (116, 120, 124, 128, 132, 136, 144)
     """
     step = MULTIPLE // 2
@@ -113,21 +119,21 @@ def narrower_sizes(layout: Layout, sampler: Sampler, rows: int, models: int) -> 
     return tuple(size for size in (*range(low, high + 1, step), far) if 4 * MULTIPLE <= size < layout.group)
 
 
-def microbatches(samples: Sequence[np.ndarray], layout: Layout, stack: Stack) -> Iterator[Selection]:
+def microbatches(samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack) -> Iterator[Microbatch]:
     """The models' samples in order, in microbatches of this layout; the rest is padding."""
     longest = max(len(sample) for sample in samples)
     for start in range(0, longest, layout.width):
         width = layout.width_for(longest - start)
         parts = [sample[start : start + width] for sample in samples]
         if len(parts) == 1 and len(parts[0]) == width and (np.diff(parts[0]) == 1).all():
-            yield Selection(slice(int(parts[0][0]), int(parts[0][-1]) + 1), None)
+            yield Microbatch(slice(int(parts[0][0]), int(parts[0][-1]) + 1), None)
             continue
         index = np.zeros((len(parts), width), dtype=np.int64)
         valid = np.zeros((len(parts), width), dtype=np.float32)
         for at, part in enumerate(parts):
             index[at, : len(part)] = part
             valid[at, : len(part)] = 1
-        yield Selection(
+        yield Microbatch(
             torch.from_numpy(index.reshape(-1)).to(stack.device),
             None if valid.all() else torch.from_numpy(valid.reshape(-1)).to(stack.device, stack.dtype),
         )

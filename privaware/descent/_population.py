@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from privaware.descent._recipe import Recipe
+from privaware.descent._recipe import DescentRecipe
 from privaware.errors import WrongInput
 
 __all__ = ["Member", "Population", "ScheduleRow", "StepSettings", "members"]
@@ -78,7 +78,7 @@ class Population:
     norm: tuple[float, ...]
 
     @classmethod
-    def of(cls, members: Sequence[Member], recipe: Recipe) -> Population:
+    def of(cls, members: Sequence[Member], recipe: DescentRecipe) -> Population:
         """>>> from privaware.descent import Descent, FullBatch, flat, sgd
         >>> recipe = Descent(steps=1, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))
         >>> Population.of([Member(nn.Linear(1, 1), noise=2.0), Member(nn.Linear(1, 1), noise=3.0, lr=0.5)], recipe)
@@ -97,7 +97,7 @@ class Population:
         if not all(noiseless) and not all(map(math.isfinite, self.norm)):
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
-    def row(self, recipe: Recipe, step: int) -> ScheduleRow:
+    def row(self, recipe: DescentRecipe, step: int) -> ScheduleRow:
         """The public numbers of a step."""
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
@@ -109,7 +109,7 @@ class Population:
             progress=step / recipe.steps,
         )
 
-    def settings(self, recipe: Recipe, step: int, like: Tensor) -> StepSettings:
+    def settings(self, recipe: DescentRecipe, step: int, like: Tensor) -> StepSettings:
         """The public numbers of a step for its arithmetic, on the device of `like`."""
         row = self.row(recipe, step)
         if len(self.noise) == 1:

@@ -31,16 +31,27 @@ from privaware.errors import PrivawareError, Refused
 
 __all__ = ["check_slots", "needs_materialising"]
 
-LOSSES, OURS = "privaware.descent._losses", ("torch.nn.", "privaware.models.")
-"""Where code comes from that is taken to be fixed."""
+LOSSES = "privaware.descent._losses"
+"""Module whose losses are taken to be fixed code."""
+
+OURS = ("torch.nn.", "privaware.models.")
+"""Beginnings of the names of modules whose layers are taken to be fixed code."""
 
 REMEMBERED = 256
 """Structures whose probes are remembered."""
 
 EXAMPLES = 3
-FLOAT32_TOLERANCE, TF32_TOLERANCE, TF32_ROTATION = 2e-3, 0.05, 0.25
-"""How far apart norms may be in float32 and in TF32 or BF16 (these turn gradients too: BF16 by up to a fifth, where it
-switches maxima of pools). A rule or kernel that is wrong is further off."""
+"""Synthetic examples of a probe."""
+
+FLOAT32_TOLERANCE = 2e-3
+"""Largest relative error of norms and of clipped sums in float32."""
+
+TF32_TOLERANCE = 0.05
+"""Largest relative error of norms in TF32 and BF16."""
+
+TF32_ROTATION = 0.25
+"""Largest distance of a clipped sum from the true one, as a fraction of `EXAMPLES` times the clipping norm."""
+
 DRAWS = 3
 """Rounding may switch a unit that is nearly off: then other synthetic examples are drawn. A rule that is wrong fails
 with all. In float32 that is so rare that all the others must agree."""

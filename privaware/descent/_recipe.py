@@ -19,13 +19,13 @@ from privaware.descent._schedule import Schedule, constant
 from privaware.descent._update import Average, Update
 from privaware.events import NOTHING, Approximate, Event, Gaussian
 
-__all__ = ["Recipe"]
+__all__ = ["DescentRecipe"]
 
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class DescentRecipe:
     """The fields of `Descent` and their cost; see there."""
 
     steps: int

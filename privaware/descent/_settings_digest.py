@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privaware.descent._code_facts import code_facts
 from privaware.descent._population import Population
-from privaware.descent._recipe import Recipe
+from privaware.descent._recipe import DescentRecipe
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets
 
@@ -18,7 +18,7 @@ __all__ = ["settings_digest"]
 
 
 def settings_digest(
-    recipe: Recipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
+    recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
 ) -> str:
     """All of it in one digest."""
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)

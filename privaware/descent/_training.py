@@ -22,8 +22,8 @@ from privaware.descent._microbatches import (
     FIT_CHANCE,
     SUM_NUMBERS,
     WIDE_CHANCE,
-    Layout,
-    Selection,
+    Microbatch,
+    MicrobatchLayout,
     expected_slots,
     microbatch_size,
     microbatches,
@@ -32,7 +32,7 @@ from privaware.descent._microbatches import (
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
 from privaware.descent._probe import check_slots, needs_materialising
-from privaware.descent._recipe import Recipe
+from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MOST_EXAMPLES, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._rules import stacked
@@ -80,7 +80,7 @@ class Training:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: DescentRecipe,
         members: Sequence[Member],
         prepared: Prepared,
         *,
@@ -141,7 +141,7 @@ class Training:
         most = arithmetic.group_size() if self.noisy else MOST_EXAMPLES
         room = SUM_NUMBERS[self.stack.device.type] // (arithmetic.parameters * self.models)
         microbatch = min(self.microbatch, max(1, room) * most)
-        self.layout = Layout.of(slots, microbatch=microbatch, most=most)
+        self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
         if self.noisy and self.examples:
             batch = self._alike(self.layout)
             tolerance = SLOT_ROUNDING / self.projected_cancelling
@@ -151,19 +151,19 @@ class Training:
         shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
-    def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> Layout:
+    def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
         """Lets a last microbatch be narrower, if an example's numbers are the same in all shapes."""
         sampler, groups = self.recipe.sampler, self.layout.groups
         for chance in (WIDE_CHANCE, FIT_CHANCE):
             slots = expected_slots(sampler, self.rows, self.models, chance)
-            layout = Layout.of(slots, microbatch=microbatch, most=most)
+            layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
             sizes = narrower_sizes(layout, sampler, self.rows, self.models)
             fits = layout.groups == groups and layout.width >= slots
             if sizes and fits and (not self.noisy or self._alike_in_all(layout, sizes, arithmetic)):
                 return replace(layout, narrower=sizes)
         return self.layout
 
-    def _alike_in_all(self, layout: Layout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
+    def _alike_in_all(self, layout: MicrobatchLayout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
         """Whether the bound of rounding holds with groups of all these sizes, and examples keep their bits in them."""
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
@@ -186,7 +186,7 @@ class Training:
         if self.stack.key is not None:
             self.stack.key.numbers = self.stack.key.numbers[index]
 
-    def _alike(self, layout: Layout) -> Batch:
+    def _alike(self, layout: MicrobatchLayout) -> Batch:
         """One synthetic example in every slot."""
         slots = self.models * layout.width
         one = (*synthetic_inputs(self.inputs, 1), torch.zeros_like(self.targets[:1]))
@@ -254,14 +254,14 @@ class Training:
             return samples
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
-    def step_on(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool = False) -> None:
+    def step_on(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool = False) -> None:
         """One step on these microbatches."""
         self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
         noisy, deviation = self.noisy_sum(settings)
         self.update(settings, noisy, deviation)
 
-    def accumulate(self, settings: StepSettings, selections: Iterable[Selection], capturing: bool) -> None:
+    def accumulate(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool) -> None:
         """Adds the clipped per-example gradients of all microbatches to the exact sum."""
         loss = self.loss_at(settings.progress)
         margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
@@ -272,7 +272,7 @@ class Training:
             accumulate(self.stack, loss, batch, self.recipe.clip, norm, sums, capturing=capturing, bf16=self.bf16)
             self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
-    def _batch(self, selection: Selection, step: Any) -> Batch:
+    def _batch(self, selection: Microbatch, step: Any) -> Batch:
         """The selected examples (a slice is not copied), each as many times as `copies` says, augmented."""
         *selected, targets = (_selected(item, selection.index) for item in (*self.inputs, self.targets))
         inputs = tuple(selected)
@@ -285,7 +285,7 @@ class Training:
             inputs = (augment(inputs[0], draws), *inputs[1:])
         return Batch(inputs, targets, examples, selection.valid, draws)
 
-    def _draws(self, selection: Selection, step: Any) -> ExampleDraws | None:
+    def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
         """What dropout and augmentation draw for the selected examples in a step."""
         key = self.stack.key
         if key is None:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from privaware.accounting import DEFAULT_DELTA
 from privaware.data import Data, read
 from privaware.estimators._declared import (
     PrivateEstimator,
@@ -43,7 +44,7 @@ class PrivateModel(PrivateEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         schema: Schema | str | Path | None = None,
         learner: str = "auto",
         random_state: Any = None,

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from privaware._validate import expect
+from privaware.accounting import DEFAULT_DELTA
 from privaware.estimators._declared import (
     PrivateEstimator,
     as_pandas,
@@ -48,7 +49,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         schema: Schema | str | Path | None = None,
         method: str = "cfs_greedy",
         random_state: Any = None,

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from privaware.accounting import DEFAULT_DELTA
 from privaware.data import Data, read
 from privaware.estimators._declared import (
     PrivateEstimator,
@@ -136,7 +137,7 @@ class PrivateNormaliser(PrivateTransformer):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         schema: Schema | str | Path | None = None,
         random_state: Any = None,
         ledger: Ledger | str | Path | None = None,
@@ -177,7 +178,7 @@ class PrivatePCA(PrivateTransformer):
         self,
         n_components: int = 2,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DEFAULT_DELTA,
         schema: Schema | str | Path | None = None,
         random_state: Any = None,
         ledger: Ledger | str | Path | None = None,

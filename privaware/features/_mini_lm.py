@@ -11,7 +11,11 @@ from torch.nn import functional
 
 __all__ = ["MiniLM"]
 
-HEADS, EPSILON = 12, 1e-12
+HEADS = 12
+"""Attention heads of a layer."""
+
+EPSILON = 1e-12
+"""Number that layer norm adds to a variance."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
 STEM = 5
 """The side of the first filters, which halve the image."""
-LARGEST = 12.0
+LARGEST_ACTIVATION = 12.0
 """Where activations of a folded network end. Photographs and synthetic images hardly reach it (their rows keep 0.999 of
 their direction). White noise would go far beyond: all such images have one row, and where half precision overflows
 none, which a learner takes as zeros."""
@@ -56,7 +56,7 @@ class Student(nn.Module):
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:
         super().__init__()
         self.shape = shape
-        self.most = math.inf if learning else LARGEST
+        self.most = math.inf if learning else LARGEST_ACTIVATION
         self.stem = _convolution(3, shape.widths[0], STEM, 2, learning)
         self.stages = nn.ModuleList()
         channels = shape.widths[0]
@@ -82,7 +82,7 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> Student:
-        """The same function of an image without batch norms, as long as no activation reaches `LARGEST`."""
+        """The same function of an image without batch norms, as long as no activation reaches `LARGEST_ACTIVATION`."""
         plain = Student(self.shape, learning=False)
         for name, part in self.named_modules():
             if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
@@ -112,7 +112,7 @@ class _Block(nn.Module):
         self.first = _convolution(inputs, outputs, 3, stride, learning)
         self.second = _convolution(outputs, outputs, 3, 1, learning)
         same = stride == 1 and inputs == outputs
-        self.most = math.inf if learning else LARGEST
+        self.most = math.inf if learning else LARGEST_ACTIVATION
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride, learning)
 
     def forward(self, x: Tensor) -> Tensor:

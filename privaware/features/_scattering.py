@@ -23,7 +23,7 @@ from privaware.features._morlet import low_pass, padded_size, reflection, subsam
 if TYPE_CHECKING:
     import torch
 
-LARGEST = 2**25
+LARGEST_MATRIX = 2**25
 """Entries of a convolution matrix above which FFTs are faster."""
 
 ToTensor = Callable[[np.ndarray], "torch.Tensor"]
@@ -46,7 +46,7 @@ class FilterBank:
     def small(self) -> bool:
         """Whether matrix products are faster than FFTs."""
         height, width = self.shape
-        return 2 * self.L * height * height * width <= LARGEST
+        return 2 * self.L * height * height * width <= LARGEST_MATRIX
 
     def wavelets(self, j: int, resolution: int) -> np.ndarray:
         """(L, height, width) in the Fourier domain."""

@@ -31,8 +31,8 @@ __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gra
 MOST_POSITIONS = 2**20
 """Up to here a division in float32 gives the position exactly."""
 
-LARGEST = 2**30
-"""The numbers of an example that an offset of 32 bits reaches."""
+LARGEST_OFFSET = 2**30
+"""Numbers of a tensor that a kernel reaches with offsets of 32 bits."""
 
 PROGRAMS = 2048
 """Programs that fill a GPU several times, so that the last ones do not keep it waiting."""
@@ -289,8 +289,8 @@ def fits(x: Any, g: Any, copies: int) -> bool:
     """
     import torch
 
-    largest = copies * max(x[0].numel(), g[0].numel()) if len(x) else LARGEST
-    small = largest < LARGEST and copies * g.shape[2:].numel() < MOST_POSITIONS
+    largest = copies * max(x[0].numel(), g[0].numel()) if len(x) else LARGEST_OFFSET
+    small = largest < LARGEST_OFFSET and copies * g.shape[2:].numel() < MOST_POSITIONS
     tf32 = torch.backends.cuda.matmul.allow_tf32
     float32 = x.is_cuda and x.dtype == g.dtype == torch.float32
     return small and tf32 and float32 and elementwise.ready(x.device)
@@ -332,7 +332,7 @@ def weighted_gradient_sum(
     tiles, _, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
     each = examples // models
     many = -(-each // max(1, PROGRAMS // (tiles * models)))
-    many = max(1, min(many, LARGEST // (max(x.numel(), g.numel()) // examples)))
+    many = max(1, min(many, LARGEST_OFFSET // (max(x.numel(), g.numel()) // examples)))
     parts = -(-each // many)
     kept = g.new_empty(models * parts, g.shape[1], _columns(x, geometry))
     _launch(x, g, geometry, tile, _Launch(examples, each, parts, many, kept=kept, factors=factors))

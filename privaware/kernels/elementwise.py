@@ -29,8 +29,10 @@ __all__ = [
     "zero_rows",
 ]
 
-BLOCK = 1024
-WIDEST = 16 * BLOCK
+NUMBERS_PER_PROGRAM = 1024
+"""Numbers that one program of a kernel loads at once."""
+
+WIDEST = 16 * NUMBERS_PER_PROGRAM
 """One program does a row; wider rows are better spread by PyTorch's own reductions."""
 
 
@@ -142,7 +144,7 @@ def ready(device: Any) -> bool:
         return False
     try:
         one = torch.ones(1, device=device)
-        _weighted[(1, 1)](one, one, one, 1, 1, SIZE=BLOCK)
+        _weighted[(1, 1)](one, one, one, 1, 1, SIZE=NUMBERS_PER_PROGRAM)
         return bool(one.item() == 1)
     except Exception:  # no compiler, an old driver, a read-only cache: any of it means "not here"
         return False
@@ -223,4 +225,4 @@ def depthwise_gradients(x: Any, g: Any, kernel: Any, stride: Any, padding: Any, 
 
 
 def _size(width: int) -> int:
-    return min(BLOCK, max(32, 1 << (width - 1).bit_length()))
+    return min(NUMBERS_PER_PROGRAM, max(32, 1 << (width - 1).bit_length()))

@@ -18,7 +18,8 @@ except ImportError:
 
 __all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
 
-BLOCK = 512
+NUMBERS_PER_PROGRAM = 512
+"""Parameters that one program of the kernel sums."""
 
 MOST_NUMBERS = 2**13
 """Numbers of a filter that one program keeps in its registers."""
@@ -63,8 +64,8 @@ def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
     In the first `parameters` columns each sum is rounded to the spacing of float64 at `offset` (models, 1) before.
     """
     models, groups, width = sums.shape
-    grid = (triton.cdiv(width, BLOCK), models)
-    _add_on_lattice[grid](sums, total, offset, groups, width, parameters, SIZE=BLOCK)
+    grid = (triton.cdiv(width, NUMBERS_PER_PROGRAM), models)
+    _add_on_lattice[grid](sums, total, offset, groups, width, parameters, SIZE=NUMBERS_PER_PROGRAM)
 
 
 def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None:

@@ -25,10 +25,15 @@ from privaware.learners._row_functions import LOG2E, exp2
 
 __all__ = ["Bend", "is_skewed"]
 
-NEAR, TAIL, SKEW = 3.0, 4.0, 2.0
-"""Spreads from the mean down to the bound, at most, and up to the bound, at least; and the least ratio of the two.
+NEAR = 3.0
+"""Largest distance from the mean down to the lower bound of a skewed target, in spreads."""
 
-A bound far below says nothing of the shape. Diamonds, whose prices reach 3.2 spreads up, lost 0.03 of R2."""
+TAIL = 4.0
+"""Least distance from the mean up to the upper bound of a skewed target, in spreads."""
+
+SKEW = 2.0
+"""Least ratio of the distance above the mean to the distance below it for a skewed target."""
+
 FAR = 8.0
 """Spreads from the mean at which outputs end."""
 

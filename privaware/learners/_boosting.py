@@ -21,7 +21,7 @@ from privaware.events import NOTHING, Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
 from privaware.learners._bending import Bend, is_skewed
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._gain_sums import OutputSums, Verdict, judge
 from privaware.learners._leaf_sums import (
     INSIDE,
@@ -44,20 +44,25 @@ from privaware.schema import Schema
 
 __all__ = ["Boosting"]
 
-START, MOST_START = 0.05, 0.3
-"""Share of the budget for the bias and, in a regression, the spread of the target and what is left in the end.
+START = 0.05
+"""Share of the budget for the bias and, in a regression, for the spread of the target and the last mean residual."""
 
-That of a regression grows up to the second where noise would move the bias by more than `ASIDE`."""
+MOST_START = 0.3
+"""Largest such share in a regression. It grows from `START` where noise would move the bias by more than `ASIDE`."""
+
 ASIDE = 0.07
 """The deviation that noise may give the bias of a regression, over the unit of gradients."""
 REST = 4.0
 """Where the rest that moves the bias of a regression in the end is clipped, over the unit of gradients.
 
 Gradients are clipped closer, which draws predictions of a skewed target from the mean towards the median."""
-CHECK, CLEAR = 0.1, 200.0
-"""The most of the budget for the check that a regression is better than the mean.
 
-It falls with the square of rows over noise where that is over three times the second number."""
+CHECK = 0.1
+"""Largest share of the budget for the check that a regression is better than the mean."""
+
+CLEAR = 200.0
+"""The check takes the share (CLEAR * noise / rows)^2 of the budget where that is below `CHECK`."""
+
 CLIP = 0.5
 """Where gradients of classes are clipped, over their largest length: those of rows that are on the wrong side.
 
@@ -129,7 +134,7 @@ class Boosting(Learner):
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         schema = data.schema
         of_start, of_steps, of_pairs, of_trees, of_mean, of_waves, of_check = self._noises(schema, noise)
-        layout = Layout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
+        layout = CodedLayout(schema=schema, feature=Codes(cells=self.cells, numbers=math.isfinite(of_steps)), clip=CLIP)
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         monotone = Monotone.of(schema, self.monotone, self._name)
         weights = np.zeros((layout.width, layout.outputs))
@@ -174,7 +179,7 @@ class Boosting(Learner):
 
     def _model(
         self,
-        layout: Layout,
+        layout: CodedLayout,
         learnt: dict[str, np.ndarray],
         drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
         deviations: np.ndarray,
@@ -267,7 +272,7 @@ class Boosting(Learner):
 
     def _descend(
         self,
-        coded: tuple[Layout, ChangingParts[CodedRows]],
+        coded: tuple[CodedLayout, ChangingParts[CodedRows]],
         start: tuple[np.ndarray, float],
         noise: float,
         most_noise: float,
@@ -298,7 +303,7 @@ class Boosting(Learner):
 
     def _boost(
         self,
-        coded: tuple[Layout, ChangingParts[CodedRows]],
+        coded: tuple[CodedLayout, ChangingParts[CodedRows]],
         splits: tuple[np.ndarray, np.ndarray],
         scales: tuple[float, float, float],
         rng: Rng,
@@ -321,7 +326,7 @@ class Boosting(Learner):
                 self.progress(at, total, (time.monotonic() - began) / (tree + 1) * (total - at))
         return leaves
 
-    def _leaves(self, layout: Layout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
+    def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
         """Noisy sums of gradients over noisy sums of second derivatives plus the noise, times the step.
 
         The step is smaller where the noise of all trees alone would move an output by too much.
@@ -336,7 +341,7 @@ class Boosting(Learner):
 
 
 def _start(
-    coded: tuple[Layout, ChangingParts[CodedRows]], noise: float, reaches: tuple[float, float], rng: Rng
+    coded: tuple[CodedLayout, ChangingParts[CodedRows]], noise: float, reaches: tuple[float, float], rng: Rng
 ) -> tuple[np.ndarray, float]:
     """The bias and the unit of gradients: log frequencies of the classes and 1, or the target's mean and spread.
 

@@ -24,8 +24,8 @@ __all__ = ["Centre"]
 
 LEAST_SPREAD = 0.1
 """The least squared length that rows are taken to have around their mean, for the scale."""
-BLOCK = 4096
-"""Rows in work at once."""
+ROWS_AT_ONCE = 4096
+"""Rows that are centred at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,10 +48,10 @@ class Centre:
         """Rows about the mean, scaled and clipped to norm 1 on the lattice, in place: each a function of itself."""
         array = isinstance(rows, np.ndarray)
         mean: Any = self.mean if array else rows.new_empty(0).double().new_tensor(self.mean)
-        for at in range(0, len(rows), BLOCK):
-            part = rows[at : at + BLOCK]
+        for at in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[at : at + ROWS_AT_ONCE]
             block = ((part.astype(np.float64) if array else part.double()) - mean) * self.scale
-            rows[at : at + BLOCK] = clip_rows(block, 1.0, lattice, np.float32)
+            rows[at : at + ROWS_AT_ONCE] = clip_rows(block, 1.0, lattice, np.float32)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
         """Weights and biases for rows as they were, from those for rows about the mean."""

@@ -20,7 +20,7 @@ from privaware.learners._curve_basis import CurveBasis
 from privaware.model import scaled
 from privaware.schema import Column, Schema
 
-__all__ = ["NUMBER_STEPS", "CodedRows", "Layout"]
+__all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
 """About the number of cells of a number whose slope is learnt."""
@@ -28,27 +28,35 @@ FINE = 128
 LEAST = 64
 """Equal cells beside the levels, where these are many."""
 
-TOGETHER, MANY = 2**14, 2**15
-"""Codes that the columns of a group have together, whose sums stay in a cache; and rows for which that pays."""
+TOGETHER = 2**14
+"""Most codes that the columns of a group have together, so that sums by code stay in a processor's cache."""
 
-BLOCK = 2**9
-"""Rows that a processor's cache holds."""
+MANY = 2**15
+"""Declared rows from which columns are coded in groups."""
+
+ROWS_IN_CACHE = 2**9
+"""Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
 """Lattice steps of the largest number."""
 
-STABLE, STABLE_OF_NUMBERS = 16.0, 3.0
-"""Squares have the same curvature everywhere, so momentum bounds their step; logits have less of it where it counts."""
+STABLE = 16.0
+"""Largest step of a classification, times the largest curvature that all rows together can have."""
+
+STABLE_OF_NUMBERS = 3.0
+"""Largest step of a regression, times the curvature; squared errors have the same curvature everywhere."""
 
 MOST_NOISE = 0.7
 """The deviation that noise may give a logit before later steps correct it."""
 
-MOST_NOISE_OF_NUMBERS, SKEWED = (0.45, 0.4), (0.5, 0.4)
-"""The same for numbers, over the spread of the target: smaller steps stay too near the mean where rows are few, and
-where the target is skewed."""
+MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
+"""The deviation that noise may give a regression, in spreads of the target, at each of `SIGNALS`."""
+
+SKEWED = (0.5, 0.4)
+"""The deviation that noise may give a regression with a skewed target, in its spreads, at each of `SIGNALS`."""
 
 SIGNALS = (300.0, 900.0)
-"""Rows over noise up to which the first of these holds, and from which on the second."""
+"""Values of rows / noise between which the deviations above are interpolated."""
 
 
 class CodedRows:
@@ -57,7 +65,7 @@ class CodedRows:
     `places` say where the `splits` of a tree put the rows, `waves` (rows, waves) are those that are being learnt.
     """
 
-    def __init__(self, layout: Layout, data: Data) -> None:
+    def __init__(self, layout: CodedLayout, data: Data) -> None:
         columns = _by_column(data.x)
         self.codes = [layout.group_codes(columns, group) for group in layout.groups]
         if layout.classes:
@@ -87,7 +95,7 @@ class CodedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class CodedLayout:
     """The public side of it: what codes mean, and how long gradients are.
 
     Gradients of classes are clipped to the share `clip` of their largest length. `length` bounds a gradient,
@@ -254,6 +262,6 @@ class Layout:
 def _by_column(x: np.ndarray) -> np.ndarray:
     """Rows turned into columns, some at a time that a processor's cache holds."""
     columns: np.ndarray = np.empty(x.shape[::-1], x.dtype)
-    for at in range(0, len(x), BLOCK):
-        columns[:, at : at + BLOCK] = x[at : at + BLOCK].T
+    for at in range(0, len(x), ROWS_IN_CACHE):
+        columns[:, at : at + ROWS_IN_CACHE] = x[at : at + ROWS_IN_CACHE].T
     return columns

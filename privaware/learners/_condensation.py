@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privaware.learners._journal import Journal
+from privaware.learners._journal import ReleaseJournal
 
 __all__ = ["Condensation", "matching_loss"]
 
@@ -81,7 +81,7 @@ class Condensation:
         shape: tuple[int, ...],
         generator: np.random.Generator,
         progress: Callable[[int, int, float], None] | None = None,
-        journal: Journal | None = None,
+        journal: ReleaseJournal | None = None,
     ) -> Tensor:
         """Examples of `shape` with these `labels`, from standard normal ones; `build` returns random networks.
 

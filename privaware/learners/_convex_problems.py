@@ -41,8 +41,11 @@ ROUNDING = 2.0**-19
 TOLERANCE = 2.0**-20
 """The gradient norm at which learners stop, over the norm of a row."""
 
-HIGH, LOW = Lattice(bound=1.0, bits=25), Lattice(bound=2.0**-25, bits=25)
-"""The two parts of a slope."""
+HIGH = Lattice(bound=1.0, bits=25)
+"""Lattice of the leading part of a slope."""
+
+LOW = Lattice(bound=2.0**-25, bits=25)
+"""Lattice of the remainder of a slope."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

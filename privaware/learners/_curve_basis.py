@@ -15,11 +15,17 @@ import numpy as np
 
 __all__ = ["CurveBasis"]
 
-SLOPE, BINNED = 0.75, 0.25
-"""Weights of a number's slope and of its level beside the waves: powers of two, or sums of few of them."""
+SLOPE = 0.75
+"""Weight of a number's slope beside its cosines; a sum of few powers of two, so that products are exact."""
 
-WAVES, SMOOTHNESS = 8, 0.3
-"""The number of waves, and about the part of a number's levels over which its curve is alike."""
+BINNED = 0.25
+"""Weight of a number's level beside its cosines; a power of two, so that products are exact."""
+
+WAVES = 8
+"""Most cosines of a number."""
+
+SMOOTHNESS = 0.3
+"""Length scale of a number's curve, as a fraction of its range."""
 
 BITS = 8
 """Weights of waves are multiples of 2^-8: products with exact sums fit an int64 for 2^32 rows."""

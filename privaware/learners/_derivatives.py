@@ -11,19 +11,22 @@ from functools import cache
 import numpy as np
 
 from privaware.exact_sums import MARGIN, Lattice
-from privaware.learners._coded_rows import Layout
+from privaware.learners._coded_rows import CodedLayout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
 __all__ = ["CELLS", "LATTICE", "derivatives", "logit_cells", "logit_tables"]
 
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 
-CELLS, STEPS = 2048, 64
-"""Cells of the logit of two classes, and how many a unit has: those at the ends are open."""
+CELLS = 2048
+"""Cells of the logit of two classes; the first and the last cell have no end."""
+
+STEPS = 64
+"""Cells in one unit of the logit."""
 
 
 def derivatives(
-    layout: Layout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
+    layout: CodedLayout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Negative clipped gradients (outputs, rows) and second derivatives (rows,) over the curvature, on the lattice.
 

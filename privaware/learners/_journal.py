@@ -19,14 +19,14 @@ import numpy as np
 from privaware._files import atomic_write
 from privaware.errors import WrongInput
 
-__all__ = ["Journal", "checkpoint_in", "row_digest"]
+__all__ = ["ReleaseJournal", "checkpoint_in", "row_digest"]
 
 Parts = dict[str, np.ndarray]
 MARK = "fingerprint"
 
 
 @dataclass(frozen=True)
-class Journal:
+class ReleaseJournal:
     """Arrays by name in a folder, or nowhere; `settings` are public facts that the release depends on."""
 
     folder: Path | None

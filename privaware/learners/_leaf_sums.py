@@ -15,7 +15,7 @@ import numpy as np
 
 from privaware.data import Sum
 from privaware.learners._code_tables import Lookup, by_code, chunks
-from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
+from privaware.learners._coded_rows import NUMBER_STEPS, CodedLayout, CodedRows
 from privaware.learners._derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
 from privaware.noise import Rng
 
@@ -101,7 +101,7 @@ class RestSums(ArraySum):
 class ClassCounts(ArraySum):
     """The number of rows of each class, and of those at each level: (classes, 1 + all levels)."""
 
-    layout: Layout
+    layout: CodedLayout
 
     @property
     def sensitivity(self) -> float:  # type: ignore[override]
@@ -125,7 +125,7 @@ class GradientSums(ArraySum):
     `unit` is what a gradient of 1 means for an output.
     """
 
-    layout: Layout
+    layout: CodedLayout
     weights: np.ndarray
     unit: float
 
@@ -198,7 +198,7 @@ class LeafSums(ArraySum):
     `columns` and `right` are its splits. Rows of two classes are counted by leaf, class and cell of the logit.
     """
 
-    layout: Layout
+    layout: CodedLayout
     columns: np.ndarray
     right: np.ndarray
     unit: float

@@ -24,15 +24,21 @@ from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["MomentumNetwork", "Network"]
+__all__ = ["MomentumNetwork", "Network", "layers_with_parameters", "targets_of"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
+"""Rules by which a row's gradient is clipped, named as the functions of `privaware.descent`."""
+
 PRECISIONS = ("float32", "tf32", "bf16")
+"""Number formats in which matrix products are computed."""
+
+COUNT_NOISE = 10
+"""Noise of the count that guides clipping to a quantile, in noise multipliers; the count takes 1 / 400 of the cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Learner):
-    """A network trained by clipped noisy gradient descent; each learner declares its defaults and its update.
+    """A network trained by clipped noisy gradient descent; each learner declares `norm`, `lr` and its update.
 
     `architecture` is a description of `privaware.models` (inputs and outputs may be left out), or its name alone, such
     as "lstm" for text; without one it is chosen from the schema. `batch` is the expected batch size (left out: from
@@ -54,9 +60,9 @@ class Network(Learner):
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
 
     architecture: dict[str, Any] | None = None
-    steps: int | None
-    epochs: float
-    batch: int | None
+    steps: int | None = None
+    epochs: float = 18.0
+    batch: int | None = None
     norm: float
     lr: float
     clip: str = "flat"
@@ -76,7 +82,7 @@ class Network(Learner):
     journal: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        name = type(self).__module__.rsplit(".", 1)[-1]
+        name = self._name
         for setting, value in {"steps": self.steps, "batch": self.batch, "copies": self.copies}.items():
             if value is not None:
                 expect_between(name, 1, 1e9, **{setting: value})
@@ -100,6 +106,11 @@ class Network(Learner):
         expect(listed, name, "features as a list of tables", self.features)
         listed = self.trainable is None or _is_list_of(bool, self.trainable)
         expect(listed, name, "trainable as a list of true or false", self.trainable)
+
+    @property
+    def _name(self) -> str:
+        """The learner's name in messages: its file's."""
+        return type(self).__module__.rsplit(".", 1)[-1]
 
     def cost(self, schema: Schema, noise: float) -> Event:
         described = self._architecture(schema)  # a wrong one is refused before anything is charged
@@ -160,7 +171,7 @@ class Network(Learner):
         """Marks the layers that keep their initial weights."""
         if self.trainable is None:
             return
-        layers = [part for part in module.modules() if any(True for _ in part.parameters(False))]
+        layers = layers_with_parameters(module)
         if len(layers) != len(self.trainable) or not any(self.trainable):
             raise WrongInput(
                 f"expected trainable as true or false for each of {len(layers)} layers, at least one true, "
@@ -212,30 +223,34 @@ class Network(Learner):
     def _clip(self, noise: float) -> Any:
         from privaware import descent
 
-        if self.clip == "quantile":  # a count ten times as noisy takes half a hundredth of the cost
-            return descent.quantile(norm=self.norm, count_noise=10 * noise)
+        if self.clip == "quantile":
+            return descent.quantile(norm=self.norm, count_noise=COUNT_NOISE * noise)
         return getattr(descent, self.clip)(self.norm)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentumNetwork(Network):
-    """A network trained with `momentum`; left out, `batch` follows from the declared rows and `steps` from `epochs`."""
+    """A network trained by clipped noisy gradient descent with `momentum`: `dpsgd` and what varies it."""
 
-    steps: int | None = None
-    epochs: float = 18.0
-    batch: int | None = None
+    phase: ClassVar[str] = "model training"
+
     norm: float = 0.1
     lr: float = 4.0
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_in(type(self).__module__.rsplit(".", 1)[-1], "[0, 1)", momentum=self.momentum)
+        expect_in(self._name, "[0, 1)", momentum=self.momentum)
 
     def _update(self) -> Any:
         from privaware import descent
 
         return descent.momentum(self.lr, self.momentum)
+
+
+def layers_with_parameters(module: Any) -> list[Any]:
+    """The parts of a torch module that own parameters themselves, in the order of the module."""
+    return [part for part in module.modules() if any(True for _ in part.parameters(False))]
 
 
 def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:

@@ -66,7 +66,11 @@ __all__ = [
 LEAST_RIDGE = {"logistic": 1.0, "logcosh": 2.0}
 """From a ridge of LEAST_RIDGE * R^2 * noise on, the determinant adds no cost under the gamma distribution."""
 
-PIECES, NODES = 48, 64
+PIECES = 48
+"""Pieces of the range of epsilon on which the curves of `equivalent` are compared."""
+
+NODES = 64
+"""Nodes of the Gauss-Legendre rule that integrates a privacy profile."""
 
 
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic", relation: str = "add_remove") -> float:

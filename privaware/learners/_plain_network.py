@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.learners import Learner
 from privaware.learners._architecture import architecture, network_feature
 from privaware.learners._augmentation import mirrored, shifted, shifted_mirrored
-from privaware.learners._journal import Journal, row_digest
+from privaware.learners._journal import ReleaseJournal, row_digest
 from privaware.learners._plain_descent import LR, PlainDescent, Progress
 from privaware.model import Model
 from privaware.noise import Rng
@@ -105,11 +105,11 @@ class PlainNetwork(Learner):
         rows = np.ascontiguousarray(features.apply(self._chain(data.schema), data.x, data.schema, self.device))
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
-    def _journal(self, schema: Schema, noise: float) -> Journal:
+    def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:
         """Where releases are kept while the run lasts; labels of public rows are of those rows alone."""
         public: Data | None = getattr(self, "public", None)
         rows = () if public is None or self.journal is None else (row_digest(public.x),)
-        return Journal(self.journal, (self, noise, schema.json(), *rows))
+        return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
 
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
         """The training on so many rows, a public number; one of `turns`, which progress counts together."""

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from privaware.learners._code_tables import by_code, chunks
-from privaware.learners._coded_rows import NUMBER_STEPS, CodedRows, Layout
+from privaware.learners._coded_rows import NUMBER_STEPS, CodedLayout, CodedRows
 from privaware.learners._derivatives import derivatives
 from privaware.learners._leaf_sums import ArraySum
 from privaware.schema import Schema
@@ -45,7 +45,7 @@ FAVOURED = 0.75
 class PairSums(ArraySum):
     """Gradients on a grid of every pair of columns: (pairs, outputs, cells). A row is in one cell of each."""
 
-    layout: Layout
+    layout: CodedLayout
     unit: float
 
     @cached_property
@@ -90,7 +90,7 @@ def found_pairs(sums: PairSums, noisy: np.ndarray, noise: float) -> Pairs:
     return [sums.pairs[at] for at in order[:MOST_PAIRS]]
 
 
-def column_chances(layout: Layout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+def column_chances(layout: CodedLayout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     """The chance of each column to be split on: larger where the additive start found more than noise gives.
 
     `weights` are those of the start and `deviations` what noise alone gave them: both were released.

@@ -21,20 +21,28 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
 
-__all__ = ["Facts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
+__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save", "waves"]
 
 MOST_ROUNDS = 3
 PENALTIES = (0.5, 2.0, 8.0)
-LARGEST = 6.0
-"""Estimates of a score are clipped to this."""
-TOKEN, COLUMN, WHOLE = 16, 8, 16
-"""Inputs for each level, each column, and the table."""
+LARGEST_SCORE = 6.0
+"""Estimates of a score are clipped to this absolute value."""
+
+TOKEN = 16
+"""Input numbers of the network for each level of a column."""
+
+COLUMN = 8
+"""Input numbers of the network for each column."""
+
+WHOLE = 16
+"""Input numbers of the network for the whole table."""
+
 MOST_LOG_ROWS = math.log(2**14)
 """More rows than in pretraining are treated as this many with the same noise over rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Facts:
+class TableFacts:
     """What is public of a batch of tables: `exists` (tables, columns, levels); the others are (tables, columns).
 
     `rows` and `scale` are (tables,): the number of rows, and the noise multiplier of a round times its sensitivity.
@@ -109,7 +117,7 @@ class Residuals:
         return replace(self, levels=levels, waves=waves, total=total, spread=torch.full_like(self.spread, spread))
 
 
-def first_round(facts: Facts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
+def first_round(facts: TableFacts, levels: Tensor, waves: Tensor, totals: Tensor) -> Residuals:
     """Residuals of the constant model from noisy counts of classes (tables, classes, ...), and the classes' shares."""
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
@@ -153,7 +161,7 @@ class TableNetwork(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(
-        self, facts: Facts, residuals: Residuals, scores: Tensor, memory: Tensor | None
+        self, facts: TableFacts, residuals: Residuals, scores: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of levels (tables, views, columns, levels), what is added to the log odds of the shares, the memory.
 
@@ -212,7 +220,7 @@ class _Block(nn.Module):
         return mixed.transpose(1, 2).reshape(batch, length, width // 3)
 
 
-def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Inputs of levels, columns and table, and the estimates that the outputs are made of."""
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
@@ -222,9 +230,9 @@ def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor,
     counts, count_noise = residuals.counts[:, None] * exists, residuals.count_scale[:, None]
     basis = facts.waves[:, None]
     known = counts.clamp(min=0) * variance
-    ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST, LARGEST) for penalty in PENALTIES]
+    ridge = [(sums / (known + penalty * noise)).clamp(-LARGEST_SCORE, LARGEST_SCORE) for penalty in PENALTIES]
     slopes = residuals.waves / (0.5 * rows * variance + 2 * wave_noise)
-    smooth = (slopes[..., None, :] * basis).clamp(-LARGEST, LARGEST)
+    smooth = (slopes[..., None, :] * basis).clamp(-LARGEST_SCORE, LARGEST_SCORE)
     ratio = torch.asinh(sums / noise)
     ones = torch.ones_like(sums)
     estimates = torch.cat([torch.stack(ridge, -1), smooth], -1)
@@ -257,7 +265,7 @@ def _inputs(facts: Facts, residuals: Residuals, scores: Tensor) -> tuple[Tensor,
     return torch.cat([torch.stack(token, -1), estimates], -1), column, whole, estimates
 
 
-def _whole_inputs(facts: Facts, residuals: Residuals) -> Tensor:
+def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
     share, spread = residuals.shares, residuals.spread
     variance, rows, scale = share * (1 - share), facts.rows[:, None], facts.scale[:, None]
     noise, one = scale * spread, torch.ones_like(share)
@@ -273,7 +281,7 @@ def _whole_inputs(facts: Facts, residuals: Residuals) -> Tensor:
         float(facts.classes == 2) * one,
         math.log(facts.classes) * one,
         torch.asinh(residuals.total / noise),
-        (residuals.total / (rows * variance + 2 * noise)).clamp(-LARGEST, LARGEST),
+        (residuals.total / (rows * variance + 2 * noise)).clamp(-LARGEST_SCORE, LARGEST_SCORE),
         *(float(number == at) * one for at in range(MOST_ROUNDS)),
         *(float(rounds == at + 1) * one for at in range(MOST_ROUNDS)),
     ]

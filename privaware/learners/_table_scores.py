@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from privaware.learners._level_waves import LevelSums
-from privaware.learners._table_network import Facts, TableNetwork, first_round
+from privaware.learners._table_network import TableFacts, TableNetwork, first_round
 
 __all__ = ["Rounds"]
 
@@ -66,10 +66,10 @@ class Rounds:
             padded[:, :, at, : part.shape[2]] = part
         return torch.tensor(padded).float(), torch.tensor(np.stack(waves, axis=2)).float(), torch.tensor(total).float()
 
-    def _facts(self, copies: int, classes: int, number: int) -> Facts:
+    def _facts(self, copies: int, classes: int, number: int) -> TableFacts:
         sizes = torch.tensor([len(matrix) for matrix in self.sums.matrices])
         exists = torch.arange(int(sizes.max())) < sizes[:, None]
-        return Facts(
+        return TableFacts(
             exists=exists.expand(copies, -1, -1),
             ordered=torch.tensor(self.sums.ordered).expand(copies, -1),
             with_missing=torch.tensor(self.sums.with_missing).expand(copies, -1),

@@ -22,7 +22,7 @@ from privaware.data import ChangingParts, Sum, release
 from privaware.exact_sums import Lattice, Total, add_outer_sum, clip_rows, column_sums
 from privaware.learners._centring import Centre
 from privaware.learners._code_tables import Lookup
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._derivatives import LATTICE, derivatives
 from privaware.learners._leaf_sums import ArraySum, GradientSums
 from privaware.learners._momentum import MOMENTUM, response
@@ -45,26 +45,32 @@ APART = 1.4
 
 ROWS = Lattice(bound=1.0, bits=12)
 WEIGHT_BITS = 20
-BLOCK = 2**12
-"""Rows in work at once."""
+ROWS_AT_ONCE = 2**12
+"""Rows whose random Fourier features are computed at once."""
 
-MOST_NOISE, MOST_NOISE_OF_NUMBERS = 1.5, 0.25
-"""The deviation that noise may give a logit, or a number in units, before later steps correct it: of 0.4 to 2.2 the
-best for logits on 16 tables, of 0.2 to 0.6 for numbers, where more is better if columns tell much."""
+MOST_NOISE = 1.5
+"""The deviation that noise may give a logit before later steps correct it, from rows / noise = `SURE` on."""
+
+MOST_NOISE_OF_NUMBERS = 0.25
+"""The deviation that noise may give a regression, in units, before later steps correct it."""
+
 SURE = 150.0
-"""Rows over noise from which logits may have all of it; with fewer, it falls with them."""
+"""Value of rows / noise below which the deviation allowed to logits shrinks in proportion."""
 
-STEADY, STEADY_OF_NUMBERS = 4.0, 1.9
-"""The largest step times curvature: rows measured from their mean have no direction that most of them share."""
+STEADY = 4.0
+"""Largest step times curvature in a classification; rows are centred, so they share no direction."""
+
+STEADY_OF_NUMBERS = 1.9
+"""Largest step times curvature in a regression; rows are centred, so they share no direction."""
 
 
-def most_noise_of_waves(layout: Layout, noise: float) -> float:
+def most_noise_of_waves(layout: CodedLayout, noise: float) -> float:
     """What noise alone may do to an output, in units, by the noise multiplier of all releases together."""
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def random_turns(
-    layout: Layout, waves: int, generator: np.random.Generator, chances: np.ndarray | None = None
+    layout: CodedLayout, waves: int, generator: np.random.Generator, chances: np.ndarray | None = None
 ) -> np.ndarray:
     """What the bias, each level and each slope turn each wave by: (weights of an additive model, waves), in turns.
 
@@ -81,7 +87,7 @@ def random_turns(
     return turns
 
 
-def _turn(layout: Layout, turns: np.ndarray, at: int, frequency: float, generator: np.random.Generator) -> None:
+def _turn(layout: CodedLayout, turns: np.ndarray, at: int, frequency: float, generator: np.random.Generator) -> None:
     """Adds what one column turns a wave by."""
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":
@@ -98,7 +104,7 @@ def _turn(layout: Layout, turns: np.ndarray, at: int, frequency: float, generato
 
 
 def learn_waves(
-    coded: tuple[Layout, ChangingParts[CodedRows]],
+    coded: tuple[CodedLayout, ChangingParts[CodedRows]],
     turns: np.ndarray,
     noises: tuple[float, float],
     scales: tuple[float, float],
@@ -144,14 +150,14 @@ class WaveMeans(ArraySum):
 class WaveSums(Sum[CodedRows, Total, np.ndarray]):
     """Gradients times waves (waves, outputs), at outputs that have the waves with these weights added, times `unit`."""
 
-    layout: Layout
+    layout: CodedLayout
     weights: np.ndarray
     unit: float
 
     def partial(self, part: CodedRows) -> Total:
         total = Total()
-        for at in range(0, max(len(part), 1), BLOCK):
-            rows = slice(at, at + BLOCK)
+        for at in range(0, max(len(part), 1), ROWS_AT_ONCE):
+            rows = slice(at, at + ROWS_AT_ONCE)
             waves = part.waves[rows]
             values = part.values[:, rows] + self._outputs(waves)
             gradients, _ = derivatives(self.layout, values, part.target[rows], self.unit, curved=False)
@@ -166,8 +172,8 @@ class WaveSums(Sum[CodedRows, Total, np.ndarray]):
 
     def add_outputs(self, part: CodedRows) -> None:
         """Adds the waves to the outputs of the rows, which then need them no more."""
-        for at in range(0, len(part), BLOCK):
-            part.values[:, at : at + BLOCK] += self._outputs(part.waves[at : at + BLOCK])
+        for at in range(0, len(part), ROWS_AT_ONCE):
+            part.values[:, at : at + ROWS_AT_ONCE] += self._outputs(part.waves[at : at + ROWS_AT_ONCE])
         part.waves = part.waves[:0]
 
     def _outputs(self, waves: np.ndarray) -> np.ndarray:
@@ -177,12 +183,12 @@ class WaveSums(Sum[CodedRows, Total, np.ndarray]):
         return np.asarray((self.unit * (waves @ coarse)).astype(np.float32).T)
 
 
-def _add_waves(part: CodedRows, layout: Layout, turns: np.ndarray) -> None:
+def _add_waves(part: CodedRows, layout: CodedLayout, turns: np.ndarray) -> None:
     """Gives each row its waves, scaled so that their length is about 1, and clipped to it."""
     angles, lookup = GradientSums(layout=layout, weights=turns, unit=1.0), Lookup()
     part.waves = np.empty((len(part), turns.shape[1]))
-    for at in range(0, len(part), BLOCK):
-        rows = slice(at, at + BLOCK)
+    for at in range(0, len(part), ROWS_AT_ONCE):
+        rows = slice(at, at + ROWS_AT_ONCE)
         waves = cosine(angles.outputs(part, rows, lookup)).T * np.float32(_length(turns.shape[1]))
         part.waves[rows] = clip_rows(waves, 1.0, ROWS)
 

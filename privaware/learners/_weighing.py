@@ -36,8 +36,8 @@ DOUBT = 1.0
 """Deviations of the noise that are added to every margin."""
 LEAST = 0.1
 """The least part of its squared length that a part is taken to have about the mean."""
-BLOCK = 4096
-"""Rows in work at once."""
+ROWS_AT_ONCE = 4096
+"""Rows that are weighed at once."""
 
 Parts = Sequence[tuple[int, float]]
 """Columns and length of each part of a row, in their order."""
@@ -71,9 +71,9 @@ def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.nda
 def weigh(rows: Any, by_column: np.ndarray, lattice: Lattice) -> Any:
     """Rows with their columns multiplied, clipped to norm 1 on the lattice: each a function of itself."""
     weighed = np.empty_like(rows) if isinstance(rows, np.ndarray) else rows.new_empty(rows.shape)
-    for at in range(0, len(rows), BLOCK):
-        part = rows[at : at + BLOCK]
+    for at in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[at : at + ROWS_AT_ONCE]
         by: Any = by_column if isinstance(part, np.ndarray) else part.new_empty(0).double().new_tensor(by_column)
         wide = part.astype(np.float64) if isinstance(part, np.ndarray) else part.double()
-        weighed[at : at + BLOCK] = clip_rows(wide * by, 1.0, lattice, np.float32)
+        weighed[at : at + ROWS_AT_ONCE] = clip_rows(wide * by, 1.0, lattice, np.float32)
     return weighed

@@ -42,7 +42,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.features.codes import Codes
 from privaware.learners import Learner
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._leaf_sums import ClassCounts, GradientSums, as_outputs
 from privaware.learners._level_waves import LevelSums
 from privaware.model import Model
@@ -89,7 +89,7 @@ class Amortised(Learner):
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
         from privaware.learners._table_scores import Rounds
 
-        layout = Layout(schema=data.schema, feature=Codes(cells=self.cells))
+        layout = CodedLayout(schema=data.schema, feature=Codes(cells=self.cells))
         rows = data.parts.held(partial(CodedRows, layout), CodedRows.joined)
         sums = LevelSums.of(data.schema, layout.levels)
         each = noise * math.sqrt(self.rounds)
@@ -115,7 +115,7 @@ def _network(file: str) -> TableNetwork:
     return load(file)
 
 
-def _model(layout: Layout, weights: np.ndarray, deviations: np.ndarray) -> Model:
+def _model(layout: CodedLayout, weights: np.ndarray, deviations: np.ndarray) -> Model:
     classes, depth = layout.classes, 1
     tensors = {"bias": weights[0], "scores": weights[1:], "slopes": weights[:0]}
     tensors = as_outputs(tensors | {"leaves": np.zeros((0, 2**depth, layout.outputs))}, classes)

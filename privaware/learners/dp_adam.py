@@ -29,11 +29,8 @@ __all__ = ["DpAdam"]
 
 @dataclass(frozen=True, kw_only=True)
 class DpAdam(Network):
-    """`correct`: the variance of the noise is subtracted from the second moment."""
+    """With `correct`, the variance of the noise is subtracted from the second moment of Adam."""
 
-    steps: int | None = None
-    epochs: float = 18.0
-    batch: int | None = None
     norm: float = 1.0
     lr: float = 0.01
     correct: bool = True

@@ -24,7 +24,6 @@ Use when: there are some ten thousand rows or epsilon is not small, and a linear
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from privaware.learners._networks import MomentumNetwork
 
@@ -33,6 +32,4 @@ __all__ = ["DpSgd"]
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(MomentumNetwork):
-    """Batch size, clipping norm `norm`, learning rate `lr` and `momentum`; `Network` has the other settings."""
-
-    phase: ClassVar[str] = "model training"
+    """Batch size, clipping norm `norm`, learning rate `lr` and `momentum`; `Network` explains the other settings."""

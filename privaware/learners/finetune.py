@@ -49,9 +49,13 @@ from privaware.schema import Schema
 __all__ = ["Finetune"]
 
 LR = 8.4
-"""Learning rate times noise multiplier at a batch of `LR_BATCH`, and the largest rate. Fixed on held-out training rows
-of CIFAR-10, where the rate 4 was best at noise 2.0 and 2 at noise 4.4: docs/results/prior.md."""
-LR_BATCH, LARGEST_LR = 4096, 5.0
+"""Default of lr * noise * norm at a batch of `LR_BATCH` rows; docs/results/prior.md compares other values."""
+
+LR_BATCH = 4096
+"""Batch size to which `LR` refers; the default learning rate is proportional to the batch size."""
+
+LARGEST_LR = 5.0
+"""Largest default of lr * norm."""
 
 
 @dataclass(frozen=True, kw_only=True)

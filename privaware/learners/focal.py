@@ -29,7 +29,7 @@ __all__ = ["Focal"]
 
 @dataclass(frozen=True, kw_only=True)
 class Focal(MomentumNetwork):
-    """`loss` is a table with the name losing_less (gamma, beta, turn) or focal (gamma)."""
+    """`dpsgd` with the loss `losing_less` (settings gamma, beta, turn); the other choice is `focal` (setting gamma)."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     phase: ClassVar[str] = "model design"

@@ -23,17 +23,19 @@ all layers trained at every epsilon (docs/results/studies.md); they print about 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from privaware._validate import expect_count
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks import MomentumNetwork, layers_with_parameters
 
 __all__ = ["Frozen"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen(MomentumNetwork):
-    """The last `layers` layers with parameters are trained."""
+    """`dpsgd` that trains only the last `layers` layers with parameters."""
+
+    phase: ClassVar[str] = ""
 
     layers: int = 2
 
@@ -43,6 +45,5 @@ class Frozen(MomentumNetwork):
 
     def _freeze(self, module: Any) -> None:
         super()._freeze(module)
-        owners = [part for part in module.modules() if any(True for _ in part.parameters(False))]
-        for part in owners[: -self.layers]:
-            part.requires_grad_(False)
+        for layer in layers_with_parameters(module)[: -self.layers]:
+            layer.requires_grad_(False)

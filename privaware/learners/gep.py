@@ -56,7 +56,6 @@ class Gep(MomentumNetwork):
     """
 
     needs_public: ClassVar[bool] = True
-    phase: ClassVar[str] = "model training"
 
     directions: int = 1000
     blocks: int = 3

@@ -29,11 +29,12 @@ from privaware.schema import Schema
 __all__ = ["HandDp"]
 
 FEATURES: tuple[dict[str, Any], ...] = ({"name": "scatter"}, {"name": "group_norm", "groups": 27})
+"""Scattering coefficients, normalised in 27 groups of channels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandDp(MomentumNetwork):
-    """`features` begins with scattering; `dpsgd` has the other settings."""
+    """`dpsgd` with a linear head on scattering features of images."""
 
     phase: ClassVar[str] = "data preparation"
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from privaware.learners._networks import MomentumNetwork
 
@@ -32,9 +32,7 @@ __all__ = ["NoiseDecay"]
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseDecay(MomentumNetwork):
-    """`noise_schedule` is a table; `dpsgd` has the other settings."""
-
-    phase: ClassVar[str] = "model training"
+    """`dpsgd` whose noise multiplier shrinks by a hundredth every epoch, unless another `noise_schedule` is given."""
 
     noise_schedule: dict[str, Any] | None = field(
         default_factory=lambda: {"name": "exponential", "factor": math.exp(-0.01)}

@@ -21,23 +21,20 @@ Use when: no good clipping norm is known; it saves a search for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from privaware._validate import expect_between, expect_in
-from privaware.learners._networks import MomentumNetwork
+from privaware.learners._networks import COUNT_NOISE, MomentumNetwork
 
 __all__ = ["QuantileClip"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileClip(MomentumNetwork):
-    """The norm begins at `norm` and stays from `least` to `most`; `clip_lr` is the size of its steps.
+    """`dpsgd` whose clipping norm begins at `norm` and moves in steps of `clip_lr`, from `least` to `most`.
 
-    `count_noise` is the deviation of the count's noise (left out: ten times the noise multiplier, a four-hundredth of
-    the price).
+    `count_noise` is the standard deviation of the noise on the count. Left out, it is ten times the noise multiplier.
     """
-
-    phase: ClassVar[str] = "model training"
 
     clip: str = "quantile"
     target: float = 0.5
@@ -58,6 +55,6 @@ class QuantileClip(MomentumNetwork):
     def _clip(self, noise: float) -> Any:
         from privaware import descent
 
-        count_noise = self.count_noise or 10 * noise
+        count_noise = self.count_noise or COUNT_NOISE * noise
         steps = {"target": self.target, "lr": self.clip_lr, "low": self.least, "high": self.most}
         return descent.quantile(norm=self.norm, count_noise=count_noise, **steps)

@@ -27,7 +27,7 @@ with 8 rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from privaware._validate import expect_between
 from privaware.learners._networks import MomentumNetwork
@@ -42,8 +42,6 @@ class Rgp(MomentumNetwork):
 
     Up to step `warm_up` the factors are those of the matrices themselves. `dpsgd` has the other settings.
     """
-
-    phase: ClassVar[str] = "model training"
 
     rank: int = 16
     sides: str = "both"

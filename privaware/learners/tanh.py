@@ -31,11 +31,12 @@ from privaware.schema import Schema
 __all__ = ["Tanh"]
 
 TANH = (2.0, 2.0, 1.0)
+"""Scale, temperature and offset at which a tempered sigmoid is the hyperbolic tangent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tanh(MomentumNetwork):
-    """`tempered` holds scale, temperature and offset; `dpsgd` has the other settings."""
+    """`dpsgd` whose activations are tempered sigmoids; `tempered` holds their scale, temperature and offset."""
 
     phase: ClassVar[str] = "model design"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.events import Event
 from privaware.ledger import _chain as chain
@@ -17,8 +18,6 @@ from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 
 __all__ = ["Ledger"]
-
-DELTA = 1e-5
 
 Paths = str | os.PathLike[str]
 
@@ -50,7 +49,7 @@ class Ledger:
         path: Paths,
         *,
         limit: float,
-        delta: float = DELTA,
+        delta: float = DEFAULT_DELTA,
         unit: str = "row",
         relation: str = "add_remove",
         cap: int = 1,
@@ -97,7 +96,7 @@ class Ledger:
         """The ledger at `path` if it has these facts, or a new one with them.
 
         A limit, delta or partitions of None keep what the ledger has; a new one then takes the limit
-        `new_limit`, the delta 1e-5 and no partitions.
+        `new_limit`, the delta `privaware.accounting.DEFAULT_DELTA` and no partitions.
         """
         facts: dict[str, Any] = {"unit": unit, "relation": relation, "cap": cap}
         requested = {"limit": limit, "delta": delta} | facts
@@ -109,7 +108,7 @@ class Ledger:
             if first is None:
                 raise WrongInput(f"there is no ledger at {chain.shown_path(absolute)}: give a limit for it")
             try:
-                return cls.create(absolute, limit=first, delta=DELTA if delta is None else delta, **facts)
+                return cls.create(absolute, limit=first, delta=DEFAULT_DELTA if delta is None else delta, **facts)
             except WrongInput:
                 if not os.path.lexists(absolute):  # otherwise another process was first: take its own
                     raise
@@ -150,7 +149,7 @@ class Ledger:
     @staticmethod
     def rehearse_creation(path: Paths) -> None:
         """Raises what the disk would refuse to a new ledger at `path` and its first charge, and leaves nothing."""
-        entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DELTA))
+        entry = Entry(kind="created", who=author(None), what="created", facts=Facts(limit=1.0, delta=DEFAULT_DELTA))
         chain.rehearse_creation(chain.absolute(path), entry)
 
     @property

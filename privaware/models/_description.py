@@ -36,8 +36,8 @@ __all__ = [
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
 POOLINGS = ("max", "average")
-LARGEST = 2**31
-"""No layer is as wide as this: a wider one would fail only when it is built, after the charge."""
+WIDTH_LIMIT = 2**31
+"""Every layer is narrower than this. A wider layer would fail only when it is built, after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +92,9 @@ class Description:
     def _check_counts(self, field: str, least: int = 1, size: int | None = None) -> None:
         values = getattr(self, field)
         is_list = isinstance(values, (list, tuple)) and size in (None, len(values))
-        if not is_list or not all(is_count(v, least) and v < LARGEST for v in values):
+        if not is_list or not all(is_count(v, least) and v < WIDTH_LIMIT for v in values):
             count = "a list of" if size is None else f"{size}"
-            raise self._error(field, f"{count} whole numbers >= {least} and below {LARGEST}")
+            raise self._error(field, f"{count} whole numbers >= {least} and below {WIDTH_LIMIT}")
         self._set(field, tuple(int(v) for v in values))
 
     def _check_fraction(self, field: str) -> None:

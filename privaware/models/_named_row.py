@@ -9,4 +9,11 @@ __all__ = ["COLOUR", "GREY", "MNIST", "Row"]
 Row = tuple[str, int, str, dict[str, Any], str]
 """Name, number of parameters, where it is printed, description, and a note."""
 
-MNIST, GREY, COLOUR = [1, 28, 28], [1, 32, 32], [3, 32, 32]
+MNIST = [1, 28, 28]
+"""Input shape of MNIST."""
+
+GREY = [1, 32, 32]
+"""Input shape of grey images of 32 x 32 pixels."""
+
+COLOUR = [3, 32, 32]
+"""Input shape of colour images of 32 x 32 pixels."""

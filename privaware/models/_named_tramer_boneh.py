@@ -8,7 +8,11 @@ from privaware.models._named_row import COLOUR, MNIST, Row
 
 __all__ = ["ROWS"]
 
-SCATTER_MNIST, SCATTER_CIFAR = [81, 7, 7], [243, 8, 8]
+SCATTER_MNIST = [81, 7, 7]
+"""Shape of the scattering features of MNIST."""
+
+SCATTER_CIFAR = [243, 8, 8]
+"""Shape of the scattering features of CIFAR-10."""
 
 
 def network(inputs: list[int], layers: list[list[Any]], *hidden: int) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import numpy as np
 
 __all__ = ["add_noise"]
 
-BLOCK = 2**15
-"""Numbers in work at once."""
+NUMBERS_AT_ONCE = 2**15
+"""Numbers of an array that get their noise at once."""
 
 START = 1.5 * 2.0**52
 """Steps around which neighbouring float64 numbers are one step apart: adding so many rounds to a whole number."""
@@ -27,7 +27,7 @@ def add_noise(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np
            [0., 0., 0.]])
     """
     rows, width = exact.shape
-    high, wide = max(1, BLOCK // max(width, 1)), max(1, min(width, BLOCK))
+    high, wide = max(1, NUMBERS_AT_ONCE // max(width, 1)), max(1, min(width, NUMBERS_AT_ONCE))
     released, draws = np.empty_like(exact), np.empty(high * wide)
     for top in range(0, rows, high):
         some = slice(top, min(top + high, rows))

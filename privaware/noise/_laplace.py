@@ -24,8 +24,8 @@ MORE_BITS = 64
 MOST_STEPS = 2.0**13
 """The largest scale of the noise in lattice steps for which `NEAR` is proven."""
 
-FEW = 2**40
-"""A w below FEW / 2^BITS is known too coarsely to decide by float64."""
+COARSE_BELOW = 2**40
+"""A uniform draw w below COARSE_BELOW / 2^BITS is known too coarsely to decide with float64."""
 
 NEAR = 2.0**-26
 """What float64 adds to a number of lattice steps: 2^-27 for bits of w that are not drawn, and 2^-31 for rounding."""
@@ -72,7 +72,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
     noisy += rest
     nearest = np.rint(noisy)
     noisy -= nearest
-    unsure = (np.abs(noisy, out=noisy) >= 0.5 - NEAR) | (bits < FEW)
+    unsure = (np.abs(noisy, out=noisy) >= 0.5 - NEAR) | (bits < COARSE_BELOW)
     if unsure.any():
         for at in zip(*unsure.nonzero(), strict=True):
             each = Fraction(float(np.broadcast_to(steps, exact.shape)[at]))

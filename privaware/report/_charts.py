@@ -13,9 +13,16 @@ from privaware.errors import WrongInput
 __all__ = ["power", "rates", "render", "save"]
 
 # Middle tones, readable on white and on near-black; text and axes take the colour of the page.
-BLUE, ORANGE, GREY = "#3f7fc1", "#d07a2d", "#8a8f98"
-WIDTH, HEIGHT = 300, 240
-"""So narrow that letters stay readable on a telephone."""
+BLUE = "#3f7fc1"
+ORANGE = "#d07a2d"
+GREY = "#8a8f98"
+
+WIDTH = 300
+"""Width of a chart in pixels: so narrow that letters stay readable on a telephone."""
+
+HEIGHT = 240
+"""Height of a chart in pixels."""
+
 LEAST_RATE = 1e-4
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -23,7 +23,15 @@ from privaware.schema import CodedColumn, Column, Schema
 
 __all__ = ["Effect", "Effects", "effects"]
 
-MOST_COLUMNS, MOST_CLASSES, POINTS = 400, 12, 41
+MOST_COLUMNS = 400
+"""Most columns of a model whose effects are computed."""
+
+MOST_CLASSES = 12
+"""Most classes of a model whose effects are computed."""
+
+POINTS = 41
+"""Points at which the effect of a number is computed."""
+
 KINDS = ("number", "category")
 TWO_SIDED = 1.96
 """Deviations of a normal number that it stays within with a chance of 95%."""

@@ -13,8 +13,21 @@ from privaware.report._words import number
 
 __all__ = ["effects_view"]
 
-DRAWN, MOST_BARS = 8, 12
-WIDTH, HEIGHT, EDGE = 240, 90, 4
+DRAWN = 8
+"""Columns whose effects are drawn."""
+
+MOST_BARS = 12
+"""Most bars in the drawing of a category."""
+
+WIDTH = 240
+"""Width of a drawing in pixels."""
+
+HEIGHT = 90
+"""Height of a curve in pixels; a heat map is twice as high."""
+
+EDGE = 4
+"""Pixels between a curve and the edge of its drawing."""
+
 COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4aa3a8", "#7c6fd0")
 
 

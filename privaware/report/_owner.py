@@ -32,7 +32,11 @@ LABELS = {
 }
 """The entries that a statement may have, and how a page calls them."""
 LISTS = ("intended_users", "limitations")
-LONGEST, MOST = 4000, 50
+LONGEST = 4000
+"""Most characters of a text."""
+
+MOST = 50
+"""Most texts of a list."""
 
 
 def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -16,8 +16,12 @@ from privaware.model import Model
 
 __all__ = ["Surface", "strongest_pairs", "surfaces"]
 
-LOOKED_AT, DRAWN = 12, 4
-"""Pairs with the strongest trees, and how many of them are drawn, the largest surfaces first."""
+LOOKED_AT = 12
+"""Pairs of columns with the strongest trees whose surfaces are computed."""
+
+DRAWN = 4
+"""Largest surfaces that are drawn."""
+
 MOST_LEVELS = 12
 """Levels of a column in a surface, evenly spread over all of them."""
 

@@ -19,15 +19,15 @@ from privaware.features.onehot import OneHot
 from privaware.learners._fixed_features import rows_after, shape_after
 from privaware.noise import Rng
 
-BLOCK = 2**13
-"""Rows in memory after their features."""
+ROWS_AT_ONCE = 2**13
+"""Rows that are in memory at once after their features."""
 
 
 def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
     """The rows after their features (tables without any are one-hot encoded), a block at a time."""
     one_hot = not features and data.schema.form == "table"
-    for at in range(0, max(len(data), 1), BLOCK):
-        block = data.take(np.arange(at, min(at + BLOCK, len(data))))
+    for at in range(0, max(len(data), 1), ROWS_AT_ONCE):
+        block = data.take(np.arange(at, min(at + ROWS_AT_ONCE, len(data))))
         if one_hot:  # computed entry by entry, whatever the number of rows
             yield OneHot()(block.x, data.schema)
         else:

@@ -14,17 +14,29 @@ __all__ = ["DECADES", "FARTHEST", "MOST_CUT", "MOST_CUT_OF_TARGET", "Span", "emp
 
 Span = tuple[float, float]
 
-STANDS_OUT, INSIDE = 4.0, 3.0
-"""Deviations of noise above which a count is taken for real, anywhere or no farther from zero than others that are."""
+STANDS_OUT = 4.0
+"""Deviations of noise above which any cell is taken to hold rows."""
 
-BEYOND, TOWARDS_ZERO = 2.0, 1.0
-"""The same for the next cell, farther from zero or nearer to it, where a wider span costs next to nothing."""
+INSIDE = 3.0
+"""Deviations of noise above which a cell is taken to hold rows if one farther from zero does."""
+
+BEYOND = 2.0
+"""Deviations of noise above which the next cell away from zero is added to a span."""
+
+TOWARDS_ZERO = 1.0
+"""Deviations of noise above which the next cell towards zero is added to a span."""
 
 NOTHING_THERE = 2.0
 """Deviations of noise below which the rows at an end are taken for none."""
 
-TAIL, MOST_CUT, MOST_CUT_OF_TARGET = 0.005, 0.05, 0.01
-"""The share of rows that may be cut off at either end, and with what noise hides; less of a target, for its mean."""
+TAIL = 0.005
+"""Share of rows that may be cut off at either end, beside the rows that noise may hide."""
+
+MOST_CUT = 0.05
+"""Largest share of rows that may be cut off at either end, with the rows that noise may hide."""
+
+MOST_CUT_OF_TARGET = 0.01
+"""Value of `MOST_CUT` for a target, whose mean should change little."""
 
 DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 """Edges of the first grid on the positive side, from a millionth to a million millions; what is smaller is zero."""

@@ -44,8 +44,14 @@ from privaware.selectors._open_columns import filled, open_columns, open_target,
 
 __all__ = ["Quantiles"]
 
-KINDS, LOCATE, REFINE = 0.1, 0.5, 0.4
-"""Shares of the rounds, over their sum: deciding kinds, finding decades and words, and finer grids."""
+KINDS = 0.1
+"""Weight of the round that decides the kinds of columns; rounds share the budget by their weights."""
+
+LOCATE = 0.5
+"""Weight of the round that finds the decades of numbers and the words."""
+
+REFINE = 0.4
+"""Weight of the rounds with finer grids."""
 
 CLEAR = 50.0
 """Rows over the noise of a count from which a second, still finer grid follows; below, one has all of that share."""

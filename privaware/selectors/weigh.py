@@ -37,8 +37,8 @@ from privaware.selectors._moments import clipped, transformed
 
 __all__ = ["Weigh"]
 
-BLOCK = 2**24
-"""Numbers in work at once."""
+NUMBERS_AT_ONCE = 2**24
+"""Numbers of all rows of a block together, after their features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class SizeSums(Sum[Data, Total, np.ndarray]):
         total = Total()
         for rows in transformed(self.features, part):
             width = math.prod(rows.shape[1:])
-            size = max(1, BLOCK // max(width, 1))
+            size = max(1, NUMBERS_AT_ONCE // max(width, 1))
             for at in range(0, max(len(rows), 1), size):
                 add_column_sums(total, np.abs(clipped(rows[at : at + size], 1.0)), row_lattice(1.0, width))
         return total

@@ -22,14 +22,14 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["JobSizes", "Journal"]
+__all__ = ["JobSizes", "SearchJournal"]
 
 Result = tuple[Model, float]
 JobSizes = tuple[int, int]  # the most candidates of a job, and the fewest jobs of a round
 
 
 @dataclass(frozen=True)
-class Journal:
+class SearchJournal:
     """One file for each job that ended: its models and their noisy scores."""
 
     folder: Path

@@ -19,8 +19,8 @@ __all__ = ["Build", "TrialPrice", "price_key", "truncated", "unpriced"]
 
 Build = Callable[[dict[str, Any]], Mechanism[Model]]
 
-DELTA = 1e-5
-"""At which candidates of different cost are balanced: a public convention, not the delta of the guarantee."""
+REFERENCE_DELTA = accounting.DEFAULT_DELTA
+"""Delta at which candidates are compared by their cost: a public convention, not the delta of the guarantee."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class TrialPrice:
 
     def _balanced_noise(self, point: Point, schema: Schema) -> float:
         learner = self.learner(point)
-        return accounting.calibrate(lambda noise: learner.cost(schema, noise), self.reference_epsilon, DELTA)
+        return accounting.calibrate(lambda noise: learner.cost(schema, noise), self.reference_epsilon, REFERENCE_DELTA)
 
 
 def truncated(learner: Mechanism[Model], schema: Schema, share: float, initial: Model | None) -> Mechanism[Model]:

@@ -15,7 +15,7 @@ from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._journal import Journal
+from privaware.strategies._journal import SearchJournal
 from privaware.strategies._price import Build, TrialPrice
 from privaware.strategies._progress import OnProgress, ProgressMeter, SearchProgress
 from privaware.strategies._scoring import ValidationScorer
@@ -137,7 +137,7 @@ class Search:
         return self._run(data, noise, 0.0, rng, public=True)
 
     def _run(self, data: Data, noise: float, score_noise: float, rng: Rng, *, public: bool) -> SearchResult:
-        journal = None if self.journal is None else Journal(self.journal)
+        journal = None if self.journal is None else SearchJournal(self.journal)
         schema = data.schema
         procedure = isinstance(self.strategy, SearchProcedure)
         job_sizes = self.population_size, 1 if procedure else self.workers.capacity

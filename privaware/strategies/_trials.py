@@ -13,7 +13,7 @@ from privaware.learners import PopulationLearner
 from privaware.model import Model
 from privaware.models.spaces import Point
 from privaware.noise import Rng
-from privaware.strategies._journal import JobSizes, Journal
+from privaware.strategies._journal import JobSizes, SearchJournal
 from privaware.strategies._price import Build, TrialPrice, price_key, truncated, unpriced
 from privaware.strategies._progress import ProgressMeter
 from privaware.strategies._scoring import ValidationScorer
@@ -35,7 +35,7 @@ class Trials:
     workers: Workers
     job_sizes: JobSizes
     meter: ProgressMeter
-    journal: Journal | None
+    journal: SearchJournal | None
     models: dict[int, Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -29,13 +29,13 @@ from privaware import accounting
 from privaware._validate import expect_count, expect_fraction
 from privaware.events import Event
 from privaware.models.spaces import Space
+from privaware.strategies._price import REFERENCE_DELTA
 from privaware.strategies._strategy import Ask, Round, RoundStrategy, TrialCount, TrialHistory
 
 __all__ = ["Rs"]
 
 SHAPES = (0.5, 1.0, 2.0)
 """Of the trial-count distributions compared; below 0.5 a chance of 0.9 takes thousands of trials."""
-DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,4 +73,4 @@ class Random(TrialHistory):
 def cheapest(once: Event, chance: float, top: float) -> TrialCount:
     """Of the distributions with that chance, the one that costs least; it depends on public facts only."""
     counts = [TrialCount.with_chance(chance=chance, top=top, eta=eta) for eta in SHAPES]
-    return min(counts, key=lambda count: accounting.epsilon(count.selected(once), DELTA))
+    return min(counts, key=lambda count: accounting.epsilon(count.selected(once), REFERENCE_DELTA))

@@ -41,7 +41,7 @@ def check_mechanism(
     schema: Schema | None = None,
     data: Data | None = None,
     epsilon: float = 1.0,
-    delta: float = 1e-5,
+    delta: float = accounting.DEFAULT_DELTA,
     games: int = 500,
     neighbour: Data | Callable[[Data], Data] | None = None,
 ) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privaware import accounting
 from privaware.data import Data
 from privaware.learners import Learner
 from privaware.model import Model
@@ -23,7 +24,7 @@ def check_learner(
     schema: Schema | None = None,
     data: Data | None = None,
     epsilon: float = 1.0,
-    delta: float = 1e-5,
+    delta: float = accounting.DEFAULT_DELTA,
     games: int = 200,
 ) -> float:
     """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.

@@ -31,7 +31,7 @@ def check_selector(
     schema: Schema | None = None,
     data: Data | None = None,
     epsilon: float = 1.0,
-    delta: float = 1e-5,
+    delta: float = accounting.DEFAULT_DELTA,
     games: int = 200,
 ) -> float:
     """Raises an AssertionError that names the broken promise; returns the epsilon that the canary game proved.

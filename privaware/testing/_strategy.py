@@ -38,7 +38,7 @@ def check_strategy(
     space: Space | None = None,
     data: Data | None = None,
     epsilon: float = 4.0,
-    delta: float = 1e-5,
+    delta: float = accounting.DEFAULT_DELTA,
 ) -> None:
     """Raises an AssertionError that names the broken promise.
 

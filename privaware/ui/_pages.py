@@ -27,7 +27,9 @@ from privaware.workflow.verify import verify
 
 __all__ = ["guarded"]
 
-LARGEST = 20_000
+MOST_FORM_BYTES = 20_000
+"""Bytes above which a submitted form is ignored."""
+
 ASSETS = {"style.css": "text/css", "script.js": "text/javascript"}
 NUMBERS = ("epsilon", "delta")
 
@@ -165,7 +167,7 @@ async def _form(request: Request) -> dict[str, str]:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST:
+        if len(body) > MOST_FORM_BYTES:
             return {}
     return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
 

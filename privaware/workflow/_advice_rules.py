@@ -14,7 +14,7 @@ from typing import Any
 
 from privaware.schema import Schema
 
-__all__ = ["Facts", "advice", "stored_evidence"]
+__all__ = ["AdviceFacts", "advice", "stored_evidence"]
 
 ENOUGH = 50
 """Below this many rows x epsilon a class a constant is the better bet."""
@@ -32,7 +32,7 @@ def stored_evidence() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class AdviceFacts:
     """What is public and asked for."""
 
     schema: Schema
@@ -60,9 +60,9 @@ class Rule:
 
     name: str
     do: str
-    because: Callable[[Facts], str]
+    because: Callable[[AdviceFacts], str]
     cites: tuple[str, ...]
-    applies: Callable[[Facts], bool]
+    applies: Callable[[AdviceFacts], bool]
 
 
 RULES = (
@@ -211,7 +211,7 @@ RULES = (
 )
 
 
-def advice(facts: Facts) -> Iterator[dict[str, Any]]:
+def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
     """The rules that apply, each with its reason and its evidence."""
     stored = stored_evidence()["evidence"]
     for rule in RULES:

@@ -36,7 +36,7 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow import _output
 from privaware.workflow._finished import finished_entry, published_result
-from privaware.workflow._options import DELTA, RunOptions
+from privaware.workflow._options import RunOptions
 from privaware.workflow._plan import Plan, expect_finite_price
 from privaware.workflow._release import Release
 from privaware.workflow._row_ledger import expect_unspent, is_new, ledger_place, open_ledger, register_rows, what_fits
@@ -239,10 +239,10 @@ class ChargedRun:
     def _say_plan(self) -> None:
         if not self.schema.reviewed:
             self.say(f"{self.schema.toml()}\nnot reviewed: this schema was read off the rows and is taken as public")
-        if self.options.delta is None and self.plan.delta != DELTA:
+        if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
             self.say(
                 f"delta was not given: {self.plan.delta:.4g}, a tenth of 1 / {self.schema.rows} rows, because "
-                f"{DELTA:g} would allow publishing a row"
+                f"{accounting.DEFAULT_DELTA:g} would allow publishing a row"
             )
         for sentence in self.plan.sentences:
             self.say(sentence)

@@ -15,7 +15,11 @@ from privaware.report import _charts
 __all__ = ["Point", "Result", "interval", "lines", "point"]
 
 COLOURS = ("#3f7fc1", "#d07a2d", "#4b9a5f", "#a5568f", "#8a8f98", "#b5a12e", "#6b62b8", "#c1504f")
-WIDTH, HEIGHT = 480, 300
+WIDTH = 480
+"""Width of a chart in pixels."""
+
+HEIGHT = 300
+"""Height of a chart in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,16 @@ from privaware.schema import Schema
 
 __all__ = ["enough", "share_for", "strength"]
 
-CLASSIFICATION, LEAST = 8.0, 32.0
-"""The least signal for a class, and for all together, with which a model was no worse than the private constant.
+CLASSIFICATION = 8.0
+"""Least signal for each class with which a model was no worse than the private constant."""
 
-Two classes of about equal size were up to 0.07 below it at 20."""
+LEAST = 32.0
+"""Least signal for all classes together with which a model was no worse than the private constant.
+
+Two classes of about equal size were up to 0.07 below the private constant at a signal of 20."""
+
 REGRESSION = 200.0
-"""The same for a regression that nothing is compared with.
+"""Least signal for a regression that nothing is compared with.
 
 Delays of flights, which hardly follow from anything, were 0.07 below the mean at 120."""
 CHECKED = {"linear": 100.0, "additive": 150.0, "boosted": 150.0}

@@ -34,17 +34,27 @@ SMALLEST_SIDE = 4
 """Scattering needs so many pixels a side."""
 PATIENCE = 400.0
 """Seconds that features and training may take where no time limit is given."""
-LARGEST_BYTES, LARGEST_BYTES_ON_GPU = 5e9, 2e10
-"""Memory for the features of all rows."""
+
+LARGEST_BYTES = 5e9
+"""Bytes of memory for the features of all rows on a CPU."""
+
+LARGEST_BYTES_ON_GPU = 2e10
+"""Bytes of memory for the features of all rows on a GPU."""
+
 MULTIPLICATION = 2e-10
 """Seconds for a multiplication of the head's gradient on two cores."""
 STEPS = 100
-CENTRED_GREY, MANY = 4_000, 40_000
-"""Rows x epsilon from which a private mean of scattering pays for itself, and from which twice the steps do."""
+
+CENTRED_GREY = 4_000
+"""Rows x epsilon from which a private mean of scattering pays for itself."""
+
+MANY = 40_000
+"""Rows x epsilon from which twice the steps pay for themselves."""
+
 FEWEST = 2_500
 """Rows x epsilon from which a private mean of the small prior pays for itself, and from which that is better beside
 glyphs than scattering is for grey images (`image_evidence.json`)."""
-FEW = 10_000
+SMALL_PRIOR_BELOW = 10_000
 """Rows x epsilon below which the small prior is the better one. In colour its rows have fewer directions for noise to
 hide in. Grey, with 1,600 rows at epsilon 3, photographs gain 13 points by it in the place of scattering, clothes and
 digits less than one, and three scripts gain 1 and lose 1 and 5; at epsilon 1 scripts lose more, and at 0.3 nearly all
@@ -193,8 +203,11 @@ def _enlarged(least: Representation) -> tuple[Representation, ...]:
     )
 
 
-ENLARGED, ENLARGED_FEW = _enlarged(WEIGHED), _enlarged(PHOTOGRAPHS)
-"""As large as the network learned from them: better, and slower.
+ENLARGED_FEW = _enlarged(PHOTOGRAPHS)
+"""`PHOTOGRAPHS` on enlarged images, up to the size that the network learned from."""
+
+ENLARGED = _enlarged(WEIGHED)
+"""`WEIGHED` on enlarged images, up to the size that the network learned from: better, and slower.
 
 Without the small prior and not weighed, 2,000 rows at epsilon 1.5, three seeds, at 96 / 128 / 160 / 224 pixels:
 CIFAR-10 69.5 / 73.7 / 75.9 / 77.7, SVHN 69.5 / 69.1 / 70.4 / 70.3, sprites of a game 67.5 / 69.7 / 69.0 / 71.8, icons
@@ -237,7 +250,7 @@ def image_choice(
     """
     limit = PATIENCE if time_limit is None else time_limit
     known = representations(schema, epsilon)
-    if device != "cpu" and known[0].name != "pixels" and schema.rows * epsilon >= FEW:
+    if device != "cpu" and known[0].name != "pixels" and schema.rows * epsilon >= SMALL_PRIOR_BELOW:
         known = [*{1: [GREY_VIEWS], 3: [VIEWS]}.get(schema.shape[0], []), *known]
     here = _public_photos.installed() if network is None else network
     public = with_photographs(schema, epsilon, device)
@@ -293,7 +306,7 @@ def with_photographs(schema: Schema, epsilon: float, device: str) -> tuple[Repre
         return ()
     signal = schema.rows * epsilon
     if channels == 1:
-        return (GREY_WEIGHED,) if FEWEST_PHOTOGRAPHS <= signal < FEW else ()
+        return (GREY_WEIGHED,) if FEWEST_PHOTOGRAPHS <= signal < SMALL_PRIOR_BELOW else ()
     if signal < FEWEST_WEIGHED:
         return (*ENLARGED_FEW, PHOTOGRAPHS)
     return (*ENLARGED, WEIGHED, PHOTOGRAPHS) if device == "cpu" or signal < MANY else (PHOTO_VIEWS,)
@@ -311,11 +324,11 @@ def representations(schema: Schema, epsilon: float) -> list[Representation]:
     if grey and signal >= MANY:
         return [GLYPHS, replace(wavelets, head=(*head, ("steps", 2 * STEPS), ("norm", CLOSER))), wavelets]
     if grey:
-        return [SMALL_AND_GLYPHS, GLYPHS, wavelets] if FEWEST <= signal < FEW else [GLYPHS, wavelets]
+        return [SMALL_AND_GLYPHS, GLYPHS, wavelets] if FEWEST <= signal < SMALL_PRIOR_BELOW else [GLYPHS, wavelets]
     if channels != 3:
         return [wavelets]
     small, large = _prior("small"), _prior("large")
-    if signal >= FEW:
+    if signal >= SMALL_PRIOR_BELOW:
         return [large, small, wavelets]
     centred = replace(small, head=(("centre", CENTRE),)) if signal >= FEWEST else small
     return [centred, large, wavelets]

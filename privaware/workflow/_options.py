@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from privaware._validate import expect, expect_count
+from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -16,8 +17,6 @@ from privaware.schema import Schema
 __all__ = ["RunArguments", "RunOptions", "Say", "shows_run_options", "expect_device"]
 
 Say = Callable[[str], None]
-DELTA = 1e-5
-"""The usual chance that a guarantee fails."""
 TASKS = ("classification", "regression")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -112,14 +111,14 @@ class RunOptions:
         return cls(**arguments, **more)
 
     def delta_for(self, schema: Schema) -> float:
-        """The delta asked for, or 1e-5; a tenth of 1 / rows where that would allow publishing a row.
+        """The delta asked for, or `DEFAULT_DELTA`, or 1 / (10 rows) where the default would allow publishing a row.
 
         >>> RunOptions().delta_for(Schema(rows=2_000_000)), RunOptions(delta=1e-6).delta_for(Schema(rows=500))
         (5e-08, 1e-06)
         """
         if self.delta is not None:
             return self.delta
-        return DELTA if DELTA * schema.rows < 1 else 1 / (10 * schema.rows)
+        return DEFAULT_DELTA if DEFAULT_DELTA * schema.rows < 1 else 1 / (10 * schema.rows)
 
     @property
     def reading(self) -> dict[str, Any]:

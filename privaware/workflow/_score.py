@@ -35,8 +35,17 @@ __all__ = ["SCORE_SETTINGS", "Score", "ScoredModel", "ScoredTraining", "score_wo
 
 SCORE_SETTINGS = ("score_epsilon", "metric")
 """What the settings of a plan say of its score."""
-LARGEST, SMALLEST, ENOUGH, MOST = 0.2, 0.1, 500, 5000
-"""Put aside are a tenth of the rows, or 500 of them, or at most a fifth; but never more than about 5,000."""
+LARGEST_SHARE = 0.2
+"""Largest share of the rows that is put aside for the score."""
+
+SMALLEST_SHARE = 0.1
+"""Share of the rows that is put aside for the score where it holds at least `ENOUGH_ROWS`."""
+
+ENOUGH_ROWS = 500
+"""Rows that a score should have, where they are at most `LARGEST_SHARE` of all rows."""
+
+MOST_ROWS = 5000
+"""Most rows that are put aside for the score; this limit goes before the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +161,7 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     schema, total = plan.schema, plan.requested
     chosen = expect_metric(metric, schema.task, len(schema.classes))
     assert total is not None
-    share = min(max(SMALLEST, min(LARGEST, ENOUGH / schema.rows)), MOST / schema.rows)
+    share = min(max(SMALLEST_SHARE, min(LARGEST_SHARE, ENOUGH_ROWS / schema.rows)), MOST_ROWS / schema.rows)
     rows = rows_moved(plan.mechanism, schema)
 
     def scored(mechanism: Mechanism[Any]) -> Mechanism[Any]:

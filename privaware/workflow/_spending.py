@@ -13,7 +13,11 @@ from privaware.report import _charts
 __all__ = ["plot_spending", "spending_chart"]
 
 FORMATS = (".svg", ".png", ".pdf", ".html")
-COMPOSED, ADDED = "composed", "added up"
+COMPOSED = "composed"
+"""Label of the epsilon of the composition of all releases."""
+
+ADDED = "added up"
+"""Label of the sum of the epsilons of all releases."""
 
 
 def plot_spending(ledger: Ledger, path: Path) -> Path:

@@ -59,16 +59,29 @@ CANDIDATES: dict[str, tuple[str, bool, bool]] = {
 
 WAVES = {"features": [{"name": "waves"}], "centre": 0.05}
 """Settings of `linear` for the candidate `waves`: random waves of a few columns, measured from their private mean."""
-MANY_CLASSES, MOST_ROWS = 5, 50_000
-"""The fewest classes for which waves are compared and taken, and the most rows: more were not measured."""
-BOOSTED_WAVES, MOST_BOOSTED = {"trees": 0, "waves": 512, "share": 0.4}, 20_000
-"""Settings of `boosted` for the candidate `boosted waves`, and the most rows for which it is taken: with more, which
-were not measured, trees are several times as fast."""
+
+MANY_CLASSES = 5
+"""Fewest classes for which the candidate `waves` is compared and taken."""
+
+MOST_ROWS = 50_000
+"""Most rows for which the candidate `waves` is compared; more rows were not measured."""
+
+BOOSTED_WAVES = {"trees": 0, "waves": 512, "share": 0.4}
+"""Settings of `boosted` for the candidate `boosted waves`."""
+
+MOST_BOOSTED = 20_000
+"""Most rows for which the candidate `boosted waves` is compared; with more rows trees are several times as fast."""
+
 BIN_NUMBERS = "release bins of numbers"
-FEW = 1_000
+LINEAR_BELOW = 1_000
 """Rows x epsilon from which a table with declared bounds learns more than a line."""
-CLEAR, MANY_ROWS = 35_000, 200_000
-"""Rows x epsilon from which a regression gains by more and deeper trees, and the most rows for which time is short."""
+
+CLEAR = 35_000
+"""Rows x epsilon from which a regression gains by more and deeper trees."""
+
+MANY_ROWS = 200_000
+"""Most rows for which more and deeper trees take a short time."""
+
 GROWN = {"trees": 800, "depth": 5}
 """Those trees: R2 of diamonds at epsilon 8 was 0.949 (0.933 with 400 of depth 3), of wages 0.272 (0.254)."""
 WORDS = {
@@ -95,7 +108,7 @@ def table_choice(schema: Schema, epsilon: float) -> Choice:
 
 def rule(signal: float) -> str:
     """The candidate for declared bounds and so many rows x epsilon."""
-    return "linear" if signal < FEW else "boosted"
+    return "linear" if signal < LINEAR_BELOW else "boosted"
 
 
 def candidate(name: str, schema: Schema, epsilon: float = 0.0, reason: str = "") -> Choice:

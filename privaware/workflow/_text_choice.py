@@ -48,9 +48,21 @@ from privaware.workflow._choice import Choice
 
 __all__ = ["CANDIDATES", "candidate", "clipping", "evidence", "text_choice"]
 
-SLOTS, FEWEST_SLOTS = 32_768, 256
-MANY_SLOTS, MANY_BYTES, LARGEST_BYTES = 4096, 1.4e9, 4e9
-"""Memory for the rows of all texts: a third of it with more slots than many."""
+SLOTS = 32_768
+"""Hash buckets of a text, where memory allows."""
+
+FEWEST_SLOTS = 256
+"""Fewest hash buckets of a text, however little memory there is."""
+
+MANY_SLOTS = 4096
+"""Hash buckets above which the feature matrix may take only `MANY_BYTES`."""
+
+MANY_BYTES = 1.4e9
+"""Memory limit for the feature matrix with more than `MANY_SLOTS` hash buckets, in bytes."""
+
+LARGEST_BYTES = 4e9
+"""Memory limit for the feature matrix with at most `MANY_SLOTS` hash buckets, in bytes."""
+
 NORMS = {2_000: 0.25, 10_000: 0.1}
 """Clipping norms from so many rows x epsilon on. 0.25 was better than 0.5 in 25 of 30 cells of ten texts, by 0.6
 points; 0.1 than 0.25 on five texts of 4,000 rows by 0.004 of the plain gain at epsilon 3 and 0.011 at 8, and worse by
@@ -63,11 +75,17 @@ PUBLIC = (
     "the network learned from public text: should some of these very rows have been in that text, what it learned from "
     "them is not covered by the guarantee (--features hashed --features weigh does without the network)"
 )
-EACH, PATIENCE = 0.03, 600.0
-"""Seconds that the network takes for a text of 20 words on one core, and those that all may take without a limit."""
+EACH = 0.03
+"""Seconds that the network takes for a text of 20 words on one core."""
 
-NAMES, NAMED_BELOW = 3.0, 1_500
-"""The weight of what class names mean to the network, below so many rows x epsilon.
+PATIENCE = 600.0
+"""Seconds that the network may take for all texts where no time limit is given."""
+
+NAMED_BELOW = 1_500
+"""Rows x epsilon below which the meaning of class names is used."""
+
+NAMES = 3.0
+"""Weight of what class names mean to the network.
 
 On 1,000 rows of eight texts (simulated, four seeds) the gains over the constant, summed, at epsilon 0.3 / 1 / 3 were
 0.53 / 1.49 / 1.97 without it, 0.61 / 1.55 / 1.99 with weight 2, 0.67 / 1.58 / 1.99 with 3, 0.72 / 1.57 / 1.98 with 4

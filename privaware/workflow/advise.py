@@ -21,7 +21,7 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.schema import Schema
-from privaware.workflow._advice_rules import Facts, advice, stored_evidence
+from privaware.workflow._advice_rules import AdviceFacts, advice, stored_evidence
 from privaware.workflow._estimates import estimates
 from privaware.workflow._options import RunArguments, RunOptions
 from privaware.workflow._plan import expect_budget
@@ -82,7 +82,7 @@ def advise(
         epsilon=epsilon,
         delta=delta,
         facts=_shown(schema),
-        advice=list(advice(Facts(schema=schema, epsilon=epsilon, public=public is not None))),
+        advice=list(advice(AdviceFacts(schema=schema, epsilon=epsilon, public=public is not None))),
         risk=_risk(epsilon, delta),
         accuracy=accuracy,
         estimates=_estimates(source.name, schema, epsilon, accuracy),

@@ -33,13 +33,23 @@ from privaware.workflow._training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
 
-FILE, PAGE = "audit.json", "audit.html"
+FILE = "audit.json"
+"""Name of the file of results."""
+
+PAGE = "audit.html"
+"""Name of the page that shows the results."""
+
 DRY = "charged nothing: a dry run"
 CRAFTED = 500
-FEW = 8
-"""Crafted rows that a model is trained on again: for one run, and for each of many."""
-MOST_RUNS, LEAST_ROOM = 40, 4
-"""How often one run is repeated on crafted rows to have as many canaries as were asked for, and the room it needs."""
+"""Crafted rows of an audit that trains one model."""
+CRAFTED_ROWS = 8
+"""Crafted rows of each training in an audit that trains many models."""
+
+MOST_RUNS = 40
+"""Most trainings on crafted rows to reach the number of canaries that was asked for."""
+
+LEAST_ROOM = 4
+"""Fewest canaries that one training must have room for."""
 
 
 @shows_run_options
@@ -267,8 +277,8 @@ def _evidence(
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
     """Crafted rows and one more that shows as much as it can; a search scores few rows, so that any other hides it."""
     if getattr(plan.mechanism, "releases", "") == "columns":
-        return deciding_pair(plan.mechanism, schema, FEW, plan.noise, rng)
-    return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else FEW, rng)
+        return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS, plan.noise, rng)
+    return crafted_pair(schema, 0 if isinstance(plan.mechanism, Search) else CRAFTED_ROWS, rng)
 
 
 def _without_runtime(card: ModelCard) -> dict[str, Any]:

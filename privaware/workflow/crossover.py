@@ -39,7 +39,11 @@ from privaware.workflow._options import RunArguments, RunOptions, shows_run_opti
 
 __all__ = ["crossover", "Crossover", "Crossing", "crossing"]
 
-FILE, PLOT = "crossover.json", "crossover.svg"
+FILE = "crossover.json"
+"""Name of the file of results."""
+
+PLOT = "crossover.svg"
+"""Name of the file of the chart."""
 
 
 @dataclass(frozen=True, kw_only=True)

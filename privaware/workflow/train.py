@@ -35,7 +35,7 @@ def train(
     *,
     loss: Callable[..., Any] = cross_entropy,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = accounting.DEFAULT_DELTA,
     steps: int,
     rate: float,
     norm: float,

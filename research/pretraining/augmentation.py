@@ -17,8 +17,18 @@ DRAWS = 11
 """Uniform random numbers for one view."""
 LEAST_AREA = 0.15
 STRETCH = math.log(4 / 3)
-JITTERED, GREYED = 0.8, 0.2
-JITTER, HUE = 0.4, 0.1
+JITTERED = 0.8
+"""Probability that the colours of an image are changed."""
+
+GREYED = 0.2
+"""Probability that an image becomes grey."""
+
+JITTER = 0.4
+"""Largest relative change of brightness, contrast and saturation."""
+
+HUE = 0.1
+"""Largest change of the hue, in turns of the colour circle."""
+
 LUMINANCE = (0.299, 0.587, 0.114)
 
 

@@ -28,14 +28,38 @@ from research.pretraining.images import SyntheticImages, generator_for, normal, 
 __all__ = ["SyntheticGlyphs"]
 
 SIDE = 32
-STROKES, POINTS = 5, 24
-"""Strokes of a glyph at most, and points drawn for each."""
+STROKES = 5
+"""Most strokes of a glyph."""
+
+POINTS = 24
+"""Points that are drawn for each stroke."""
+
 NUMBERS = (0.12, 0.28, 0.28, 0.2, 0.12)
 """How many glyphs have one stroke, two, ..."""
 ALIKE = 4
 """Glyphs of a family, which differ in one of the first three strokes."""
-JOINED, BENT, LOOPED = 0.6, 0.4, 0.85
-PENS, ALONE, WHITE_ON_BLACK, GREY = 0.35, 0.45, 0.8, 0.5
+
+JOINED = 0.6
+"""Probability that a stroke begins where the stroke before it ends."""
+
+BENT = 0.4
+"""A uniform draw below this makes a stroke straight; a stroke above it is bent."""
+
+LOOPED = 0.85
+"""A uniform draw above this makes a stroke a loop."""
+
+PENS = 0.35
+"""Probability that a glyph is drawn as with a pen: in black and white, alone and without blur."""
+
+ALONE = 0.45
+"""Probability that a glyph has no neighbour on one side."""
+
+WHITE_ON_BLACK = 0.8
+"""Probability that a pen draws white on black rather than black on white."""
+
+GREY = 0.5
+"""Probability that the colours of a glyph and its ground are grey."""
+
 SCALES = (0.5, 0.95)
 BLURS = 2
 FAR = 100.0

@@ -31,7 +31,12 @@ STYLES = 32
 CHANNELS = 24
 RESOLUTIONS = 4
 """Resolutions of a generator; each doubles the one before."""
-FEWEST, MOST = 5, 40
+FEWEST = 5
+"""Fewest leaves of an image."""
+
+MOST = 40
+"""Most leaves of an image."""
+
 SUPERSAMPLING = 2
 """Leaves are drawn at this many times the size and averaged, against aliasing."""
 LEAVES_MICROBATCH = 512

@@ -20,7 +20,15 @@ POSITIONS = 8192
 """Positions a batch of synthetic images gives to the dictionary."""
 ROUNDS = 6
 RIDGE_OF_POSITIONS = 0.05
-RANK, POWER, RIDGE = 256, 0.3, 0.01
+RANK = 256
+"""Directions of codes that are whitened by a factor of their own."""
+
+POWER = 0.3
+"""The factor of a direction of codes is (eigenvalue + RIDGE)^-POWER."""
+
+RIDGE = 0.01
+"""Number that is added to the eigenvalue of a direction of codes."""
+
 SLAB = 2**16
 """Positions compared with the dictionary at once."""
 

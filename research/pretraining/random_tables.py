@@ -17,9 +17,24 @@ from torch import Tensor
 
 __all__ = ["RandomTables", "TableShape"]
 
-LATENTS, NODES, CLUSTERS = 12, 24, 6
-TREES, DEPTH = 8, 3
+LATENTS = 12
+"""Latent variables of a random table."""
+
+NODES = 24
+"""Random functions in a layer of a random table."""
+
+CLUSTERS = 6
+"""Clusters of the rows of a random table."""
+
+TREES = 8
+"""Random trees that add up to a target."""
+
+DEPTH = 3
+"""Depth of each random tree."""
+
 MOST_CATEGORIES = 31
+"""Most categories of a random column."""
+
 TINY = 1e-6
 """Cells narrower than this part of a range hold one value."""
 

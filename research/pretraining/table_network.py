@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.learners._table_network import MOST_ROUNDS, Facts, Residuals, TableNetwork, first_round
+from privaware.learners._table_network import MOST_ROUNDS, Residuals, TableFacts, TableNetwork, first_round
 from research.pretraining.random_tables import RandomTables, TableShape
 
 __all__ = ["Recipe", "TablePretraining"]
@@ -152,7 +152,7 @@ class _Batch:
         self.classes, self.test_classes = tables.classes[:, :rows], tables.classes[:, rows:]
         self.count, self.rounds, self.g = shape.classes, rounds, g
         at = torch.arange(shape.levels, device=g.device)
-        self.facts = Facts(
+        self.facts = TableFacts(
             exists=at < tables.levels[..., None],
             ordered=tables.ordered,
             with_missing=tables.with_missing,

@@ -13,7 +13,7 @@ from scipy import integrate, optimize, stats
 from privaware import accounting
 from privaware.accounting import _cf, _gaussian, _rdp
 from privaware.accounting._cf_losses import LaplaceLoss, MixtureLoss
-from privaware.accounting._cf_sum import Sum
+from privaware.accounting._cf_sum import LossSum
 from privaware.errors import Refused, WrongInput
 from privaware.events import (
     NOTHING,
@@ -274,7 +274,7 @@ def test_dominating_pair_of_a_sampled_group_is_the_worst_case(rate: float, noise
             mixed += weight * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / (2 * noise**2))
         p, q = mixed / base.sum(), base / base.sum()
         for epsilon in (0.0, 0.3, 1.0):
-            remove, add = (float(_cf.deltas(Sum(losses=((loss, 1),)), np.array([epsilon]))[0]) for loss in losses)
+            remove, add = (float(_cf.deltas(LossSum(losses=((loss, 1),)), np.array([epsilon]))[0]) for loss in losses)
             assert hockey_stick(p, q, epsilon) <= remove * (1 + 1e-3) + 1e-6
             assert hockey_stick(q, p, epsilon) <= add * (1 + 1e-3) + 1e-6
 
@@ -314,7 +314,7 @@ def test_sampled_laplace_is_the_amplified_profile() -> None:
     rate, noise, epsilon = 0.1, 2.0, 0.02
     inner = math.log1p(math.expm1(epsilon) / rate)
     exact = rate * -math.expm1((inner - 1 / noise) / 2)
-    total = Sum(losses=((LaplaceLoss(noise=noise, rate=rate, side="remove"), 1),))
+    total = LossSum(losses=((LaplaceLoss(noise=noise, rate=rate, side="remove"), 1),))
     assert _cf.deltas(total, np.array([epsilon]))[0] == pytest.approx(exact, rel=1e-3)
 
 
@@ -379,3 +379,8 @@ def test_any_of_costs_the_dearest_at_every_epsilon() -> None:
     assert accounting.epsilon(10 * either, 1e-5) >= mixed * (1 - 1e-3)
     assert accounting.epsilon(AnyOf(events=(one, one)), 1e-5) == pytest.approx(accounting.epsilon(one, 1e-5), rel=5e-3)
     assert from_json(to_json(either)) == either
+
+
+def test_the_former_name_of_a_run_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="DpSgdRun"):
+        assert accounting.Descent is accounting.DpSgdRun

@@ -97,7 +97,9 @@ MISTAKES: dict[str, tuple[Mistake, Event]] = {
         Group(event=(training(2.06, 0.0102, 300) + Laplace(noise=8.01)).sampled(rate=0.5), size=2),
     ),
     "ranks move less under private selection": (
-        wrong(_selection.TradeOff, "_reach", lambda right, self, u: (0.9 * right(self, u)[0], right(self, u)[1])),
+        wrong(
+            _selection.SelectionTradeOff, "_reach", lambda right, self, u: (0.9 * right(self, u)[0], right(self, u)[1])
+        ),
         Selected(event=Gaussian(noise=3.01), distribution="logarithmic", mean=10.1),
     ),
     "private selection has another mean": (

@@ -12,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 from privaware import accounting
-from privaware.accounting._selection import TradeOff
+from privaware.accounting._selection import SelectionTradeOff
 from privaware.events import Approximate, Event, Gaussian, Laplace, Pure, Selected
 
 DELTA = 1e-5
@@ -154,7 +154,7 @@ def test_trade_off_bound_is_never_below_any_exact_selection(name: str, shape: fl
     for p, q in runs(7):
         for one, other in ((p, q), (q, p)):
             losses, probs = losses_of(one, other)
-            bound = TradeOff(selected=selected, losses=losses, probs=probs)  # type: ignore[arg-type]
+            bound = SelectionTradeOff(selected=selected, losses=losses, probs=probs)  # type: ignore[arg-type]
             bounds = np.array([bound.delta(float(e)) for e in levels])
             for order in map(list, permutations(range(len(p)))):
                 released, neighbour = best_of(one[order], counts), best_of(other[order], counts)
@@ -170,7 +170,7 @@ def test_trade_off_bound_is_within_two_per_cent_of_a_selection(name: str, shape:
     q, p = q / q.sum(), p / p.sum()
     losses, probs = losses_of(p, q)
     selected = best(Gaussian(noise=3.0), name, shape, mean)
-    epsilon = TradeOff(selected=selected, losses=losses, probs=probs).epsilon(DELTA)  # type: ignore[arg-type]
+    epsilon = SelectionTradeOff(selected=selected, losses=losses, probs=probs).epsilon(DELTA)  # type: ignore[arg-type]
     counts = trial_counts(selected)  # type: ignore[arg-type]
     worst = 0.0
     for threshold in range(40, 130, 6):

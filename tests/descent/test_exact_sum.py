@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privaware.descent._exact_sum import BLOCK, ExactSum, lattice_step
+from privaware.descent._exact_sum import NUMBERS_AT_ONCE, ExactSum, lattice_step
 from privaware.descent._rounding import LATTICE
 
 
@@ -32,7 +32,7 @@ def test_order_does_not_change_a_bit(seed, groups, norm, size):
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
 def test_sums_of_several_blocks_and_microbatches_are_those_of_rounded_groups(groups):
-    width = BLOCK + 1001
+    width = NUMBERS_AT_ONCE + 1001
     first, second = torch.randn(2, 2, groups, width, generator=torch.Generator().manual_seed(groups))
     total = ExactSum(torch.tensor([0.5, 3.0]), width)
     step = lattice_step(total.norms, width)[:, None, None]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from privaware.descent._microbatches import Layout, microbatch_size, microbatches
+from privaware.descent._microbatches import MicrobatchLayout, microbatch_size, microbatches
 from privaware.descent._rules import stacked
 
 STACK = stacked([nn.Linear(2, 2)])
@@ -23,7 +23,7 @@ STACK = stacked([nn.Linear(2, 2)])
 def test_every_sampled_example_is_selected_once_for_its_model(samples, size):
     selected = [[] for _ in samples]
     arrays = [np.array(sample, dtype=np.int64) for sample in samples]
-    for selection in microbatches(arrays, Layout(1, size), STACK):
+    for selection in microbatches(arrays, MicrobatchLayout(1, size), STACK):
         index = torch.arange(100)[selection.index].view(len(samples), -1)
         valid = torch.ones_like(index) if selection.valid is None else selection.valid.view_as(index)
         assert index.shape[1] == size
@@ -34,13 +34,13 @@ def test_every_sampled_example_is_selected_once_for_its_model(samples, size):
 
 def test_padding_fills_one_public_shape():
     samples = [np.array([1, 5, 9]), np.array([2])]
-    (selection,) = microbatches(samples, Layout(2, 8), STACK)
+    (selection,) = microbatches(samples, MicrobatchLayout(2, 8), STACK)
     assert selection.index.shape == (2 * 16,)
     assert selection.valid.view(2, -1).sum(1).tolist() == [3.0, 1.0]
 
 
 def test_consecutive_examples_of_one_model_are_a_slice():
-    *full, last = microbatches([np.arange(10)], Layout(1, 4), STACK)
+    *full, last = microbatches([np.arange(10)], MicrobatchLayout(1, 4), STACK)
     assert [s.index for s in full] == [slice(0, 4), slice(4, 8)]
     assert (last.index.tolist(), last.valid.tolist()) == ([8, 9, 0, 0], [1, 1, 0, 0])
 
@@ -48,7 +48,7 @@ def test_consecutive_examples_of_one_model_are_a_slice():
 @settings(deadline=None, max_examples=200)
 @given(slots=st.integers(1, 5_000), microbatch=st.integers(1, 6_000), most=st.integers(1, 216))
 def test_a_layout_keeps_both_limits_and_hardly_pads(slots, microbatch, most):
-    layout = Layout.of(slots, microbatch=microbatch, most=most)
+    layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
     assert 1 <= layout.group <= most
     assert layout.width <= microbatch
     pieces = -(-slots // layout.width)
@@ -58,7 +58,7 @@ def test_a_layout_keeps_both_limits_and_hardly_pads(slots, microbatch, most):
 
 
 def test_empty_samples_have_no_microbatch():
-    assert list(microbatches([np.array([], dtype=np.int64)] * 2, Layout(1, 4), STACK)) == []
+    assert list(microbatches([np.array([], dtype=np.int64)] * 2, MicrobatchLayout(1, 4), STACK)) == []
 
 
 @pytest.mark.parametrize("copies", [1, 4])

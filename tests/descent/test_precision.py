@@ -10,7 +10,7 @@ from privaware.descent import Descent, FullBatch, Member, _convolution, _example
 from privaware.descent._convolution import ConvolutionGradient
 from privaware.descent._example_sums import square_sums
 from privaware.descent._geometry import Geometry
-from privaware.descent._microbatches import Selection
+from privaware.descent._microbatches import Microbatch
 from privaware.descent._per_example import OuterProduct
 from privaware.descent._precision import TF32_MARGIN, matmul_precision
 from privaware.descent._training import Training, prepare
@@ -61,7 +61,7 @@ def test_truncated_norms_and_rounded_sums_keep_the_clipping_norm(precision):
             training = Training(descent, [Member(module, 1.0)], prepared, rows=1, rng=Rng(0))
         settings = training.population.settings(descent, 0, training.state.theta)
         training.exact_sum.start()
-        training.accumulate(settings, [Selection(slice(0, 1), None)], capturing=False)
+        training.accumulate(settings, [Microbatch(slice(0, 1), None)], capturing=False)
         worst = max(worst, float(training.exact_sum.value().norm()) / norm)
     assert 0.995 < worst <= 1
 

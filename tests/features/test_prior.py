@@ -17,7 +17,7 @@ from privaware import features, fit
 from privaware.descent._precision import matmul_precision
 from privaware.errors import WrongInput
 from privaware.features._prior_maps import backbone
-from privaware.features._prior_student import LARGEST, load_student
+from privaware.features._prior_student import LARGEST_ACTIVATION, load_student
 from privaware.features._prior_weights import load as load_weights
 from privaware.features._prior_weights import save
 from privaware.features.prior import NETWORKS, Prior
@@ -191,11 +191,11 @@ def test_small_network_has_no_maps_to_choose_or_train() -> None:
 
 
 def test_small_network_has_numbers_for_any_image_in_half_precision() -> None:
-    """No sum of a layer can leave half precision, whatever the image: activations end at `LARGEST`."""
+    """No sum of a layer can leave half precision, whatever the image: activations end at `LARGEST_ACTIVATION`."""
     student = load_student(Prior(network="small").file).float()
     for part in student.modules():
         if isinstance(part, torch.nn.Conv2d) and part.bias is not None:
-            inputs = 1.0 if part is student.stem else LARGEST
+            inputs = 1.0 if part is student.stem else LARGEST_ACTIVATION
             largest = part.weight.abs().sum((1, 2, 3)) * inputs + part.bias.abs()
             assert largest.max() < torch.finfo(torch.float16).max / 4
     checkers = np.indices((32, 32)).sum(0)[None, None] % 2

@@ -19,7 +19,7 @@ from tests.features.reference_scatter import scatter as reference
 def layers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two implementations."""
     if request.param == "fourier":
-        monkeypatch.setattr(_scattering, "LARGEST", 0)
+        monkeypatch.setattr(_scattering, "LARGEST_MATRIX", 0)
     scatter._layers.cache_clear()
     yield request.param
     scatter._layers.cache_clear()
@@ -71,7 +71,7 @@ def test_features_agree_with_the_definition_on_larger_images(layers: str, J: int
 def test_matrix_products_agree_with_fft(monkeypatch: pytest.MonkeyPatch, J: int, L: int, size: int) -> None:
     images = np.random.default_rng(size).random((3, 1, size, size), np.float32)
     one = Scatter(J=J, L=L)(images)
-    monkeypatch.setattr(_scattering, "LARGEST", 0)
+    monkeypatch.setattr(_scattering, "LARGEST_MATRIX", 0)
     scatter._layers.cache_clear()
     other = Scatter(J=J, L=L)(images)
     scatter._layers.cache_clear()

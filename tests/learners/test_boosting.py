@@ -16,7 +16,7 @@ from privaware.events import Gaussian
 from privaware.features.codes import Codes
 from privaware.learners._bending import Bend
 from privaware.learners._boosting import CLIP
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._gain_sums import GainSums, OutputSums, judge
 from privaware.learners._leaf_sums import SECOND_WEIGHT, GradientSums, LeafSums
 from privaware.learners._splits import random_splits
@@ -29,8 +29,8 @@ from privaware.testing import rows_for
 from tests.learners.mixed_columns import COLUMNS, NUMBER, THREE, TWO
 
 
-def layout_of(schema: Schema) -> Layout:
-    return Layout(schema=schema, feature=Codes(numbers=True), clip=CLIP)
+def layout_of(schema: Schema) -> CodedLayout:
+    return CodedLayout(schema=schema, feature=Codes(numbers=True), clip=CLIP)
 
 
 def unclipped(outputs: np.ndarray) -> np.ndarray:
@@ -109,7 +109,7 @@ def test_columns_of_many_levels_have_wider_codes() -> None:
     many = tuple(str(at) for at in range(300))
     columns = (Column(name="a", low=0, high=1), Column(name="b", kind="category", categories=many))
     schema = Schema(columns=columns, classes=("no", "yes"), rows=100)
-    layout = Layout(schema=schema, feature=Codes(cells=4096, numbers=True))
+    layout = CodedLayout(schema=schema, feature=Codes(cells=4096, numbers=True))
     coded = CodedRows(layout, rows_for(schema, 100, seed=2))
     assert [codes.dtype for codes in coded.codes] == [np.uint16, np.uint16]
     model = Boosted(trees=3, steps=3, depth=9, cells=4096).run(rows_for(schema, 100), noise=1.0, rng=Rng(seed=1))

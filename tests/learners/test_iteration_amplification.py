@@ -47,7 +47,7 @@ def needed(epsilon: float) -> float:
 def test_dpsgd_needs_less_noise_except_at_extreme_epsilons(epsilon: float, less: bool) -> None:
     """Tramer and Boneh's figure 9, with the Renyi accountant of the time."""
     steps, rate = 980, 512 / 50_000
-    event = steps * accounting.Descent(rate=rate, steps=1).event(needed(epsilon))
+    event = steps * accounting.DpSgdRun(rate=rate, steps=1).event(needed(epsilon))
     spent = accounting.bounds(event, 1e-5, orders=accounting.OPACUS_ORDERS)["rdp_classic"]
     assert (spent < epsilon) == less
 

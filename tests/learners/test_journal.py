@@ -14,7 +14,7 @@ import pytest
 from privaware import fit
 from privaware.errors import WrongInput
 from privaware.learners._condensation import Condensation
-from privaware.learners._journal import Journal
+from privaware.learners._journal import ReleaseJournal
 from privaware.learners._plain_descent import PlainDescent
 from privaware.learners.dpgen import DpGen
 from privaware.learners.pate import Pate
@@ -135,13 +135,13 @@ def test_models_of_a_population_are_releases_of_their_own(tmp_path: Path) -> Non
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    journal = Journal(None, ())
+    journal = ReleaseJournal(None, ())
     assert journal.kept("labels", lambda: {"labels": np.ones(2)})["labels"].sum() == 2
     assert journal.load("labels") is None
 
 
 def test_p55_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
-    one, two = (Journal(tmp_path / name, ("settings",)) for name in ("one", "two"))
+    one, two = (ReleaseJournal(tmp_path / name, ("settings",)) for name in ("one", "two"))
     one.save("labels", {"labels": np.ones(2)})
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     with pytest.raises(WrongInput, match="another run"):

@@ -11,7 +11,7 @@ from privaware import accounting
 from privaware.data import Data, release
 from privaware.events import Gaussian
 from privaware.features.codes import Codes
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._splits import ANY, PairSums, column_chances, found_pairs, random_splits
 from privaware.learners.boosted import Boosted
 from privaware.noise import Rng
@@ -32,7 +32,7 @@ def rows(schema: Schema = SCHEMA) -> Data:
 
 
 def test_the_pair_that_acts_together_is_found_first_and_none_in_much_noise() -> None:
-    layout, data = Layout(schema=SCHEMA, feature=Codes()), rows()
+    layout, data = CodedLayout(schema=SCHEMA, feature=Codes()), rows()
     sums = PairSums(layout=layout, unit=1.0)
     parts = data.parts.held(partial(CodedRows, layout))
     for seed in range(5):
@@ -41,7 +41,7 @@ def test_the_pair_that_acts_together_is_found_first_and_none_in_much_noise() -> 
 
 
 def test_one_row_moves_a_cell_of_each_pair() -> None:
-    layout, data = Layout(schema=SCHEMA, feature=Codes()), rows()
+    layout, data = CodedLayout(schema=SCHEMA, feature=Codes()), rows()
     sums = PairSums(layout=layout, unit=1.0)
     whole, fewer = (sums.partial(CodedRows(layout, data.take(np.arange(at, 4000)))) for at in (0, 1))
     assert np.count_nonzero(whole - fewer) == len(sums.pairs) == 10
@@ -56,7 +56,7 @@ def test_trees_prefer_pairs() -> None:
 
 def test_trees_split_on_strong_columns_more_often() -> None:
     """What noise alone gave a column does not count, nor does what all of its levels have in common."""
-    layout = Layout(schema=SCHEMA, feature=Codes(numbers=True))
+    layout = CodedLayout(schema=SCHEMA, feature=Codes(numbers=True))
     weights, deviations = np.zeros((layout.width, 1)), np.full(len(layout.levels) + len(layout.numbered), 0.1)
     weights[layout.starts[0] + np.arange(layout.levels[0])] = 3.0
     weights[layout.starts[1] + np.arange(layout.levels[1]), 0] = 0.1 * (-1.0) ** np.arange(layout.levels[1])

@@ -13,7 +13,7 @@ from privaware.errors import WrongInput
 from privaware.features.codes import Codes
 from privaware.learners._boosting import CLIP
 from privaware.learners._centring import Centre
-from privaware.learners._coded_rows import CodedRows, Layout
+from privaware.learners._coded_rows import CodedLayout, CodedRows
 from privaware.learners._wave_sums import READ, WaveMeans, WaveSums, _add_waves, _centre_waves, random_turns
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
@@ -25,11 +25,11 @@ from tests.learners.mixed_columns import NUMBER, THREE, TWO
 TASKS = pytest.mark.parametrize("schema", [TWO, THREE, NUMBER], ids=["two classes", "three classes", "regression"])
 
 
-def layout_of(schema: Schema) -> Layout:
-    return Layout(schema=schema, feature=Codes(numbers=True), clip=CLIP)
+def layout_of(schema: Schema) -> CodedLayout:
+    return CodedLayout(schema=schema, feature=Codes(numbers=True), clip=CLIP)
 
 
-def waved(layout: Layout, data: Data, centre: Centre | None = None) -> CodedRows:
+def waved(layout: CodedLayout, data: Data, centre: Centre | None = None) -> CodedRows:
     rows = CodedRows(layout, data)
     _add_waves(rows, layout, random_turns(layout, 32, np.random.default_rng(1)))
     if centre is not None:

@@ -33,7 +33,7 @@ def test_laplace_noise_of_an_array_has_no_largest_value() -> None:
 def test_float64_and_decimal_arithmetic_round_alike(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     exact, scale = np.linspace(far, far + 1, 400), np.array(3.7)
     fast = add_laplace(exact, scale, lattice(scale), np.random.Generator(np.random.SFC64(1)))
-    monkeypatch.setattr(_laplace, "FEW", 2**63)
+    monkeypatch.setattr(_laplace, "COARSE_BELOW", 2**63)
     real = _laplace._nearest
     monkeypatch.setattr(_laplace, "_nearest", lambda *facts: real(*facts[:3], np.random.default_rng(0)))  # of 64 bits
     assert np.array_equal(add_laplace(exact, scale, lattice(scale), np.random.Generator(np.random.SFC64(1))), fast)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privaware.noise import Rng
-from privaware.strategies._journal import Journal
+from privaware.strategies._journal import SearchJournal
 from privaware.strategies._search import Search
 from privaware.strategies._workers import Here
 from privaware.strategies.grid import Grid
@@ -61,7 +61,7 @@ def test_resumed_search_trains_and_scores_nothing_twice(strategy: Any, seed: int
     retrained = len(log.read_text().splitlines())
     for name, content in before.items():
         assert (tmp_path / "journal" / name).read_bytes() == content
-    journal = Journal(tmp_path / "journal")
+    journal = SearchJournal(tmp_path / "journal")
     stored = sum(len(journal.find(Path(name).stem, SCHEMA) or ()) for name in before)
     assert trained - stored <= 2  # at most the job that was killed is repeated
     if seed is not None:
@@ -138,5 +138,5 @@ def test_p55_a_job_of_another_search_is_not_read(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     jobs = [path.stem for path in (tmp_path / "two").glob("round*")]
     assert jobs
-    assert all(Journal(tmp_path / "one").find(job, SCHEMA) for job in jobs)
-    assert not any(Journal(tmp_path / "two").find(job, SCHEMA) for job in jobs)
+    assert all(SearchJournal(tmp_path / "one").find(job, SCHEMA) for job in jobs)
+    assert not any(SearchJournal(tmp_path / "two").find(job, SCHEMA) for job in jobs)

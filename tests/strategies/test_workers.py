@@ -89,7 +89,7 @@ from slow_votes import slow
 from privaware import accounting
 from privaware.ledger import Ledger
 from privaware.noise import Rng
-from privaware.strategies._journal import Journal
+from privaware.strategies._journal import SearchJournal
 from privaware.strategies._search import Search
 from privaware.strategies._workers import Ray
 from privaware.strategies.grid import Grid

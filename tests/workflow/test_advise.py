@@ -13,12 +13,12 @@ from privaware import accounting, advise, datasets
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.workflow import _estimates, _source
-from privaware.workflow._advice_rules import RULES, Facts, stored_evidence
+from privaware.workflow._advice_rules import RULES, AdviceFacts, stored_evidence
 from privaware.workflow._estimates import epsilon_at, estimates, fit_law
 
 ADULT, DIGITS, SPAM = (datasets.schema(name) for name in ("adult", "digits", "sms_spam"))
 SITUATIONS = [
-    Facts(schema=schema, epsilon=epsilon)
+    AdviceFacts(schema=schema, epsilon=epsilon)
     for schema in (ADULT, DIGITS, SPAM, datasets.schema("medical_cost"), replace(ADULT, rows=20))
     for epsilon in (0.1, 1.0, 20.0)
 ]

@@ -21,7 +21,7 @@ from privaware.model import Model
 from privaware.schema import Column
 from privaware.selectors import pafs
 from privaware.strategies import _trials
-from privaware.strategies._journal import Journal
+from privaware.strategies._journal import SearchJournal
 from privaware.strategies._strategy import TrialCount
 
 COUNTS = (1, 9)
@@ -157,14 +157,14 @@ def test_p40_planted_duration_is_noticed(
 
 def test_journal_is_gone_when_the_search_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     journals = []
-    keep = Journal.keep
+    keep = SearchJournal.keep
 
-    def recorded(self: Journal, name: str, results: Any) -> None:
+    def recorded(self: SearchJournal, name: str, results: Any) -> None:
         keep(self, name, results)
         journals.append(self.folder)
         assert self.folder.stat().st_mode & 0o077 == 0
 
-    monkeypatch.setattr(Journal, "keep", recorded)
+    monkeypatch.setattr(SearchJournal, "keep", recorded)
     searched(bench, monkeypatch, strategy="rs", trials=3)
     assert journals
     assert not any(folder.exists() for folder in journals)

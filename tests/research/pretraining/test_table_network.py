@@ -10,7 +10,7 @@ import torch
 
 from privaware.errors import WrongInput
 from privaware.learners._level_waves import BIN_WEIGHT, WAVE_WEIGHTS
-from privaware.learners._table_network import Facts, first_round
+from privaware.learners._table_network import TableFacts, first_round
 from research.pretraining import table_network
 from research.pretraining.random_tables import RandomTables, TableShape
 from research.pretraining.table_network import Recipe, TablePretraining, _Batch
@@ -76,7 +76,7 @@ def test_noise_of_pretraining_is_that_of_the_release(monkeypatch: pytest.MonkeyP
 
 
 def test_without_noise_the_first_round_has_the_residuals_of_the_shares() -> None:
-    facts = Facts(
+    facts = TableFacts(
         exists=torch.tensor([[[True, True, False], [True, True, True]]]),
         ordered=torch.tensor([[True, False]]),
         with_missing=torch.tensor([[False, True]]),
