@@ -343,7 +343,7 @@ def describe(event: Event) -> str:
     """
     parts = [_describe_leaf(leaf, count) for leaf, count in leaves(event)]
     if len(parts) > SHOWN:
-        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more releases"]
+        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more release{'s' if len(parts) - SHOWN > 1 else ''}"]
     return " and ".join(parts) or "no privacy cost (data-independent)"
 
 
