@@ -238,7 +238,7 @@ def test_page_shows_the_audit_beside_the_claim_and_never_as_a_guarantee(
     text = report.page_text((folder / "audit.html").read_text())
     assert "What an audit found" in text
     assert "A lower bound is evidence, not a guarantee." in text
-    assert "claimed epsilon 4 proved epsilon at least 3." in text
+    assert "claimed epsilon 4 measured epsilon at least 3." in text
     assert "What an audit found" not in report.page_text((folder / "report.html").read_text())
     elsewhere = report.write(folder, tmp_path / "page.html")
     assert "What an audit found" in report.page_text(elsewhere.read_text())
@@ -285,7 +285,7 @@ def test_sentence_of_a_refuted_claim_has_both_numbers() -> None:
         epsilon=0.0,
         charged="nothing",
     )
-    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence: epsilon is at least 6.123 (95%" in found.sentence
+    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
     assert not replace(found, found={**found.found, "refuted": False}).refuted
 
 

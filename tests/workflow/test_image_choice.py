@@ -80,7 +80,7 @@ def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
     assert [settings.get("centre") for settings in few] == [None, 0.05]
     choice = image_choice(images(8000), 1.0)
     assert choice.settings["centre"] == 0.05
-    assert "5% of the budget buys the mean of the rows to start from" in choice.reasons
+    assert "5% of the budget estimates the mean of the features, which is subtracted." in choice.reasons
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -177,7 +177,7 @@ def test_plan_compares_the_network_with_what_is_taken_without_it() -> None:
 
 
 def test_the_plan_weighs_networks_by_a_part_of_the_budget_and_says_so() -> None:
-    said = "5% of the budget weighs them by how far each tells classes apart"
+    said = "5% of the budget weights each network by how well it separates the classes."
     for shape in ((3, 32, 32), (1, 28, 28)):
         choice = image_choice(images(4_000, shape), 1.0, network=True)
         assert choice.settings["weigh"] == 0.05
@@ -219,7 +219,7 @@ def test_card_and_report_tell_of_public_photographs(tmp_path: Path, monkeypatch:
     fit(tmp_path / "images.npz", epsilon=20.0, out=tmp_path / "model", seed=1)
     card = json.loads((tmp_path / "model" / "model.json").read_text())
     assert card["features"][0]["name"] == "extractor"
-    assert any("EfficientNet-Lite0 learned from" in line for line in card["guarantee"]["assumptions"])
+    assert any("EfficientNet-Lite0 was trained on" in line for line in card["guarantee"]["assumptions"])
     report = (tmp_path / "model" / "report.html").read_text()
     assert "Images are embedded by a network that was trained on public photographs" in report
     assert len(load(tmp_path / "model").predict(x[:2])) == 2

@@ -56,7 +56,7 @@ def test_mae_is_said_and_what_a_person_sets_stays() -> None:
     assert chosen.settings == {**ABSOLUTE["boosted"], "reach": 0.7}
     assert any(reason.startswith("Metric mae: residuals are clipped") for reason in chosen.reasons)
     assert plan(NUMBERS, "r2").settings == plan(NUMBERS, None).settings
-    assert "adassp is not trained for it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]
+    assert "adassp does not optimise it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]
 
 
 def test_auc_tries_a_model_where_accuracy_takes_the_constant() -> None:

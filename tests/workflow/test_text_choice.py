@@ -110,7 +110,7 @@ def test_features_that_are_asked_for_do_without_the_network(monkeypatch: pytest.
     plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5, settings={"features": features})
     assert plan.settings["features"] == features
     told = " ".join([*plan.reasons, *assumptions(plan)])
-    assert "linear on the features that were asked for" in told
+    assert "Learner: linear, on the requested features." in told
     assert "network all-MiniLM" not in told
 
 
@@ -189,7 +189,7 @@ def test_card_and_report_tell_of_the_network_and_predicting_asks_for_it(
     card = json.loads((tmp_path / "model" / "model.json").read_text())
     assert [feature["name"] for feature in card["features"]] == ["sentences", "bounded"]
     assert card["features"][0]["network"] == "all-MiniLM-L6-v2"
-    assert any("all-MiniLM-L6-v2 learned from" in line for line in card["guarantee"]["assumptions"])
+    assert any("all-MiniLM-L6-v2 was trained on" in line for line in card["guarantee"]["assumptions"])
     assert (
         "Texts are embedded by a network that was trained on public text"
         in (tmp_path / "model" / "report.html").read_text()
