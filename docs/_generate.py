@@ -41,10 +41,10 @@ MODULES = (
 
 
 def markdown_of(docstring: str) -> str:
-    """A docstring as Markdown: doctests as blocks, `Paper:`, `Privacy:` and `Use when:` in bold."""
+    """A docstring as Markdown: doctests as blocks, `Paper:`, `Privacy:`, `Use when:` and numpydoc sections in bold."""
     lines: list[str] = []
     inside = False
-    for line in inspect.cleandoc(docstring).splitlines():
+    for line in _numpydoc_lists(inspect.cleandoc(docstring)).splitlines():
         if line.startswith(">>>") and not inside:
             lines += ["", "```pycon"]
             inside = True
@@ -57,6 +57,19 @@ def markdown_of(docstring: str) -> str:
     if inside:
         lines.append("```")
     return "\n".join(lines)
+
+
+def _numpydoc_lists(docstring: str) -> str:
+    """The headings of numpydoc sections in bold, and their entries as lists.
+
+    >>> _numpydoc_lists("Parameters\\n----------\\nx, y\\n    Two\\n    numbers.")
+    '**Parameters**\\n\\n- `x, y`: Two\\n  numbers.'
+    """
+    if not re.search(r"^-{3,}$", docstring, flags=re.MULTILINE):
+        return docstring
+    text = re.sub(r"^(\w[\w ]*)\n-{3,}$\n?", r"**\1**\n\n", docstring, flags=re.MULTILINE)
+    text = re.sub(r"^(\S[^\n]*)\n    (?=\S)", r"- `\1`: ", text, flags=re.MULTILINE)
+    return re.sub(r"^    (?=\S)", "  ", text, flags=re.MULTILINE)
 
 
 def settings_of(thing: Any) -> str:

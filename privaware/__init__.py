@@ -1,4 +1,4 @@
-"""The best model you can release under a privacy budget, and what the whole way to it revealed."""
+"""Train the most accurate model that a privacy budget allows, and account for every access to the data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when they are asked for, so that `import privaware` stays quick."""
+    """Import a public name on first use, so that `import privaware` stays quick."""
     if name in _MODULES:
         return getattr(import_module(f"privaware.{_MODULES[name]}"), name)
     raise AttributeError(f"privaware has no {name!r}")

@@ -58,7 +58,7 @@ DEEPEST = 100
 
 
 class Event:
-    """What one release costs. Built only from public numbers."""
+    """The privacy cost of one release. An event is built from public numbers only."""
 
     def __add__(self, other: Event) -> Event:
         both = (*_parts(self), *_parts(other))
@@ -101,7 +101,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Event):
-    """A value plus N(0, s^2); `noise` is s over the L2 sensitivity."""
+    """A value with Gaussian noise of standard deviation s. `noise = s / sensitivity`, with the L2 sensitivity."""
 
     noise: float
 
@@ -111,7 +111,7 @@ class Gaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Event):
-    """A value plus Laplace noise of scale b; `noise` is b over the L1 sensitivity."""
+    """A value with Laplace noise of scale b. `noise = b / sensitivity`, with the L1 sensitivity."""
 
     noise: float
 
@@ -121,7 +121,7 @@ class Laplace(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Pure(Event):
-    """Any mechanism known only to be epsilon-DP (noisy maximum, private quantile)."""
+    """A mechanism that is known only to be epsilon-DP, such as the noisy maximum."""
 
     epsilon: float
 
@@ -153,7 +153,7 @@ class Approximate(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDP(Event):
-    """Any mechanism known to be rho-zero-concentrated DP."""
+    """A mechanism that is known only to be rho-zero-concentrated DP."""
 
     rho: float
 
@@ -203,7 +203,7 @@ class Sampled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Event):
-    """`event`, `count` times, each free to depend on what the earlier ones released."""
+    """`event`, repeated `count` times. Each repetition may depend on the earlier outputs (adaptive composition)."""
 
     event: Event
     count: int
@@ -219,7 +219,7 @@ class Repeated(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Event):
-    """All of `events`, one after another on the same rows; none at all costs nothing."""
+    """All of `events` on the same rows (adaptive composition). An empty tuple costs nothing."""
 
     events: tuple[Event, ...]
 
@@ -243,7 +243,7 @@ class _OneOf(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Disjoint(_OneOf):
-    """One event for each of several disjoint parts of the rows; a row is in one part, so the dearest counts."""
+    """One event for each of several disjoint parts of the rows (parallel composition). The cost is the largest one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +282,7 @@ class Selected(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Event):
-    """`event` priced for a unit that holds up to `size` rows."""
+    """`event` for a unit of up to `size` rows (group privacy)."""
 
     event: Event
     size: int
@@ -298,7 +298,7 @@ class Group(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Unproven(Event):
-    """A release without a valid guarantee; every accountant and ledger refuses it, with `reason`."""
+    """A release without a proven guarantee. Every accountant and ledger refuses it, with `reason`."""
 
     reason: str
 
@@ -345,7 +345,7 @@ def describe(event: Event) -> str:
     """
     parts = [_describe_leaf(leaf, count) for leaf, count in leaves(event)]
     if len(parts) > SHOWN:
-        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more releases"]
+        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN:,} more release{'s' if len(parts) - SHOWN > 1 else ''}"]
     return " and ".join(parts) or "no privacy cost (data-independent)"
 
 

@@ -1,4 +1,4 @@
-"""The guarantee in words: what it means in one plain sentence, and what it takes as public or trusted."""
+"""The guarantee in words: one plain sentence, and the facts that the guarantee takes as public or trusted."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ __all__ = [
     "UNREVIEWED",
     "PricedPlan",
     "assumptions",
+    "earlier_sentence_of",
     "guarantee_sentence",
     "sampler_sentence",
     "sentence_of",
 ]
 
-UNREVIEWED = "private given bounds and categories read off the rows"
-"""What the guarantee of a model says whose schema is a draft that its owner has not reviewed."""
+UNREVIEWED = "ranges and categories were read from the rows without noise, and nobody has reviewed them"
+"""Why the guarantee of a model with a drafted schema holds only under a condition."""
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
-"""The flaw of the standard workflow of a search."""
+"""The flaw of a model whose columns or settings were chosen by the standard workflow."""
+WEAK = 10.0
+"""An epsilon above this is called a weak guarantee."""
 
 LEARNED_ELSEWHERE = {
-    "sentences": "the text that the network all-MiniLM-L6-v2 learned from; should some of these very rows have been in "
-    "it, what the network learned from them is not covered",
-    "extractor": "the photographs of ImageNet that the network EfficientNet-Lite0 learned from; should some of these "
-    "very images have been among them, what the network learned from them is not covered",
+    "sentences": "the text that the network all-MiniLM-L6-v2 was trained on; if that text contains rows of this data "
+    "set, the guarantee does not cover what the network learned from them",
+    "extractor": "the photographs of ImageNet that the network EfficientNet-Lite0 was trained on; if they "
+    "contain images "
+    "of this data set, the guarantee does not cover what the network learned from them",
 }
-"""What features learned from that is not among the rows."""
+"""For each pretrained feature, the public data that it was trained on."""
 
 
 class PricedPlan(Protocol):
-    """What a guarantee and a model card take from a plan (`workflow/_plan.py`)."""
+    """The attributes of a plan (`workflow/_plan.py`) that a guarantee and a model card read."""
 
     @property
     def learner(self) -> str: ...
@@ -62,14 +66,66 @@ class PricedPlan(Protocol):
 
 
 def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this model") -> str:
-    """What the guarantee of `what` means, in one plain sentence."""
+    """Return the meaning of the guarantee of `what` in one plain sentence."""
     return sentence_of(plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, what=what)
 
 
 def sentence_of(
     schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = "", what: str = "this model"
 ) -> str:
-    """The same from the facts that it states."""
+    """Return the sentence of a guarantee from the facts that it states.
+
+    Parameters
+    ----------
+    schema
+        The schema, for the unit, the neighbouring relation and whether it was reviewed.
+    epsilon, delta
+        The guarantee.
+    seed
+        The seed of the run, if there was one.
+    flaw
+        Why the result is not private, if it is not.
+    what
+        The thing that was released, such as "these columns".
+
+    Returns
+    -------
+    str
+        One sentence, and one more for an unreviewed schema or a weak guarantee.
+    """
+    start = ""
+    if seed is not None:
+        start = "SEEDED, NOT FOR RELEASE: for anybody who does not know the seed, "
+    if flaw:
+        start = f"NOT PRIVATE: {flaw}. Apart from that, "
+    change = _change(schema)
+    sentence = (
+        f"{start}{change if start else change[0].upper() + change[1:]} changes the probability of "
+        f"every outcome computed from {what} "
+        f"by at most a factor of {math.exp(min(epsilon, 700.0)):.3g} (epsilon {epsilon:.4g}), plus {delta:g} (delta)."
+    )
+    if epsilon > WEAK:
+        sentence += f" This is a weak guarantee, because epsilon is above {WEAK:g}."
+    return (
+        sentence
+        if schema.reviewed
+        else f"{sentence} The guarantee treats the schema as public, although its {UNREVIEWED}."
+    )
+
+
+def _change(schema: Schema) -> str:
+    """Return the change between two neighbouring data sets, such as "adding or removing any one row"."""
+    if schema.unit == "label":
+        return "changing the label of any one row"
+    unit = "any one row" if schema.unit == "row" else f"all rows of any one {schema.unit}"
+    return f"{'replacing' if schema.relation == 'replace_one' else 'adding or removing'} {unit}"
+
+
+def earlier_sentence_of(schema: Schema, epsilon: float, delta: float, *, seed: object = None, flaw: str = "") -> str:
+    """Return the sentence that earlier versions stored in model.json for the same facts.
+
+    `verify` compares the stored sentence literally, so this wording must not change.
+    """
     whom = {"row": "any one row", "label": "the label of any one row"}.get(
         schema.unit, f"all rows of any one {schema.unit}"
     )
@@ -79,16 +135,16 @@ def sentence_of(
     start = "SEEDED, NOT FOR RELEASE: without the seed, who" if seed is not None else "Who"
     if flaw:
         start = f"NOT PRIVATE: {flaw}. But for that, who"
-    condition = "" if schema.reviewed else f"; {UNREVIEWED}, which nobody has reviewed"
+    read_off = "; private given bounds and categories read off the rows, which nobody has reviewed"
     return (
-        f"{start}ever sees {what} learns little about whether {whom} {change}: "
+        f"{start}ever sees this model learns little about whether {whom} {change}: "
         f"no conclusion becomes more than {math.exp(min(epsilon, 700.0)):.3g} times as likely "
-        f"(epsilon {epsilon:.4g}), except with a chance of {delta:g} (delta){condition}."
+        f"(epsilon {epsilon:.4g}), except with a chance of {delta:g} (delta){'' if schema.reviewed else read_off}."
     )
 
 
 def sampler_sentence(event: Event) -> str:
-    """How rows are sampled at each step, in words."""
+    """Return how rows are sampled at each step, in words."""
     rates = {part.rate for part, _ in leaves(event) if isinstance(part, Sampled)}
     if rates:
         shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
@@ -97,7 +153,7 @@ def sampler_sentence(event: Event) -> str:
 
 
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:
-    """What the guarantee takes as public or trusted."""
+    """Return the facts that the guarantee takes as public or trusted, one sentence each."""
     public = [f"public: {fact}" for fact in plan.schema.assumed]
     public.append("public: the schema, the declared number of rows and every setting in the plan")
     if unit(plan.mechanism) == "label":
@@ -107,6 +163,6 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
 
 
 def _features(plan: PricedPlan) -> list[str]:
-    """The names of the features that a plan's learner takes."""
+    """Return the names of the features of a plan's learner."""
     features = plan.settings.get("features") or ()
     return [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in features]

@@ -54,37 +54,91 @@ DEFAULT_DELTA = 1e-5
 
 
 def epsilon(event: Event, delta: float) -> float:
-    """The epsilon reported for `event` at `delta`: never below the truth, 0.0 for no event at all.
+    """Return the epsilon of an event at `delta`. The result is an upper bound.
 
-    Raises `Refused` if the accountants disagree or part of the event has no proven guarantee.
+    Parameters
+    ----------
+    event
+        What was released, such as `100 * Gaussian(noise=20.0)`.
+    delta
+        The delta of the guarantee.
+
+    Returns
+    -------
+    float
+        The epsilon; 0.0 if nothing was released.
+
+    Raises
+    ------
+    Refused
+        If the accountants disagree, or if part of the event has no proven guarantee.
     """
     _check_delta(delta)
     return _price.epsilon(event, delta)
 
 
 def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS) -> dict[str, Any]:
-    """What every accountant says: `pld`, `cf`, `rdp`, `rdp_classic`, None where one cannot go.
+    """Return the epsilon of every accountant for an event.
 
-    `epsilon` is what is reported and `method` its name: pld or rdp; with private selection inside, trade_off or
-    papernot_steinke; pure where only the sum of pure epsilons is left. `rdp_classic` is the conversion of papers before
-    2021; with `orders` their order lists (`TENSORFLOW_ORDERS`, `OPACUS_ORDERS`) give back the numbers they printed.
+    Parameters
+    ----------
+    event
+        What was released.
+    delta
+        The delta of the guarantee.
+    orders
+        The Rényi orders of `rdp` and `rdp_classic`. `TENSORFLOW_ORDERS` and `OPACUS_ORDERS` reproduce published
+        numbers.
+
+    Returns
+    -------
+    dict
+        `pld`, `cf`, `rdp` and `rdp_classic` (the conversion used before 2021): an epsilon each, or None if the
+        accountant does not cover the event. `epsilon` is the reported epsilon. `method` names its accountant: pld or
+        rdp; trade_off or papernot_steinke for private selection; pure if only the sum of pure epsilons is available.
     """
     _check_delta(delta)
     return _price.bounds(event, delta, orders)
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """The delta of `event` at `epsilon`: the same bound read the other way."""
+    """Return the delta of an event at `epsilon`. The result is an upper bound.
+
+    Parameters
+    ----------
+    event
+        What was released.
+    epsilon
+        The epsilon of the guarantee.
+
+    Returns
+    -------
+    float
+        The delta.
+    """
     if not 0 <= epsilon < math.inf:
         raise WrongInput(f"expected a finite epsilon of at least 0, got {epsilon!r}")
     return _price.delta(event, epsilon)
 
 
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
-    """The least noise, within a thousandth, at which `cost(noise)` is within (`epsilon`, `delta`).
+    """Return the smallest noise multiplier with which a mechanism is (epsilon, delta)-differentially private.
 
-    Always on the safe side: `epsilon(cost(noise), delta) <= epsilon` is checked with the accountant that reports.
-    Answers are remembered in the user's cache folder (`PRIVAWARE_CACHE` names another).
+    Parameters
+    ----------
+    cost
+        A function from the noise multiplier to the event of the mechanism.
+    epsilon, delta
+        The guarantee to reach.
+
+    Returns
+    -------
+    float
+        A noise multiplier at most 0.1% above the smallest one. `epsilon(cost(noise), delta) <= epsilon` always holds.
+
+    Notes
+    -----
+    Results are stored in the user's cache folder; `PRIVAWARE_CACHE` names another folder.
     """
     _check_delta(delta)
     if isinstance(epsilon, bool) or not 0 < epsilon < math.inf:
@@ -104,8 +158,24 @@ class DpSgdRun:
 
 
 def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
-    """Rate and steps of `epochs` passes: batch / rows, and epochs x rows / batch rounded up, in exact arithmetic.
+    """Return the sampling rate and the number of steps of DP-SGD.
 
+    Parameters
+    ----------
+    rows
+        The number of rows.
+    batch
+        The expected batch size.
+    epochs
+        The number of epochs.
+
+    Returns
+    -------
+    DpSgdRun
+        `rate = batch / rows` and `steps = ceil(epochs * rows / batch)`, in exact arithmetic.
+
+    Examples
+    --------
     >>> dpsgd(rows=60000, batch=100, epochs=500)
     DpSgdRun(rate=0.0016666666666666668, steps=300000)
     >>> dpsgd(rows=93, batch=1, epochs="0.1").steps

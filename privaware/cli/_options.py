@@ -25,46 +25,58 @@ def option(text: str, *names: str, completes: str | None = None) -> object:
 
 
 _DATA = (
-    "A CSV, Parquet, Feather, Excel or .npz file, a folder of images or texts by class, or a built-in data set "
-    "(`privaware data list`)."
+    "A CSV, Parquet, Feather, Excel or .npz file, a folder with one subfolder of images or texts for each class, or a "
+    "built-in data set (`privaware data list`)."
 )
-_ACCEPT = "Take bounds and categories as drafted from the rows: the result is not certified until you review them."
-_DELTA = "The chance that the guarantee fails. Default: 1e-5, from 100,000 rows on a tenth of 1 / rows."
-_UNIT = "Whom to protect: a column that names the person of each row, or `label`."
+_ACCEPT = (
+    "Use ranges and categories read from the rows, without noise. The result is not certified until you review them."
+)
+_DELTA = "The delta of the guarantee. Default: 1e-5, or 0.1 / rows if there are 100,000 rows or more."
+_UNIT = "The unit of privacy: a column that identifies the person of each row, or `label`. Default: one row."
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False, autocompletion=complete_data)]
 MODEL = Annotated[Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)]
-TARGET = Annotated[str | None, option("The column to predict. Built-in data bring their own.")]
-EPSILON = Annotated[float, option("The privacy budget of this run. Smaller is more private.")]
-DELTA = Annotated[float | None, option("The chance that the guarantee fails; well below 1 / rows. Default: 1e-5.")]
-SCHEMA = Annotated[Path | None, option("What is public, in TOML (start one with `privaware schema`).")]
-ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
-PRIVATE = Annotated[bool, option("Pay for bounds and categories from the budget: the default.", "--private-schema")]
-UNIT = Annotated[str | None, option(_UNIT)]
-CAP = Annotated[int, option("With --unit COLUMN: how many rows of one person are used at most.")]
-HEADER = Annotated[bool | None, option("Whether the first line of a CSV holds names.", "--header/--no-header")]
-SEP = Annotated[str | None, option("What stands between the values of a CSV. Default: found from its first line.")]
-DECIMAL = Annotated[str | None, option("A comma, where the numbers of a CSV have a decimal comma.")]
-ENCODING = Annotated[str | None, option("How the text of a CSV is stored, such as latin-1. Default: utf-8.")]
-TASK = Annotated[str | None, option("classification or regression, where the target could be either.")]
-LEDGER = Annotated[Path | None, option("The ledger of the data set. Default: DATA.ledger beside the file.")]
-_NEW = "Give rows that resemble those of another ledger a ledger of their own: they are other people."
-NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
-LIMIT = Annotated[float | None, option("The total epsilon of a new ledger. Default: the epsilon asked for.")]
-SIGN = Annotated[Path | None, option("An ed25519 private key in a PEM file, to sign the result with.")]
-DESCRIBE = Annotated[
-    Path | None, option("A TOML file with owner, contact, intended_use, limitations: the owner's words.")
+TARGET = Annotated[str | None, option("The column to predict. Built-in data sets have a default.")]
+EPSILON = Annotated[float, option("The privacy budget of this run. A smaller epsilon is more private.")]
+DELTA = Annotated[float | None, option("The delta of the guarantee; it must be well below 1 / rows. Default: 1e-5.")]
+SCHEMA = Annotated[
+    Path | None, option("A TOML file with the public facts about the columns; `privaware schema` drafts one.")
 ]
-SEED = Annotated[int | None, option("Makes the run reproducible and the result NOT for release.")]
-_JSON = "One JSON object on standard output, nothing else."
+ACCEPT = Annotated[bool, option(_ACCEPT, "--accept-schema")]
+PRIVATE = Annotated[
+    bool, option("Estimate ranges and categories with part of the budget. This is the default.", "--private-schema")
+]
+UNIT = Annotated[str | None, option(_UNIT)]
+CAP = Annotated[int, option("With --unit COLUMN: the largest number of rows used for each person.")]
+HEADER = Annotated[
+    bool | None, option("Whether the first line of a CSV file contains the column names.", "--header/--no-header")
+]
+SEP = Annotated[str | None, option("The separator of a CSV file. Default: detected from its first line.")]
+DECIMAL = Annotated[str | None, option("The decimal mark of a CSV file, such as a comma.")]
+ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
+TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
+LEDGER = Annotated[Path | None, option("The ledger file of the data set. Default: DATA.ledger, next to the data file.")]
+_NEW = "Create a new ledger although another ledger has similar rows. Use this only if the rows are about other people."
+NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
+LIMIT = Annotated[
+    float | None, option("The total epsilon that all runs on a new ledger may spend. Default: the epsilon of this run.")
+]
+SIGN = Annotated[Path | None, option("A PEM file with an Ed25519 private key that signs the result.")]
+DESCRIBE = Annotated[
+    Path | None, option("A TOML file with the owner's statement: owner, contact, intended_use, limitations.")
+]
+SEED = Annotated[int | None, option("The random seed. It makes the run reproducible and the result NOT for release.")]
+_JSON = "Print one JSON object to standard output, and nothing else."
 JSON = Annotated[bool, typer.Option("--json", help=_JSON, is_eager=True)]
 
-_SET = "A setting of the learner, as NAME=VALUE; repeatable: --set steps=50 --set schedule=cosine --set average=ema."
+_SET = "A hyper-parameter of the learner, as NAME=VALUE; repeatable, such as --set steps=50 --set schedule=cosine."
 SET = Annotated[list[str] | None, option(_SET, "--set")]
-TEST = Annotated[str | None, option("Rows to score the model on, for your eyes only.")]
-DEVICE = Annotated[str, option("cpu, or cuda where there is one.")]
-DRY_RUN = Annotated[bool, option("Show the plan and its price; charge nothing and train on no row.", "--dry-run")]
-FOLDER = Annotated[Path | None, option("The model folder to make. Default: DATA-model.")]
+TEST = Annotated[str | None, option("Test rows. The test score is printed and never released.")]
+DEVICE = Annotated[str, option("cpu or cuda.")]
+DRY_RUN = Annotated[
+    bool, option("Show the plan and its privacy cost. Nothing is charged and nothing is trained.", "--dry-run")
+]
+FOLDER = Annotated[Path | None, option("The new folder of the model. Default: DATA-model.")]
 
 
 def _at_a_terminal(context: typer.Context, wanted: bool) -> None:
@@ -82,7 +94,7 @@ SHOW_VALUES = Annotated[
     bool,
     typer.Option(
         "--show-values",
-        help="Quote the value that an error is about; at your own terminal only.",
+        help="Show the offending value in error messages. Works only at a terminal.",
         callback=_at_a_terminal,
         expose_value=False,
     ),

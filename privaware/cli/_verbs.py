@@ -28,14 +28,15 @@ from privaware.cli import (
 )
 from privaware.cli import list as list_
 
-WHAT = "The best model you can release under a privacy budget, and what the whole way to it revealed."
+WHAT = "Train the most accurate model that a privacy budget allows, and account for every access to the data."
 FIRST_COMMANDS = {
-    "privaware fit DATA --target COLUMN --epsilon 1": "train a model, with its report (try: privaware fit wisconsin)",
-    "privaware fit DATA --target COLUMN --dry-run": "the plan and its price; nothing is spent",
-    "privaware predict MODEL DATA": "predict new rows",
-    "privaware verify MODEL": "recompute its guarantee",
-    "privaware ledger DATA.ledger": "what was spent, and what is left",
-    "privaware --help": "every verb; privaware VERB -h for its options",
+    "privaware fit DATA --target COLUMN --epsilon 1": "train a model and write its report (try: privaware fit "
+    "wisconsin)",
+    "privaware fit DATA --target COLUMN --dry-run": "show the plan and its privacy cost; spend nothing",
+    "privaware predict MODEL DATA": "predict the target of new rows",
+    "privaware verify MODEL": "recompute the guarantee of a model",
+    "privaware ledger DATA.ledger": "show the privacy budget that was spent and that remains",
+    "privaware --help": "list all commands; privaware COMMAND -h lists its options",
 }
 
 app = typer.Typer(

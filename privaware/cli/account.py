@@ -9,21 +9,25 @@ import typer
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
-app = typer.Typer(help="What a training run costs, before you run it.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Compute the privacy cost of a training run before it starts.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command(epilog="Example: privaware account dpsgd --rows 60000 --batch 256 --epochs 60 --noise 1.1")
 def dpsgd(
-    rows: Annotated[int, typer.Option(help="Rows of the data set.")],
-    batch: Annotated[int, typer.Option(help="Expected rows in a step (Poisson sampling).")],
-    epochs: Annotated[float, typer.Option(help="Passes over the rows.")],
+    rows: Annotated[int, typer.Option(help="The number of rows of the data set.")],
+    batch: Annotated[int, typer.Option(help="The expected batch size (Poisson sampling).")],
+    epochs: Annotated[float, typer.Option(help="The number of epochs.")],
     delta: o.DELTA = None,
-    noise: Annotated[float | None, typer.Option(help="The noise multiplier; give this or --epsilon.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The target; give this or --noise.")] = None,
+    noise: Annotated[float | None, typer.Option(help="The noise multiplier. Give either --noise or --epsilon.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The epsilon to calibrate the noise to. Give either --epsilon or --noise.")
+    ] = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Price DP-SGD, or calibrate its noise."""
+    """Compute the epsilon of DP-SGD, or the noise multiplier for a given epsilon."""
     from privaware import accounting
     from privaware.errors import WrongInput
 
@@ -35,7 +39,12 @@ def dpsgd(
     bounds = accounting.bounds(run.event(multiplier), delta)
     shown = {name: bounds[name] for name in ("pld", "cf", "rdp", "rdp_classic")}
     result = {"epsilon": shown, "noise": multiplier, "rate": run.rate, "steps": run.steps, "delta": delta}
-    lines = [f"{run.steps} steps at rate {run.rate:.6g}, noise {multiplier:.6g}, delta {delta:g}"]
-    names = {"pld": "PLD, reported", "cf": "our own check", "rdp": "RDP", "rdp_classic": "classic RDP, for old papers"}
+    lines = [f"{run.steps} steps, sampling rate {run.rate:.6g}, noise multiplier {multiplier:.6g}, delta {delta:g}"]
+    names = {
+        "pld": "PLD, reported",
+        "cf": "independent check",
+        "rdp": "RDP",
+        "rdp_classic": "classic RDP, for old papers",
+    }
     lines += [f"epsilon {shown[name]:.5g} ({label})" for name, label in names.items() if shown[name] is not None]
     show(result, lines, json)

@@ -10,9 +10,11 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
 app = typer.Typer()
-ACCURACY = Annotated[float | None, o.option("Also: which epsilon and how many rows this accuracy needs, such as 0.9.")]
-DELTA = Annotated[float | None, o.option("The chance that the guarantee fails. Default: as `fit` takes it.")]
-PUBLIC = Annotated[str | None, o.option("Public rows that you could use; only whether there are any counts.")]
+ACCURACY = Annotated[
+    float | None, o.option("Also estimate the epsilon and the number of rows that this accuracy needs, such as 0.9.")
+]
+DELTA = Annotated[float | None, o.option("The delta of the guarantee. Default: the default of `fit`.")]
+PUBLIC = Annotated[str | None, o.option("Public rows that are available. They are not read.")]
 
 
 @app.command(epilog="Example: privaware advise wisconsin --epsilon 1 --accuracy 0.9")
@@ -33,7 +35,7 @@ def advise(
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Rules with reasons and evidence, from public facts only; nothing is charged."""
+    """Recommend learners and settings from public facts, with the evidence. Nothing is charged."""
     from privaware.workflow.advise import advise as run
 
     options: dict[str, Any] = {"target": target, "delta": delta, "schema": schema, "unit": unit, "task": task}
@@ -45,24 +47,26 @@ def advise(
 def _rules(advice: list[dict[str, Any]]) -> list[str]:
     lines = []
     for number, each in enumerate(advice, start=1):
-        lines.append(f"{number}. {each['rule']}: {each['reason']}.")
+        lines.append(f"{number}. {each['rule']}. Reason: {each['reason']}.")
         for evidence in each["evidence"]:
-            lines.append(f"   here: {evidence['ours']} ({evidence['page']})")
+            lines.append(f"   Measured: {evidence['ours']} ({evidence['page']})")
             if evidence["paper"]:
-                lines.append(f"   {'but ' if evidence['differs'] else ''}{evidence['paper']}")
+                lines.append(f"   Published{' (differs)' if evidence['differs'] else ''}: {evidence['paper']}")
     return lines
 
 
 def _risk(result: Any) -> list[str]:
-    rates = ", ".join(f"{100 * each['gaussian']:.3g}% at {100 * each['fpr']:g}% false alarms" for each in result.risk)
-    mechanism = f"a Gaussian mechanism at epsilon {result.epsilon:g}, such as linear"
-    return [f"Of {mechanism}, no attack finds more members than {rates}."]
+    rates = ", ".join(f"{100 * each['gaussian']:.3g}% at {100 * each['fpr']:g}%" for each in result.risk)
+    mechanism = f"a Gaussian mechanism at epsilon {result.epsilon:g} (such as the learner linear)"
+    return [
+        f"A membership attack on {mechanism} has at most this true positive rate at this false positive rate: {rates}."
+    ]
 
 
 def _estimates(result: Any) -> list[str]:
     if result.accuracy is None:
         return []
-    lines = [f"Accuracy {result.accuracy:g}, on public data of this form:"]
+    lines = [f"Estimates for accuracy {result.accuracy:g}, from public data of the same form:"]
     for each in result.estimates:
         if each["epsilon"] is None:
             lines.append(f"   {each['data']}, {each['learner']}: {each['note']}")

@@ -11,24 +11,26 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
-_SUBJECT = "A model folder, or rows as for `privaware fit`: a file or a built-in data set."
+_SUBJECT = "A model folder, or data as for `privaware fit`: a file or a built-in data set."
 SUBJECT = Annotated[str, typer.Argument(help=_SUBJECT, show_default=False, metavar="MODEL_OR_DATA")]
-ATTACK = Annotated[str, o.option("one_run, many_run, or one of `privaware list attacks`.")]
-LEARNER = Annotated[str, o.option("With rows: one of `privaware list learners`, or auto.")]
+ATTACK = Annotated[str, o.option("The attack: one_run, many_run, or one of `privaware list attacks`.")]
+LEARNER = Annotated[str, o.option("With data: the learner to audit, one of `privaware list learners`, or auto.")]
 METHOD = Annotated[
-    str | None, o.option("With rows: audit one of `privaware list selectors`, or bounds, not a learner.")
+    str | None, o.option("With data: audit a selector of `privaware list selectors`, or bounds, instead of a learner.")
 ]
-SEARCH = Annotated[str | None, o.option("With rows and many_run: audit a search of this space, not a learner.")]
-SPACE = Annotated[str, o.option("For one_run: canaries among gradients and sums (gradient) or among rows (input).")]
-CANARIES = Annotated[int, o.option("For one_run: how many canaries, at most.")]
-RUNS = Annotated[int, o.option("For many_run: how many runs with the row, and without it.")]
-_SHADOWS = "For membership attacks: how many shadow models. Default: as many as the attack needs."
+SEARCH = Annotated[str | None, o.option("With data and many_run: audit a search of this space instead of a learner.")]
+SPACE = Annotated[
+    str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
+]
+CANARIES = Annotated[int, o.option("For one_run: the largest number of canaries.")]
+RUNS = Annotated[
+    int, o.option("For many_run: the number of runs with the canary row, and the number of runs without it.")
+]
+_SHADOWS = "For membership attacks: the number of shadow models. Default: the number that the attack needs."
 SHADOWS = Annotated[int | None, o.option(_SHADOWS)]
-TRAINING = Annotated[
-    str, o.option("Whether shadow models are trained private or without_privacy.", "--shadow-training")
-]
-PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them.")]
-FOLDER = Annotated[Path | None, o.option("With rows: a folder to make, with the result in audit.json.")]
+TRAINING = Annotated[str, o.option("How shadow models are trained: private or without_privacy.", "--shadow-training")]
+PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them, as a file or a built-in data set.")]
+FOLDER = Annotated[Path | None, o.option("With data: a new folder for the result, in audit.json.")]
 
 
 @app.command(epilog="Example: privaware audit wisconsin --learner linear --epsilon 4 --attack one_run")
@@ -52,7 +54,7 @@ def audit(
     json: o.JSON = False,
     **run_options: Any,
 ) -> int:
-    """Attack a model or a mechanism; exit 4 where its claim is refuted."""
+    """Attack a model or a mechanism to test its epsilon. The exit code is 4 if the claimed epsilon is refuted."""
     from privaware.workflow.audit import audit as run
 
     result = run(
@@ -76,16 +78,17 @@ def audit(
     )
     lines = [result.sentence, result.charged]
     if result.owner_only:
-        lines = [f"internal, not for release: {line}" for line in lines]
+        lines = [f"Internal, not for release: {line}" for line in lines]
     if result.found:
         lines.insert(1, f"AUC {result.found['auc']:.3f}, {_rates(result.found['tpr_at_fpr'])}")
     if result.out:
-        lines.append(f"written to {result.out}")
+        lines.append(f"Result: {result.out}")
     show(result.json(), lines, json)
     return 4 if result.refuted else 0
 
 
 def _rates(rates: dict[str, Any]) -> str:
     return ", ".join(
-        f"{100 * rate['tpr']:.3g}% found at {100 * float(fpr):g}% false alarms" for fpr, rate in rates.items()
+        f"true positive rate {100 * rate['tpr']:.3g}% at false positive rate {100 * float(fpr):g}%"
+        for fpr, rate in rates.items()
     )

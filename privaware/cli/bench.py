@@ -12,16 +12,22 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer(
-    help="Compare learners on public data, yours among them.", no_args_is_help=True, rich_markup_mode=None
+    help="Compare learners on public data, including your own learners.", no_args_is_help=True, rich_markup_mode=None
 )
 GRID = Annotated[
-    Path, typer.Argument(help="Learners x architectures x data x epsilons x seeds, in TOML.", show_default=False)
+    Path,
+    typer.Argument(
+        help="A TOML file with the learners, architectures, data sets, epsilons and seeds to combine.",
+        show_default=False,
+    ),
 ]
-STORE = Annotated[Path, o.option("The file of finished cells; the same one resumes.")]
-WORKERS = Annotated[int, o.option("Processes that train cells.")]
-RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains cells, or auto.")]
-TIME_LIMIT = Annotated[float | None, o.option("Seconds after which no batch of cells begins.")]
-POPULATION = Annotated[int, o.option("The most cells (seeds and epsilons) that a process takes at a time.")]
+STORE = Annotated[Path, o.option("The file for the results. A run with the same file resumes.")]
+WORKERS = Annotated[int, o.option("The number of processes that train models.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains models, or auto.")]
+TIME_LIMIT = Annotated[float | None, o.option("The time in seconds after which no new training starts.")]
+POPULATION = Annotated[
+    int, o.option("The largest number of models (seeds and epsilons) that a process trains at a time.")
+]
 ONE_SEED = Annotated[int | None, o.option("Run this seed instead of those of the grid.")]
 FORMAT = Annotated[str, o.option("markdown, csv or latex.", "--format")]
 OUT = Annotated[Path | None, o.option("A file to write. Default: the table is printed.")]
@@ -41,7 +47,7 @@ def run(
     seed: ONE_SEED = None,
     json: o.JSON = False,
 ) -> int:
-    """Train and test every cell of a grid that the store lacks; exit code 1 if some failed, which are tried again."""
+    """Train and test every combination of the grid that has no result yet. The exit code is 1 if some failed."""
     from privaware._validate import expect_count
     from privaware.bench._cells import TrainingPlace
     from privaware.bench._grid import read_grid
@@ -72,7 +78,7 @@ def table(
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Mean and spread over seeds of every finished cell, as Markdown, CSV or LaTeX."""
+    """Print the mean and standard deviation over seeds, as Markdown, CSV or LaTeX."""
     from dataclasses import asdict
 
     from privaware.bench._table import bench_table, summary
@@ -93,7 +99,7 @@ def table(
 def report(
     store: STORE = DEFAULT_STORE, out: PAGE = Path("bench.html"), seed: o.SEED = None, json: o.JSON = False
 ) -> None:
-    """Plot utility, leakage and time against epsilon, on one page that opens without a network."""
+    """Plot utility, leakage and time against epsilon on one HTML page."""
     from privaware._files import atomic_write
     from privaware.bench._report import bench_page
     from privaware.errors import WrongInput

@@ -13,11 +13,13 @@ from privaware.cli._terminal import say, show
 app = typer.Typer()
 _TO = "registry (OpenDP's registry of deployments), huggingface, cyclonedx, nist (SP 800-226) or sacro (SACRO-ML)."
 TO = Annotated[str, typer.Option(help=_TO, show_default=False)]
-OUT = Annotated[Path | None, typer.Option(help="The file to write, or for sacro the folder. Default: by the format.")]
+OUT = Annotated[
+    Path | None, typer.Option(help="The file to write; for sacro, the folder. The default depends on the format.")
+]
 
-_MEMBERS = "For sacro: the rows that trained the model, so that SACRO-ML can attack it. For the owner only."
+_MEMBERS = "For sacro: the training rows, so that SACRO-ML can attack the model. For the data owner only."
 MEMBERS = Annotated[str | None, typer.Option(help=_MEMBERS)]
-OTHERS = Annotated[str | None, typer.Option(help="For sacro: rows that did not train it, with --members.")]
+OTHERS = Annotated[str | None, typer.Option(help="For sacro, with --members: rows that were not used for training.")]
 
 
 @app.command(epilog="Example: privaware card income-model --to huggingface --out README.md --describe owner.toml")
@@ -31,7 +33,7 @@ def card(
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Write the card of a model as others read it; no score but one that was bought."""
+    """Export the model card to another format. It contains a score only if one was released with noise."""
     from privaware.report import export
 
     predictions = None
@@ -41,7 +43,13 @@ def card(
         predictions = predictions_for_owner(model, members, non_members)
     exported = export(model, to, out, describe=describe, predictions=predictions)
     if predictions is not None:
-        say("internal, not for release: predictions on private rows, charged nothing; do not publish the folder")
+        say(
+            "Internal, not for release: the folder contains predictions on private rows, which were not "
+            "charged. Do not publish it."
+        )
     if exported.missing:
-        say(f"not stated by the owner: {', '.join(exported.missing)}; give them in a TOML file with --describe")
+        say(
+            f"The owner has not stated: {', '.join(exported.missing)}. Add these entries to a TOML file "
+            "and pass it with --describe."
+        )
     show(exported.json(), [str(exported.out)], json)

@@ -12,9 +12,9 @@ from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 _CONTENDER = "a learner (linear, linear:columns=age+town,steps=50), a published model, or a model in JSON."
-COMPARISON = Annotated[Path | None, o.option("A folder to make, with crossover.json and a plot.")]
-EPSILONS = Annotated[str, o.option("The epsilons to try, rising, with commas.")]
-REPEATS = Annotated[int, o.option("How often each model is trained at each epsilon.")]
+COMPARISON = Annotated[Path | None, o.option("A new folder for crossover.json and a plot.")]
+EPSILONS = Annotated[str, o.option("The epsilons to try, in ascending order, separated by commas.")]
+REPEATS = Annotated[int, o.option("The number of times that each model is trained at each epsilon.")]
 SIMPLE = Annotated[str, o.option(f"The simple model: {_CONTENDER}", "--simple")]
 COMPLEX = Annotated[str, o.option(f"The complex model: {_CONTENDER}", "--complex")]
 
@@ -35,7 +35,7 @@ def crossover(
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:
-    """Up to which epsilon the simpler of two models is better; every training is charged."""
+    """Find the epsilon up to which the simpler of two models is better. Every training run is charged."""
     from privaware.workflow.crossover import crossover as run
 
     result = run(
@@ -50,10 +50,10 @@ def crossover(
         say=say,
         **run_options,
     )
-    lines = [] if result.crossover is None else [f"crossover epsilon: {result.crossover.sentence}"]
+    lines = [] if result.crossover is None else [f"Crossover epsilon: {result.crossover.sentence}"]
     for low, high in zip(result.curves["simple"], result.curves["complex"], strict=True):
         lines.append(
             f"epsilon {low.x:g}: simple {low.mean:.4f} ± {low.spread:.4f}, complex {high.mean:.4f} ± {high.spread:.4f}"
         )
-    lines.append(f"{result.note}; all of it: epsilon {result.epsilon:.4g} at delta {result.delta:g}")
+    lines.append(f"Note: {result.note}. Total cost: epsilon {result.epsilon:.4g} at delta {result.delta:g}.")
     show(result.json(), lines, json)

@@ -10,14 +10,16 @@ from privaware.cli import _options as o
 from privaware.cli._completion import complete_names
 from privaware.cli._terminal import show
 
-app = typer.Typer(help="Built-in benchmark data.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, download and locate the built-in benchmark data sets.", no_args_is_help=True, rich_markup_mode=None
+)
 _BUILTIN = "A built-in data set."
 NAME = Annotated[str, typer.Argument(help=_BUILTIN, show_default=False, autocompletion=complete_names("datasets"))]
 
 
 @app.command("list", epilog="Example: privaware data list")
 def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
-    """Every built-in data set, and whether its files are here."""
+    """List the built-in data sets, and whether their files are on this machine."""
     from privaware.datasets import listing
 
     listed = listing()
@@ -30,7 +32,7 @@ def data_list(seed: o.SEED = None, json: o.JSON = False) -> None:
 
 @app.command("fetch", epilog="Example: privaware data fetch mnist")
 def data_fetch(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
-    """Download a data set from its public origin and check it."""
+    """Download a data set from its public source and verify its checksum."""
     from privaware.datasets import fetch
 
     path = fetch(name)
@@ -40,7 +42,7 @@ def data_fetch(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
 
 @app.command("path", epilog="Example: privaware data path mnist")
 def data_path(name: NAME, seed: o.SEED = None, json: o.JSON = False) -> None:
-    """Where the files of a data set are on this machine."""
+    """Print the folder that contains the files of a data set."""
     from privaware.datasets import path as find
 
     path = str(find(name))

@@ -14,40 +14,57 @@ from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 _PUBLIC = (
-    "Public rows, as a file or the name of a built-in data set: for learners that need them, and for --search, which "
-    "has no privacy cost on them."
+    "Public rows, as a file or a built-in data set. Some learners need them, and --search on public rows has no "
+    "privacy cost."
 )
 PUBLIC = Annotated[str | None, o.option(_PUBLIC)]
-LEARNER = Annotated[str, o.option("One of `privaware list learners`, or auto.", completes="learners")]
-TIME_LIMIT = Annotated[float | None, o.option("About how many seconds training may take.")]
+LEARNER = Annotated[
+    str, o.option("One of `privaware list learners`. auto chooses one from public facts.", completes="learners")
+]
+TIME_LIMIT = Annotated[float | None, o.option("The approximate limit of the training time, in seconds.")]
 
-_SCORE = "Buy a score that may be released: rows put aside train nothing, and score the model for this epsilon."
+_SCORE = "Release a score on held-out rows, with noise, for this epsilon."
 SCORE_EPSILON = Annotated[float | None, o.option(_SCORE)]
-_METRIC = "What the training is for and what is shown: accuracy or auc for classes, r2 or mae for numbers."
+_METRIC = "The metric to optimise and show: accuracy or auc for classification, r2 or mae for regression."
 METRIC = Annotated[str | None, o.option(_METRIC)]
 
-PLAN = Annotated[Path | None, o.option("A plan to follow (TOML or JSON); with --dry-run a new file is written.")]
-USE = Annotated[Path | None, o.option("Columns that `privaware select` chose: its folder, or its selection.json.")]
-SELECT = Annotated[str | None, o.option("Choose columns within the budget, by one of `privaware list selectors`.")]
+PLAN = Annotated[
+    Path | None,
+    o.option("A TOML or JSON file with the plan to follow. With --dry-run, a new file to write the plan to."),
+]
+USE = Annotated[
+    Path | None,
+    o.option("The result of `privaware select`: its folder or its selection.json. Only these columns are used."),
+]
+SELECT = Annotated[
+    str | None, o.option("Select columns with part of the budget, with one of `privaware list selectors`.")
+]
 _SEARCH = (
-    "Search learners, settings or architectures within the budget, by one of `privaware list strategies`: "
-    "--search rs --trials 10."
+    "Search learners, hyper-parameters or architectures within the budget, with one of `privaware list strategies`, "
+    "such as --search rs --trials 10."
 )
 SEARCH = Annotated[str | None, o.option(_SEARCH, completes="strategies")]
-_SPACE = "What --search may choose from: one of `privaware list spaces`, or a TOML file. Default: one for the learner."
+_SPACE = (
+    "The search space of --search: one of `privaware list spaces`, or a TOML file. Default: a space for the learner."
+)
 SPACE = Annotated[str | None, o.option(_SPACE)]
-TRIALS = Annotated[int | None, o.option("How many candidates --search tries (on average, where it is a secret).")]
+TRIALS = Annotated[
+    int | None,
+    o.option(
+        "The number of candidates of --search. It is the expected number if the strategy draws the number at random."
+    ),
+]
 _FEATURES = (
-    "Features of a row, in turn, each as NAME or NAME,SETTING=VALUE; repeatable. normalise, pca, weigh are paid for: "
-    "--features scatter --features pca,components=32."
+    "A feature transformation, as NAME or NAME,SETTING=VALUE; repeatable, applied in the order given, such as "
+    "--features scatter --features pca,components=32. normalise, pca and weigh use part of the budget."
 )
 FEATURES = Annotated[list[str] | None, o.option(_FEATURES)]
 _WORKFLOW = (
-    "aware: choose with the noise in mind; standard: choose columns and settings as if there were none, to compare "
-    "on built-in data."
+    "aware (default): select columns and settings under the guarantee. standard: select them without noise; this is "
+    "allowed on built-in data only, for comparison."
 )
 WORKFLOW = Annotated[str | None, o.option(_WORKFLOW)]
-RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows (Parquet), or auto.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
 
 
 @app.command(epilog="Example: privaware fit people.csv --target income --epsilon 1 --out income-model")
@@ -77,7 +94,7 @@ def fit(
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:
-    """Choose, charge and train the best releasable model."""
+    """Train a model within a privacy budget, and charge its cost to the ledger."""
     expect_named("strategies", search)
     expect_named("selectors", select)
     described = [o.feature(text) for text in features or ()]
@@ -109,14 +126,16 @@ def fit(
     )
     lines = [result.sentence]
     if (score := result.internal_score) is not None:
-        lines.append(f"internal, not for release: {score}")
+        lines.append(f"Internal, not for release: {score}.")
     if result.score:
         lines.append(result.score_sentence)
     for name, value in ((result.search or {}).get("point") or {}).items():
-        lines.append(f"found by the search: {name} {value}")
+        lines.append(f"Found by the search: {name} = {value}")
     if result.out:
-        lines += [f"model folder: {result.out}", f"report: {Path(result.out) / 'report.html'}"]
-        lines.append(f"use it: privaware predict {shlex.quote(result.out)} NEW_DATA, or privaware.load({result.out!r})")
+        lines += [f"Model folder: {result.out}", f"Report: {Path(result.out) / 'report.html'}"]
+        lines.append(
+            f"To predict: privaware predict {shlex.quote(result.out)} NEW_DATA, or privaware.load({result.out!r})"
+        )
     if result.ledger:
-        lines.append(f"spent so far, and what is left: privaware ledger {shlex.quote(result.ledger)}")
+        lines.append(f"To see the spent and remaining budget: privaware ledger {shlex.quote(result.ledger)}")
     show(result.json(), lines, json)

@@ -13,19 +13,25 @@ from privaware.cli._terminal import show
 from privaware.errors import WrongInput
 
 app = typer.Typer()
-_RESTORE = "For a file put back from a copy: write the charges that it lacks and that your data folder knows again."
+_RESTORE = (
+    "Restore charges that are missing from a ledger file copied from a backup, from the records in your data folder."
+)
 
 
 @app.command(epilog="Example: privaware ledger people.csv.ledger --set-limit 4")
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger file.")],
-    set_limit: Annotated[float | None, typer.Option(help="A new total epsilon, recorded in the chain.")] = None,
+    set_limit: Annotated[
+        float | None, typer.Option(help="A new limit for the total epsilon. The change is recorded in the ledger.")
+    ] = None,
     restore: Annotated[bool, typer.Option("--restore", help=_RESTORE)] = False,
-    plot: Annotated[Path | None, typer.Option(help="A chart of the spending: .svg, .png, .pdf or .html.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a chart of the spent budget to this .svg, .png, .pdf or .html file.")
+    ] = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """What has been spent on a data set, by whom and for what."""
+    """Show what was charged to a data set, by whom and for what, and the remaining budget."""
     from privaware.ledger import Ledger, printed_lines
 
     beside = Path(f"{file}.ledger")
@@ -33,7 +39,7 @@ def ledger(
         raise WrongInput(f"expected a ledger, got the data that it is for; type `privaware ledger {beside}`")
     lines = []
     if restore:
-        lines = [f"written again: {len(Ledger.restore(file))} entries"]
+        lines = [f"Restored {len(Ledger.restore(file))} entries."]
     opened = Ledger.open(file)
     if set_limit is not None:
         opened.set_limit(set_limit)
@@ -41,7 +47,7 @@ def ledger(
     if plot is not None:
         from privaware.workflow._spending import plot_spending
 
-        lines += [f"chart: {plot_spending(opened, plot)}"]
+        lines += [f"Chart: {plot_spending(opened, plot)}"]
     show(_finite(facts), [*printed_lines(facts), *lines], json)
 
 

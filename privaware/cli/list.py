@@ -33,13 +33,13 @@ def _complete_kind(incomplete: str) -> list[str]:
     return [kind for kind in (*FOLDERS, "spaces") if kind.startswith(incomplete)]
 
 
-_KIND = "learners, datasets, models and so on."
+_KIND = "What to list, such as learners, datasets or models. Default: everything."
 KIND = Annotated[str | None, typer.Argument(help=_KIND, autocompletion=_complete_kind)]
 
 
 @app.command("list", epilog="Example: privaware list learners")
 def list_(kind: KIND = None, seed: o.SEED = None, json: o.JSON = False) -> None:
-    """What there is to choose from."""
+    """List the available learners, selectors, strategies, attacks, models and data sets."""
     listed = catalogue(kind)
     lines = []
     for heading, things in listed.items():

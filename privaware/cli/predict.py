@@ -13,7 +13,10 @@ from privaware.cli._terminal import show
 
 app = typer.Typer()
 KEEP_FORMULAS = Annotated[
-    bool, typer.Option("--keep-formulas", help="Write class labels to CSV also where a spreadsheet would run them.")
+    bool,
+    typer.Option(
+        "--keep-formulas", help="Write class labels to CSV unchanged, even if a spreadsheet would run them as formulas."
+    ),
 ]
 
 
@@ -25,14 +28,16 @@ def predict(
     sep: o.SEP = None,
     decimal: o.DECIMAL = None,
     encoding: o.ENCODING = None,
-    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="The new .csv or .parquet file for the predictions.")] = Path(
+        "predictions.csv"
+    ),
     device: o.DEVICE = "cpu",
     keep_formulas: KEEP_FORMULAS = False,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Predict new rows; costs nothing, for a released model is public."""
+    """Predict the target of new rows. This has no privacy cost, because a released model is public."""
     expect_model(model)
     expect_data(data)
     from privaware.workflow.predict import outside_sentences

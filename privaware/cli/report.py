@@ -16,12 +16,14 @@ app = typer.Typer()
 @app.command(epilog="Example: privaware report income-model --out report.html")
 def report(
     model: o.MODEL,
-    out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html in the folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write. Default: report.html in the model folder.")
+    ] = None,
     describe: o.DESCRIBE = None,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Write the page a person reads."""
+    """Write the HTML report of a model."""
     from privaware.report import write
 
     path = str(write(model, out, describe=describe))

@@ -23,12 +23,12 @@ def schema(
     sep: o.SEP = None,
     decimal: o.DECIMAL = None,
     encoding: o.ENCODING = None,
-    out: Annotated[Path | None, typer.Option(help="A new .toml file to edit and confirm.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The new .toml file to write, to review and edit.")] = None,
     show_values: o.SHOW_VALUES = False,
     seed: o.SEED = None,
     json: o.JSON = False,
 ) -> None:
-    """Draft a schema from the rows, for you to edit: it says what you are about to call public."""
+    """Draft a schema from the rows, to review and edit. A schema states which facts about the data are public."""
     from privaware.errors import WrongInput
     from privaware.workflow._source import draft_schema
 
@@ -41,5 +41,5 @@ def schema(
 
         atomic_write(out, draft.toml().encode())
     facts = {"columns": draft.json()["columns"], "reviewed": draft.reviewed, "out": None if out is None else str(out)}
-    advice = f"draft written to {out}; read it, write reviewed = true into it, then pass it with --schema"
+    advice = f"Draft written to {out}. Review it, set reviewed = true in it, and pass it with --schema."
     show(facts, [advice] if out else [draft.toml()], json)

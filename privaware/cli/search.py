@@ -11,18 +11,23 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
-SPACE = Annotated[str, o.option("One of `privaware list spaces`, or a TOML file of your own.")]
-STRATEGY = Annotated[str, o.option("One of `privaware list strategies`.", completes="strategies")]
-TOTAL = Annotated[float | None, o.option("The budget of the search and its model together.", "--epsilon")]
-MODEL_EPSILON = Annotated[float | None, o.option("The budget of one model; the total follows from the strategy.")]
-TRIALS = Annotated[int | None, o.option("How many candidates (on average, where it is a secret).")]
-OPTION = Annotated[list[str] | None, o.option("A setting of the strategy, as NAME=VALUE; repeatable.", "--option")]
-_PUBLIC = "Public rows like these, a file or a built-in data set: searching them has no privacy cost."
+SPACE = Annotated[str, o.option("The search space: one of `privaware list spaces`, or a TOML file.")]
+STRATEGY = Annotated[str, o.option("The search strategy: one of `privaware list strategies`.", completes="strategies")]
+TOTAL = Annotated[float | None, o.option("The total epsilon of the search and its model.", "--epsilon")]
+MODEL_EPSILON = Annotated[
+    float | None, o.option("The epsilon of one trained model. The total follows from the strategy.")
+]
+TRIALS = Annotated[
+    int | None,
+    o.option("The number of candidates. It is the expected number if the strategy draws the number at random."),
+]
+OPTION = Annotated[list[str] | None, o.option("An option of the strategy, as NAME=VALUE; repeatable.", "--option")]
+_PUBLIC = "Similar public rows, as a file or a built-in data set. A search on public rows has no privacy cost."
 PUBLIC = Annotated[str | None, o.option(_PUBLIC, "--public")]
-WORKFLOW = Annotated[str, o.option("aware, or standard: search without noise, to compare on built-in data.")]
-WORKERS = Annotated[int, o.option("Processes that train candidates.")]
+WORKFLOW = Annotated[str, o.option("aware, or standard: search without noise, on built-in data only, for comparison.")]
+WORKERS = Annotated[int, o.option("The number of processes that train candidates.")]
 RAY = Annotated[str | None, o.option("The address of a Ray cluster that trains candidates, or auto.")]
-HELD_OUT = Annotated[float, o.option("The share of rows that scores candidates and trains none.")]
+HELD_OUT = Annotated[float, o.option("The fraction of rows that is held out of training and scores the candidates.")]
 
 
 @app.command(epilog="Example: privaware search digits --space fcn --strategy rs --epsilon 5 --trials 20")
@@ -48,7 +53,7 @@ def search(
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:
-    """Find an architecture and settings that bear the noise; the search itself is charged."""
+    """Search an architecture and hyper-parameters under differential privacy, and charge the cost to the ledger."""
     from privaware.workflow.search import search as run
 
     if epsilon is None and model_epsilon is None:
@@ -76,13 +81,13 @@ def search(
     )
     lines = [result.sentence] if result.sentence else []
     lines.append(
-        f"epsilon {result.epsilon_total:.4g} in all, {result.epsilon_model:.4g} for one model, "
+        f"Total epsilon {result.epsilon_total:.4g}; epsilon of one model {result.epsilon_model:.4g}; "
         f"about {result.trials:.4g} trials"
     )
     lines += [f"{name}: {value}" for name, value in (result.best or {}).items()]
     if (score := result.internal.get("test_score")) is not None:
         name = "R2" if "mae" in result.internal else "accuracy"
-        lines.append(f"internal, not for release: test {name} {score:.4f}")
+        lines.append(f"Internal, not for release: test {name} {score:.4f}.")
     if result.out:
-        lines.append(f"model folder: {result.out}")
+        lines.append(f"Model folder: {result.out}")
     show(result.json(), lines, json)

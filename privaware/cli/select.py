@@ -12,12 +12,12 @@ from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 METHOD = Annotated[str, o.option("One of `privaware list selectors`.", completes="selectors")]
-COLUMNS = Annotated[int | None, o.option("How many columns to keep, at most.")]
-POPULATION = Annotated[int | None, o.option("For genetic searches: sets in a generation.")]
-GENERATIONS = Annotated[int | None, o.option("For genetic searches: how many generations.")]
-WORKFLOW = Annotated[str, o.option("aware, or standard: choose without noise, to compare on built-in data.")]
-RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows (Parquet), or auto.")]
-SELECTION = Annotated[Path | None, o.option("A folder to make, with the choice in selection.json.")]
+COLUMNS = Annotated[int | None, o.option("The largest number of columns to keep.")]
+POPULATION = Annotated[int | None, o.option("For genetic algorithms: the number of column sets in a generation.")]
+GENERATIONS = Annotated[int | None, o.option("For genetic algorithms: the number of generations.")]
+WORKFLOW = Annotated[str, o.option("aware, or standard: select without noise, on built-in data only, for comparison.")]
+RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
+SELECTION = Annotated[Path | None, o.option("A new folder for the selected columns, in selection.json.")]
 
 
 @app.command(epilog="Example: privaware select people.csv --target income --method cfs_greedy --epsilon 1")
@@ -37,7 +37,7 @@ def select(
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:
-    """Choose columns worth their noise; the choice itself is charged."""
+    """Select columns under differential privacy, and charge the cost to the ledger."""
     from privaware.workflow.select import select as run
 
     sizes = {"columns": columns, "population": population, "generations": generations}
@@ -61,4 +61,4 @@ def _closing(selection: Any) -> list[str]:
     """What the columns cost, or that no guarantee covers them."""
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
-    return [f"epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"]
+    return [f"Cost: epsilon {selection.epsilon:.4g} at delta {selection.delta:g}"]

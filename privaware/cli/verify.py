@@ -11,20 +11,22 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
 app = typer.Typer()
-LEDGER = Annotated[Path | None, o.option("The ledger of the data set: checks the charge and the hashes of all files.")]
-KEY = Annotated[Path | None, o.option("The ed25519 public key of whoever signed the model, in a PEM file.")]
+LEDGER = Annotated[
+    Path | None, o.option("The ledger of the data set. With it, the charge and the hashes of all files are checked.")
+]
+KEY = Annotated[Path | None, o.option("A PEM file with the Ed25519 public key of the signer of the model.")]
 
 
 @app.command(epilog="Example: privaware verify income-model --ledger people.csv.ledger")
 def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED = None, json: o.JSON = False) -> int:
-    """Recompute what a model says of itself, and compare its files with the ledger and a signature."""
+    """Recompute the guarantee of a model, and check its files against the ledger and the signature."""
     from privaware.workflow.verify import verify as run
 
     verdict = run(model, ledger=ledger, key=key)
     lines = [_verdict(verdict.valid, verdict.certified), *verdict.problems]
     if verdict.bound:
         by = " and ".join(["the ledger"] * (ledger is not None) + ["a signature"] * (verdict.signed is True))
-        lines.append(f"bound by {by}: these are the files that were released")
+        lines.append(f"The files are those that were released, according to {by}.")
     lines += [line if line.startswith("not bound") else f"not checked: {line}" for line in verdict.unchecked]
     epsilons = [f"epsilon by {name} {value:.5g}" for name, value in verdict.epsilon.items() if value is not None]
     lines.append(", ".join([*epsilons, f"delta {verdict.delta:g}"]))
@@ -35,4 +37,4 @@ def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.SEED 
 def _verdict(valid: bool, certified: bool) -> str:
     if not valid:
         return "NOT valid"
-    return "valid" if certified else "valid, but not certified: see its guarantee for why"
+    return "valid" if certified else "valid, but not certified: its guarantee states why"

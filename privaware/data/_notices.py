@@ -36,7 +36,9 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     declared = {column.name: column for column in schema.columns}
     used = {column.name: column for column in schema.declared}
     unused = [f"{quoted(name)} ({_why_unused(raw, name, declared.get(name))})" for name in others if name not in used]
-    sentences = [f"not used: {', '.join(unused)}; a schema file can use them (`privaware schema`)"] if unused else []
+    sentences = (
+        [f"Not used: {', '.join(unused)}. A schema file can include them (`privaware schema`)."] if unused else []
+    )
     for name, column in used.items():
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
@@ -53,8 +55,9 @@ def _second_names(raw: Raw, names: list[str]) -> list[str]:
     if raw.typed or len(words) < SEVERAL:
         return []
     return [
-        f"{raw.place(0)} holds words in {len(words)} columns whose other values are numbers: if it is a second row of "
-        "names or units, remove it from the file"
+        f"{raw.place(0)} contains text in {len(words)} columns whose other values are numbers. If it "
+        "is a second row of "
+        "names or units, remove it from the file."
     ]
 
 
@@ -67,8 +70,9 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
 
 def _of_persons(name: str) -> str:
     return (
-        f"{quoted(name)} has the same value in several rows: if it names a person, the guarantee is for one row "
-        f"and not for all of theirs; protect them with --unit {quoted(name)}"
+        f"{quoted(name)} has the same value in several rows. If it identifies a person, the guarantee "
+        "covers one row and "
+        f"not all rows of that person. To protect all of them, pass --unit {quoted(name)}."
     )
 
 
@@ -77,7 +81,7 @@ def _why_unused(raw: Raw, name: str, column: Column | None) -> str:
     if column is None:
         return "left out by the schema"
     if is_person_name(name):
-        return "it names persons"
+        return "it identifies persons"
     if is_identifier_name(name):
         return "an identifier"
     assert raw.frame is not None
@@ -99,11 +103,14 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values).kind
     if drafted == "identifier":
         return [
-            f"hardly used: {quoted(name)} (nearly every row has another value): only values that many rows share "
-            "are released; where they are numbers with a sign or unit that is not known, write the numbers alone"
+            f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values "
+            "that many rows share "
+            "are released. If the values are numbers with an unknown unit or symbol, remove the unit or symbol."
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
-        return [f"{quoted(name)} has the same value, or none, in every row and teaches nothing; leave it out"]
+        return [
+            f"{quoted(name)} has the same value, or no value, in every row, so it is not informative. Leave it out."
+        ]
     return []
 
 
@@ -118,8 +125,9 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
         measures = sorted({measure_of(word) for word in words} - {""})
         if len(measures) > 1:
             sentences.append(
-                f"{quoted(name)}: numbers with the units {', '.join(measures)} are read as they stand, without "
-                "conversion; write them all in one unit"
+                f"{quoted(name)}: numbers with the units {', '.join(measures)} are read without conversion. "
+                "Write them all in one "
+                "unit."
             )
     return sentences
 
@@ -135,8 +143,9 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
     if not rare or len(rare) == len(schema.classes):
         return []
     return [
-        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} rows; classes "
-        "are taken as public, so mend typos, or declare the classes in a schema file (`privaware schema` lists them)"
+        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} "
+        "rows. Classes are "
+        "treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists them)."
     ]
 
 
@@ -150,13 +159,11 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
     for name, counts in outside.counts.items():
         what, count = next(iter(counts.items()))
         kind = what.removeprefix("no_")
-        verb = "value is" if count == 1 else "values are"
-        sentences.append(
-            f"{quoted(name)}: {count} {verb} no {kind} and {'counts' if count == 1 else 'count'} as missing"
-        )
+        verb = f"value is not a {kind} and is" if count == 1 else f"values are not {kind}s and are"
+        sentences.append(f"{quoted(name)}: {count} {verb} treated as missing.")
     folded = [column.name for column in schema.declared if column.fold and column.kind == "category"]
     if folded:
-        sentences.append(f"case and blanks do not count in {', '.join(quoted(name) for name in folded)}")
+        sentences.append(f"Case and blanks are ignored in {', '.join(quoted(name) for name in folded)}.")
     return sentences
 
 

@@ -11,10 +11,10 @@ __all__ = ["Outside"]
 
 WORDS = {
     "unseen": "not seen in training",
-    "outside_bounds": "outside the bounds, taken as the nearest bound",
-    "no_number": "no number, taken as missing",
-    "no_date": "no date, taken as missing",
-    "no_time": "no time, taken as missing",
+    "outside_bounds": "outside the declared range, clipped to it",
+    "no_number": "not a number, treated as missing",
+    "no_date": "not a date, treated as missing",
+    "no_time": "not a time, treated as missing",
 }
 SHOWN = 20
 """Columns that are named: a table may have thousands."""

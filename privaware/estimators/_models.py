@@ -107,17 +107,39 @@ class PrivateModel(PrivateEstimator):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateModel):
-    """A classifier released under (epsilon, delta)-differential privacy.
+    """A classifier that is released under (epsilon, delta)-differential privacy.
 
-    `X` is an array or a data frame of pandas or polars. `schema` is a `Schema` or its TOML file; `learner` any name of
-    `privaware list learners`, with its `settings`. `unit` names the column of the person whose rows (at most `cap`) are
-    protected together, or is "label". Without a schema `missing` says what an empty number becomes ("refuse",
-    "category", or a number), and `text` names columns of free text, whose words are hashed. `score_epsilon` buys a
-    score on rows that train nothing (`score_`). `ledger` is the file that the cost is charged to. Without one, fits of
-    this process on overlapping rows are added up, and from the second on each warns with the epsilon of all and is not
-    certified. A `random_state` makes the result reproducible and therefore not for release. `save` writes a folder for
-    `privaware.load`.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy budget of one fit.
+    schema : Schema or path, optional
+        The public facts about the columns of `X`. Without a schema, part of the budget estimates ranges and categories.
+    learner : str
+        The name of a learner (`privaware list learners`). "auto" chooses one from public facts.
+    random_state : optional
+        The random seed. It makes the result reproducible and not for release.
+    ledger : Ledger or path, optional
+        The ledger to charge. Without a ledger, the costs of all fits of this process on overlapping rows are composed.
+        From the second such fit on, each fit warns with the total epsilon and is not certified.
+    settings : mapping, optional
+        Hyper-parameters of the learner.
+    unit, cap : str, int
+        The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
+        rows used for each person.
+    missing : optional
+        Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in.
+    text : sequence of str
+        Without a schema, the columns of free text, whose words are hashed.
+    score_epsilon : float, optional
+        The epsilon of a score on held-out rows, which is released with noise as `score_`.
 
+    Notes
+    -----
+    `X` is an array or a data frame of pandas or polars. `save` writes a folder that `privaware.load` reads.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> from privaware.schema import Column
     >>> frame = pd.DataFrame({"age": [20, 70] * 200, "town": ["Ulm", "Bonn"] * 200})
@@ -163,8 +185,12 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 
 
 class PrivateRegressor(RegressorMixin, PrivateModel):
-    """A regression released under (epsilon, delta)-differential privacy; arguments as in `PrivateClassifier`.
+    """A regressor that is released under (epsilon, delta)-differential privacy.
 
+    The parameters are those of `PrivateClassifier`.
+
+    Examples
+    --------
     >>> from privaware.schema import Column
     >>> facts = Schema(columns=(Column(name="age", low=0, high=100),), low=0, high=50, rows=1000)
     >>> model = PrivateRegressor(schema=facts, random_state=0).fit([[20], [80]] * 500, [10, 40] * 500)

@@ -33,12 +33,29 @@ __all__ = ["PrivateSelector"]
 
 
 class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Keeps columns that are worth having, chosen under (epsilon, delta)-differential privacy.
+    """Select columns under (epsilon, delta)-differential privacy.
 
-    `method` is any name of `privaware list selectors`, with its `settings`; the target is a class unless `task` says
-    "regression". `schema`, `unit`, `cap`, `missing`, `ledger` and `random_state` are as in `PrivateClassifier`. A
-    private learner after it in a pipeline pays for itself: give both the same ledger.
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy budget of one fit.
+    schema : Schema or path, optional
+        The public facts about the columns of `X`. Without a schema, part of the budget estimates ranges and categories.
+    method : str
+        The name of a selector (`privaware list selectors`).
+    settings : mapping, optional
+        Settings of the selector, such as `columns`, the largest number of columns.
+    task : str
+        "classification" or "regression".
+    random_state, ledger, unit, cap, missing
+        As in `PrivateClassifier`.
 
+    Notes
+    -----
+    A private learner after the selector in a pipeline has its own cost. Give both the same ledger.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 3))
     >>> selector = PrivateSelector(epsilon=4.0, settings={"columns": 1}, random_state=0).fit(X, X[:, 1] > 0)

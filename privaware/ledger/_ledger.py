@@ -24,10 +24,24 @@ Paths = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Ledger:
-    """The budget of one data set. Every call opens the file again, so threads and forks are safe.
+    """The privacy budget of one data set, in an append-only file with a hash chain.
 
-    One that is not `lasting` is removed by whoever made it, so that no registry of rows notes it.
+    `Ledger.create` makes a new file and `Ledger.open` opens one. Every call opens the file again, so threads and forked
+    processes can share a ledger.
 
+    Attributes
+    ----------
+    path
+        The file.
+    facts
+        The limit, delta, unit and neighbouring relation, fixed at creation. Only the limit may change.
+    genesis
+        The hash of the first entry, which identifies the ledger.
+    lasting
+        Whether the file is kept. A temporary ledger is removed by its creator and is not registered for its rows.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from privaware.events import Gaussian
     >>> with TemporaryDirectory() as folder:

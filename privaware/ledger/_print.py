@@ -44,7 +44,7 @@ def printable(path: Path, facts: Facts, entries: tuple[Entry, ...], spent: float
 
 def printed_lines(ledger: Mapping[str, Any]) -> list[str]:
     """What was spent of the limit, then one line a charge, from the JSON of a ledger."""
-    spent = f"epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} spent at delta {ledger['delta']:g}"
+    spent = f"Spent: epsilon {ledger['epsilon_spent']:.5g} of {ledger['limit']:g} at delta {ledger['delta']:g}"
     lines = [f"{spent}, unit {ledger['unit']}, {ledger['relation']}"]
     for entry in ledger["events"]:
         head = f"{entry['number']:>4}  {entry['time']}  {entry['who']}  {entry['what']}"
@@ -57,25 +57,29 @@ def _explained(ledger: Mapping[str, Any]) -> list[str]:
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):
         return [
-            f"no epsilon is proven at delta {ledger['delta']:g} for the entries with epsilon inf, or for all together"
+            f"No finite epsilon is proven at delta {ledger['delta']:g} for the entries with epsilon inf, "
+            "or for all entries together."
         ]
     added = sum(entry["epsilon"] for entry in ledger["events"])
     lines = []
     if len(ledger["events"]) > 1 and added > spent * (1 + CLOSE):
         lines.append(
-            f"why not {added:.4g}, the sum of the charges: epsilon is the worst case of one release, and the noise of "
-            f"separate releases is unlikely to be worst in all of them at once; composed exactly they cost {spent:.4g}"
+            f"The charges add up to epsilon {added:.4g}, but their composition costs only {spent:.4g}: "
+            "epsilon is the worst "
+            "case of one release, and the worst case of all releases at once is unlikely."
         )
     if not ledger["events"]:
-        lines.append(f"nothing was charged yet: all of epsilon {limit:g} is left")
+        lines.append(f"Nothing was charged yet. Remaining: epsilon {limit:g}.")
     elif spent < limit * (1 - CLOSE):
         lines.append(
-            f"left: epsilon {limit - spent:.4g} by subtraction; because charges compose, a run may fit with more "
-            "(`privaware fit ... --dry-run` shows its price)"
+            f"Remaining: epsilon {limit - spent:.4g}. A run with a slightly larger epsilon may also fit, "
+            "because charges "
+            "compose (`privaware fit ... --dry-run` shows its cost)."
         )
     else:
         lines.append(
-            f"nothing is left; `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the limit, on "
-            "the record: all releases together then reveal more"
+            f"Nothing remains. `privaware ledger {shlex.quote(ledger['path'])} --set-limit E` raises the "
+            "limit and records "
+            "the change; all releases together then have a weaker guarantee."
         )
     return lines

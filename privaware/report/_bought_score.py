@@ -57,7 +57,7 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
     return {
         "sentence": (
             f"{name} {number(score.value, 4)}, 95% interval {number(score.low, 4)} to {number(score.high, 4)}, "
-            f"on about {number(round(score.rows))} rows that trained nothing"
+            f"on about {number(round(score.rows))} held-out rows"
         ),
         "epsilon": rounded_up(score.epsilon),
         "table": [

@@ -68,8 +68,9 @@ def composition(card: ModelCard) -> str:
         f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in guarantee.accountants.items() if epsilon is not None
     )
     return (
-        f"All releases are composed adaptively by numerical accountants: {known}. pld and cf are independent and must "
-        f"agree; reported is {guarantee.method}. Sampling: {guarantee.sampler}."
+        f"The cost of all releases is composed adaptively by numerical accountants: {known}. pld and "
+        "cf are independent and "
+        f"must agree. The reported epsilon is that of {guarantee.method}. Sampling: {guarantee.sampler}."
     )
 
 
@@ -81,17 +82,24 @@ def unprotected(card: ModelCard) -> str:
 def paid_choices(card: ModelCard) -> str:
     """How preprocessing and hyper-parameters were chosen, and whether that was paid for."""
     schema = card.schema
-    bounds = "Bounds and categories were declared before a row was read."
+    bounds = "Ranges and categories were declared before a row was read."
     if not schema.reviewed:
-        bounds = "Bounds and categories were read off the rows without noise, and are not part of the epsilon."
+        bounds = "Ranges and categories were read from the rows without noise. Their cost is not part of epsilon."
     elif any("bound" in part.what.lower() or "schema" in part.what.lower() for part in card.events):
-        bounds = "Bounds and categories were released under differential privacy and are part of the epsilon."
-    tuned = "Hyper-parameters follow from public facts (declared rows, columns, classes, epsilon); nothing was tuned."
+        bounds = "Ranges and categories were released under differential privacy. Their cost is part of epsilon."
+    tuned = (
+        "Hyper-parameters are defaults for the declared rows, columns, classes and "
+        "epsilon. They were not tuned on the rows."
+    )
     if card.search.get("workflow") == "standard":
-        tuned = "Hyper-parameters were searched on the same rows without noise: the epsilon does not cover that."
+        tuned = (
+            "Hyper-parameters were searched on the same rows without noise. The cost "
+            "of this search is not part of epsilon."
+        )
     elif card.search:
-        tuned = "Hyper-parameters were searched; the search is among the releases and part of the epsilon."
-    return f"{bounds} {tuned} Plan: {' '.join(_words.tidy(f'{line}.', card.guarantee.epsilon) for line in card.plan)}"
+        tuned = "Hyper-parameters were searched under differential privacy. The cost of the search is part of epsilon."
+    plan = " ".join(_words.tidy(line.rstrip(".") + ".", card.guarantee.epsilon) for line in card.plan)
+    return f"{bounds} {tuned} Plan: {plan}"
 
 
 def plain(text: Any) -> str:

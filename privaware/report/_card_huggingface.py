@@ -97,7 +97,7 @@ def huggingface_markdown(card: ModelCard) -> str:
 def _evaluation(card: ModelCard) -> str:
     score = bought_score(card)
     if score is None:
-        return "No score on the rows was bought, so none is published."
+        return "No score was released, so none is published."
     return (
         f"{score.name} {_words.number(score.value, 4)} (95% interval {_words.number(score.low, 4)} to "
         f"{_words.number(score.high, 4)}) on held-out rows, released with noise for epsilon "

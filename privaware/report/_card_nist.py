@@ -104,7 +104,11 @@ def _guarantee(card: ModelCard) -> list[ChecklistItem]:
 def _undermining(card: ModelCard) -> list[ChecklistItem]:
     layer = "What can undermine it"
     guarantee = card.guarantee
-    drafted = "" if card.schema.reviewed else "bounds and categories were read off the rows and nobody reviewed them."
+    drafted = (
+        ""
+        if card.schema.reviewed
+        else "ranges and categories were read from the rows without noise, and nobody has reviewed them."
+    )
     tuned = "settings were chosen without noise." if card.search.get("workflow") == "standard" else drafted
     seeded = "" if guarantee.seed is None else "the noise was seeded: whoever knows the seed can take it away."
     unproven = next((why for part in card.events if (why := _words.unproven_reason(part.event))), "")

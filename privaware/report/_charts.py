@@ -63,8 +63,8 @@ def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
     chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=3)
     return styled(
         chart.encode(
-            x=alt.X("x:Q", title="false alarms", axis=axis, scale=edge),
-            y=alt.Y("y:Q", title="members found", axis=axis, scale=edge),
+            x=alt.X("x:Q", title="false positive rate", axis=axis, scale=edge),
+            y=alt.Y("y:Q", title="true positive rate", axis=axis, scale=edge),
             color=alt.Color("who:N", scale=scale, legend=legend),
             strokeDash=alt.StrokeDash("who:N", scale=dash, legend=legend),
         ).properties(width=WIDTH, height=HEIGHT)

@@ -8,10 +8,10 @@ from privaware.report import _words
 __all__ = ["limitations"]
 
 LEARNED_ELSEWHERE = {
-    "sentences": "Texts are read by a network that learned from public text: should some of these very rows have been "
-    "in that text, what the network learned from them is not covered by the guarantee.",
-    "extractor": "Images are read by a network that learned from public photographs: should some of these very images "
-    "have been among them, what the network learned from them is not covered by the guarantee.",
+    "sentences": "Texts are embedded by a network that was trained on public text. If that text contains rows of this "
+    "data set, the guarantee does not cover what the network learned from them.",
+    "extractor": "Images are embedded by a network that was trained on public photographs. If they contain images of "
+    "this data set, the guarantee does not cover what the network learned from them.",
 }
 """What to say of features that learned from data of others."""
 
@@ -22,25 +22,29 @@ def limitations(card: ModelCard) -> list[str]:
     lines = []
     if guarantee.unit == "row":
         lines.append(
-            "The unit is one row: somebody with several rows is protected less, up to as many times the epsilon."
+            "The unit of privacy is one row. A person with k rows has a weaker guarantee: epsilon is up "
+            "to k times as large."
         )
     elif guarantee.unit in _words.LABEL_UNITS:
-        lines.append("Only labels are protected: nothing here hides the other columns of a row.")
+        lines.append("Only labels are protected. The guarantee does not cover the other columns of a row.")
     else:
         lines.append(
             f"At most {schema.cap:,} row{'s' if schema.cap > 1 else ''} with one value of '{guarantee.unit}' were "
-            "used; the others were left out."
+            "used. Further rows were left out."
         )
     lines.append(
-        "What is true of many is not hidden: a model may say something of a person because it is true of people like "
-        "them, whether they were in the data or not."
+        "The guarantee does not hide facts about groups. The model may predict something about a "
+        "person because it holds "
+        "for similar people, whether that person was in the data or not."
     )
-    lines.append("Every other release from the same rows adds to the epsilon: the ledger of these rows has the total.")
+    lines.append("Every other release from the same rows adds to epsilon. The ledger of the data set has the total.")
     lines.append(
-        "The noise weighs most on small groups: test the model on the people it is used for, with rows of your own."
+        "Noise affects small groups most. Test the model on the people it will be used for, with your own test rows."
     )
     if schema.form == "table":
-        lines.append("Numbers outside the declared bounds are clipped to them; what was not declared is not known.")
+        lines.append(
+            "Numbers outside the declared ranges are clipped to them. The model does not know undeclared categories."
+        )
     named = [str(feature.get("name")) for feature in card.features]
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])

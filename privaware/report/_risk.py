@@ -112,16 +112,16 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
         curves["this audit"] = audit.roc
     curves["guessing"] = ((_charts.LEAST_RATE, _charts.LEAST_RATE), (1.0, 1.0))
     source = (
-        "all events together (their trade-off function), which is more exact than one pair of epsilon and delta"
+        "the trade-off function of all releases together, which is more exact than one pair of epsilon and delta"
         if rates.of_events
-        else "epsilon and delta alone, because the trade-off function of these events is not known"
+        else "epsilon and delta alone, because the trade-off function of these releases is not known"
     )
     return {
         "svg": draw(_charts.rates, curves),
         "game": _words.attack_game(card.guarantee.unit, card.guarantee.relation),
         "bounds": [_words.attack_bound(fpr, tpr) for fpr, tpr in points],
         "correct": _words.percent(rates.correct),
-        "alternative": "; ".join(f"{tpr} at {fpr} false alarms" for fpr, tpr in points),
+        "alternative": "; ".join(f"{tpr} at a false positive rate of {fpr}" for fpr, tpr in points),
         "source": source,
     }
 
@@ -133,7 +133,8 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
     verdict = (
         f"The claim is refuted: with 99.9% confidence epsilon is larger than {claim}. Do not rely on this model."
         if audit.refuted
-        else f"The claim of epsilon {claim} is not refuted. That is no proof of it: another attack may show more."
+        else f"The claim of epsilon {claim} is not refuted. This does not prove the "
+        "claim: another attack may show more."
     )
     return {
         "attack": audit.attack,

@@ -28,7 +28,7 @@ NAMED = 12  # categories or classes that are listed by name
 
 ACCOUNTANTS = {
     "pld": "privacy loss distribution",
-    "cf": "characteristic function, our own and independent",
+    "cf": "characteristic function, an independent implementation",
     "rdp": "Rényi divergences",
     "rdp_classic": "Rényi divergences by the classic conversion, for comparing with old papers",
 }
@@ -103,19 +103,20 @@ def _warning(card: ModelCard) -> tuple[str, str] | None:
     guarantee = card.guarantee
     if guarantee.seed is not None:
         seeded = (
-            f"The noise came from seed {_words.setting(guarantee.seed)}, so whoever knows the seed can "
-            "take it away again. Use this run for testing only."
+            f"The noise was generated from seed {_words.setting(guarantee.seed)}. Anybody who knows the seed can "
+            "remove the noise. Use this run for testing only."
         )
         return "seeded, not for release", seeded
     reason = next((why for part in card.events if (why := _words.unproven_reason(part.event))), None)
     if reason:
-        return f"not certified: {reason}", "At least one part has no proven guarantee."
+        return f"not certified: {reason}", "At least one release has no proven guarantee."
     if not math.isfinite(guarantee.epsilon):
-        return "not certified: no finite epsilon is proven", "Nothing bounds what this reveals."
+        return "not certified: no finite epsilon is proven", "There is no bound on what this model reveals."
     if not card.schema.reviewed:
         drafted = (
-            "Its bounds and categories are a draft read off the rows, which nobody has reviewed: what they reveal is "
-            "not part of the epsilon below."
+            "The schema was drafted from the rows. What its ranges and categories reveal about the rows "
+            "is not part of the "
+            "epsilon below."
         )
         return "not certified: " + UNREVIEWED, drafted
     if guarantee.certified:
@@ -123,7 +124,7 @@ def _warning(card: ModelCard) -> tuple[str, str] | None:
     pld, cf = guarantee.accountants.get("pld"), guarantee.accountants.get("cf")
     if pld is not None and cf is not None and abs(pld - cf) > 0.005 * max(pld, cf):
         return "not certified: the accountants disagree", "Do not rely on the epsilon below."
-    return "not certified: the run did not earn it", "Do not rely on the epsilon below."
+    return "not certified: the run did not meet the conditions", "Do not rely on the epsilon below."
 
 
 def _guarantee(card: ModelCard) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def _guarantee(card: ModelCard) -> dict[str, Any]:
         {
             "name": name,
             "words": ACCOUNTANTS.get(name, ""),
-            "value": "cannot tell" if epsilon is None else _words.rounded_up(epsilon, 6),
+            "value": "not available" if epsilon is None else _words.rounded_up(epsilon, 6),
             "reported": name == guarantee.method,
         }
         for name, epsilon in guarantee.accountants.items()
@@ -154,7 +155,7 @@ def _change(card: ModelCard) -> str:
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap).split(";")[0]
     replaced = guarantee.relation == "replace_one" or guarantee.unit in _words.LABEL_UNITS
-    return f"Change {whom} in any way" if replaced else f"Take out {whom}, or put it in"
+    return f"Change {whom} in any way" if replaced else f"Add or remove {whom}"
 
 
 def _events(card: ModelCard) -> list[dict[str, str]]:
@@ -174,7 +175,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
     total = card.guarantee.epsilon
     if not known or not math.isfinite(total):
-        return {"bars": [], "words": "There is no finite epsilon to draw."}
+        return {"bars": [], "words": "There is no finite epsilon to show."}
     bars = [*known[:BARS], ("together", total)]
     top = max(*(epsilon for _, epsilon in bars), 1e-9)
     return {
@@ -190,16 +191,15 @@ def _budget(card: ModelCard) -> dict[str, Any]:
 def _composition(parts: list[float], total: float) -> str:
     added, composed = _words.rounded_up(math.fsum(parts)), _words.rounded_up(total)
     if len(parts) == 1:
-        return f"One part did it all: epsilon {composed}. Nothing else touched the data."
+        return f"One release accounts for the whole cost, epsilon {composed}. Nothing else used the data."
     if total <= math.fsum(parts):
         return (
-            f"The parts add up to {added}, but together they cost {composed}: parts do not add up, "
-            "because composition is sub-additive (the noise of one part also hides the others)."
+            f"The epsilons of the releases add up to {added}, but together they cost {composed}, "
+            "because composition is sub-additive: the worst case of all releases at once is unlikely."
         )
     return (
-        f"The parts add up to {added} and together they cost {composed}: parts do not add up. "
-        "Composition is sub-additive in epsilon and delta taken as a pair, but here each part alone "
-        "is given the whole delta, which together they share."
+        f"The epsilons of the releases add up to {added}, and together they cost {composed}. "
+        "Each epsilon in the table uses the whole delta, and the total shares one delta among all releases."
     )
 
 

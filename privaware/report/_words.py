@@ -60,15 +60,16 @@ def rounded_down(x: float, digits: int = 4) -> str:
 
 
 def tidy(sentence: str, epsilon: float) -> str:
-    """A sentence whose numbers are written as the page writes them: epsilon and its factor rounded up.
+    """Write the numbers of a sentence as the report does: epsilon and exp(epsilon) are rounded up.
 
-    >>> tidy("2.72 times as likely (epsilon 0.9997), except with a chance of 1e-05 (delta)", 0.99974)
-    '2.72 times as likely (epsilon 0.9998), except with a chance of 1e-5 (delta)'
+    >>> tidy("a factor of 2.72 (epsilon 0.9997), plus 1e-05 (delta)", 0.99974)
+    'a factor of 2.72 (epsilon 0.9998), plus 1e-5 (delta)'
     """
     factor = math.exp(min(epsilon, 700.0))
     for nearest, up in (
         (f"epsilon {epsilon:.4g}", f"epsilon {rounded_up(epsilon)}"),
         (f"{factor:.3g} times", f"{rounded_up(factor, 3)} times"),
+        (f"a factor of {factor:.3g}", f"a factor of {rounded_up(factor, 3)}"),
     ):
         sentence = re.sub(rf"{re.escape(nearest)}(?![\d.]*\d)", up, sentence)
     return re.sub(r"(?<=\de)([+-])0(?=\d\b)", lambda sign: sign[1].strip("+"), sentence)
@@ -110,14 +111,14 @@ def protected_unit(unit: str, cap: int) -> str:
         return "one row"
     if unit in LABEL_UNITS:
         return "the label of one row; the other columns are not protected"
-    return f"everything with one value of '{unit}' (at most {cap:,} row{'s' if cap > 1 else ''})"
+    return f"all rows with one value of '{unit}' (at most {cap:,} row{'s' if cap > 1 else ''})"
 
 
 def neighbours(relation: str) -> str:
     """The neighbouring relation in words."""
     known = {
-        "add_remove": "add or remove one: with it and without it look alike",
-        "replace_one": "replace one: whatever values it holds, results look alike",
+        "add_remove": "neighbouring data sets differ by adding or removing one unit",
+        "replace_one": "neighbouring data sets differ by replacing one unit",
     }
     return known.get(relation, relation)
 
@@ -125,30 +126,38 @@ def neighbours(relation: str) -> str:
 def meaning(epsilon: float, delta: float, change: str) -> str:
     """What epsilon and delta mean, for a lay person."""
     if epsilon > 700:  # beyond the largest float, and far beyond any meaning
-        return "An epsilon as large as this promises nothing in practice."
+        return "An epsilon this large is no protection in practice."
     times, chance = rounded_up(math.exp(epsilon), 3), rounded_up(delta)
-    return f"{change}, and no result becomes more than {times} times as likely, except with a chance of {chance}."
+    return f"{change}: the probability of every result P becomes at most {times} x P + {chance}."
 
 
 def attack_game(unit: str, relation: str) -> str:
     """The membership game of the attack-risk curve."""
-    start = "An attacker holds the model and knows all the data except one thing: "
+    start = "An attacker has the model and knows all the data except one fact: "
     if unit in LABEL_UNITS:
-        return f"{start}whether a candidate's label is the true one (here called a member) or not."
+        return (
+            f"{start}whether the label of a candidate row is the true one. A candidate "
+            "with its true label is called a member."
+        )
     if relation == "replace_one":
-        return f"{start}whether a candidate (then called a member) or a known stand-in was in it."
-    return f"{start}whether a candidate was in it (then called a member) or not."
+        return (
+            f"{start}whether a candidate or a known substitute was in the data. A "
+            "candidate in the data is called a member."
+        )
+    return f"{start}whether a candidate was in the data. A candidate in the data is called a member."
 
 
 def attack_bound(fpr: str, tpr: str) -> str:
     """One point of the attack-risk curve: false and true positive rate.
 
     >>> attack_bound("1%", "2.72%")
-    'at a false alarm rate of 1% no attacker finds more than 2.72% of the members'
+    'at a false positive rate of 1%, no attacker identifies more than 2.72% of the members'
     """
     if tpr == "100%":
-        return f"at a false alarm rate of {fpr} finding nearly all members is not ruled out"
-    return f"at a false alarm rate of {fpr} no attacker finds more than {tpr} of the members"
+        return (
+            f"at a false positive rate of {fpr}, the guarantee does not exclude that nearly all members are identified"
+        )
+    return f"at a false positive rate of {fpr}, no attacker identifies more than {tpr} of the members"
 
 
 def setting(x: Any) -> str:

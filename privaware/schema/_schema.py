@@ -29,8 +29,36 @@ GIVEN_BUT_PAID = "the names of the columns, and their kinds where these were not
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """What is public about a data set.
+    """The public facts about a data set. `Schema.load` reads them from a TOML file.
 
+    Attributes
+    ----------
+    columns
+        The declared columns.
+    target
+        The name of the column to predict.
+    classes
+        The classes of the target; empty for regression.
+    low, high
+        The range of the target, for regression.
+    rows
+        The public number of rows.
+    unit, cap
+        The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
+        rows used for each person.
+    relation
+        The neighbouring relation: "add_remove" or "replace_one".
+    form
+        "table", "image" or "text".
+    shape
+        The channels, height and width of images.
+    reviewed
+        Whether the owner has confirmed that these facts are public. Otherwise a model is not certified.
+    assumed
+        Facts that the guarantee takes as public, one phrase each.
+
+    Examples
+    --------
     >>> facts = Schema(columns=(Column(name="age", low=0, high=120),), target="ill", classes=("no", "yes"), rows=5000)
     >>> facts.task, facts.unit, facts.relation
     ('classification', 'row', 'add_remove')

@@ -68,143 +68,153 @@ class Rule:
 RULES = (
     Rule(
         "few_rows",
-        "Release a constant, or ask for more rows or a larger epsilon",
-        lambda f: f"{f.signal:.3g} rows x epsilon a class are too few for more than a constant",
+        "Release a constant prediction, or collect more rows, or use a larger epsilon",
+        lambda f: f"rows x epsilon per class is {f.signal:.3g}, which is too few to beat a constant prediction",
         ("few_rows",),
         lambda f: f.signal < ENOUGH,
     ),
     Rule(
         "free_features",
-        "Learn a linear model on features without privacy cost: the prior with scattering, or `extractor`",
+        "Train a linear model on features that have no privacy cost: `prior` with `scatter`, or `extractor`",
         lambda f: (
-            "what is not computed from rows needs no noise, and a linear head has few parameters; `extractor` is a "
-            "network that learned from public photographs, which no guarantee covers if these very images were in them"
+            "fixed features need no noise, and a linear head has few parameters. `extractor` is a network "
+            "pretrained on "
+            "public photographs; the guarantee does not cover an image that was among those photographs"
         ),
         ("free_features", "pixels"),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "public_images",
-        "Take features of public images if there are any that may be used",
-        lambda f: "no --public was given; on hard images public features gain most",
+        "Use a network pretrained on public images, if you have such images",
+        lambda f: "no --public was given, and public features help most on difficult images",
         ("public_images",),
         lambda f: f.schema.form == "image" and not f.public,
     ),
     Rule(
         "table",
-        "Begin with what `fit` takes by itself, and declare bounds that are public",
-        lambda f: "bounds and categories that nobody declared are bought from the same epsilon",
+        "Start with the defaults of `fit`, and declare the column ranges that are public",
+        lambda f: "estimating ranges and categories that are not declared uses part of epsilon",
         ("tables",),
         lambda f: f.schema.form == "table" and bool(f.schema.classes),
     ),
     Rule(
         "linear_on_columns",
-        "Learn on all columns; choose few of them only where the noise grows with their number",
+        "Use all columns; select columns only for learners whose noise grows with their number",
         lambda f: (
-            f"{len(f.schema.used)} columns: for objective perturbation a choice pays at epsilon {f.epsilon:g}, for "
-            "linear it has not paid here, and every choice is charged"
+            f"there are {len(f.schema.used)} columns. At epsilon {f.epsilon:g} a selection improves "
+            "objective perturbation; "
+            "it did not improve the learner linear, and every selection is charged"
         ),
         ("columns", "charged_columns"),
         lambda f: f.schema.form == "table" and len(f.schema.used) >= MANY,
     ),
     Rule(
         "one_hot",
-        "With objective perturbation leave category columns out at this epsilon",
-        lambda f: f"{f.categories} columns may be categories, and each of their codes is one more noisy coefficient",
+        "For objective perturbation, drop the categorical columns at this epsilon",
+        lambda f: f"{f.categories} columns may be categorical, and each category adds one noisy coefficient",
         ("one_hot",),
         lambda f: f.schema.form == "table" and f.categories > 0 and f.epsilon < 5,
     ),
     Rule(
         "simple_network",
-        "Of two networks take the smaller",
-        lambda f: f"epsilon {f.epsilon:g} is below every measured crossover; `privaware crossover` measures yours",
+        "Prefer the smaller of two networks",
+        lambda f: (
+            f"epsilon {f.epsilon:g} is below every crossover that was measured; `privaware crossover` "
+            "measures it on your data"
+        ),
         ("crossovers", "logistic"),
         lambda f: f.network and f.schema.form == "image" and f.epsilon < LARGE,
     ),
     Rule(
         "larger_network",
-        "Compare a small and a larger network by `privaware crossover`",
-        lambda f: f"epsilon {f.epsilon:g} is among the measured crossovers, which differ between data sets",
+        "Compare a small and a larger network with `privaware crossover`",
+        lambda f: f"the measured crossovers are near epsilon {f.epsilon:g}, and they differ between data sets",
         ("crossovers",),
         lambda f: f.network and f.schema.form == "image" and f.epsilon >= LARGE,
     ),
     Rule(
         "wide_not_deep",
-        "Make a network wide rather than deep",
-        lambda f: "at the same number of parameters noise costs a deep network more",
+        "Prefer a wide network to a deep one",
+        lambda f: "with the same number of parameters, a deep network loses more accuracy to noise",
         ("depth",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "frozen_layers",
-        "Train all layers of a fully connected network, and freeze those of a CNN only at a very small epsilon",
-        lambda f: f"at epsilon {f.epsilon:g} random frozen layers lose more than their missing noise gains",
+        "Train all layers of a fully connected network; freeze layers of a CNN only if epsilon is very small",
+        lambda f: f"at epsilon {f.epsilon:g}, freezing random layers costs more accuracy than the smaller noise gains",
         ("frozen_layers",),
         lambda f: f.schema.form == "image" and f.epsilon > 0.2,
     ),
     Rule(
         "freeze_cnn",
-        "Try a CNN whose first layers stay random (`--learner frozen`)",
+        "Try a CNN whose first layers are random and frozen (`--learner frozen`)",
         lambda f: (
-            f"epsilon {f.epsilon:g} is below the measured crossover of a CNN; of a fully connected network none is"
+            f"epsilon {f.epsilon:g} is below the measured crossover of a CNN; a fully connected network "
+            "has no such crossover"
         ),
         ("frozen_layers",),
         lambda f: f.schema.form == "image" and f.epsilon <= 0.2,
     ),
     Rule(
         "components",
-        "For a fully connected network on pixels pay for private principal components",
-        lambda f: "300 components cost little and leave a smaller first layer",
+        "For a fully connected network on pixels, use private principal components (`--features pca`)",
+        lambda f: "300 components use little of the budget and make the first layer smaller",
         ("components",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "activation",
         "Try tanh in place of ReLU (`--learner tanh`)",
-        lambda f: "bounded activations keep gradients small, so that less of them is clipped",
+        lambda f: "bounded activations keep gradients small, so clipping removes less of them",
         ("activation",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "step_size",
-        "Let the step size follow the noise",
-        lambda f: "a step size that suits training without noise loses more than any choice of a network",
+        "Tune the learning rate for training with noise",
+        lambda f: (
+            "a learning rate that suits training without noise costs more accuracy than the choice of the network"
+        ),
         ("step_size",),
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "text",
-        "Begin with a linear model on `sentences`, or on hashed words; a recurrent network asks for a larger epsilon",
+        "Start with a linear model on `sentences` or `hashed` features; a recurrent network needs a larger epsilon",
         lambda f: (
-            "neither has a privacy cost, and a linear model has no layer to train under noise; `sentences` is a "
-            "network that learned from public text, which no guarantee covers if these very rows were in it"
+            "these features have no privacy cost, and a linear model has no hidden layer to train with "
+            "noise. `sentences` is "
+            "a network pretrained on public text; the guarantee does not cover a row that was in that text"
         ),
         ("text",),
         lambda f: f.schema.form == "text",
     ),
     Rule(
         "regression",
-        "Begin with a linear model; if a network is needed take two layers",
-        lambda f: "deep networks gave worse numbers than a constant under noise",
+        "Start with a linear model; if you need a network, use two layers",
+        lambda f: "deep networks trained with noise were worse than a constant prediction",
         ("regression",),
         lambda f: f.schema.task == "regression",
     ),
     Rule(
         "search",
-        "Search on public rows, or by `rs`, or not at all",
+        "Search on public rows, or with `--search rs`, or do not search",
         lambda f: (
             "a random search costs about "
-            f"{stored_evidence()['evidence']['searches']['ratio']:g} times one model, a search that learns from scores "
-            "pays for every trial"
-            + (f"; at epsilon {f.epsilon:g} that leaves little for the model" if f.epsilon < 2 else "")
+            f"{stored_evidence()['evidence']['searches']['ratio']:g} times the epsilon of one model. A "
+            "search that adapts "
+            "to the scores is charged for every trial"
+            + (f". At epsilon {f.epsilon:g} little is left for the model" if f.epsilon < 2 else "")
         ),
         ("searches",),
         lambda f: f.signal >= ENOUGH,
     ),
     Rule(
         "labels",
-        "Protect rows, and labels alone only where nothing else is sensitive",
-        lambda f: "label privacy hides the label and not that a person is among the rows",
+        "Protect whole rows; protect only labels (`--unit label`) if no other column is sensitive",
+        lambda f: "label privacy hides the label of a row, and not that the row is in the data",
         ("labels",),
         lambda f: bool(f.schema.classes),
     ),

@@ -55,13 +55,16 @@ class Audit:
         """What it means, in words."""
         claim = f"the claim of epsilon {self.epsilon_claimed:.4g} at delta {self.delta:g}"
         if not self.found:
-            return f"{self.settings['attack']} was not run; it is to be compared with {claim}"
+            return f"The attack {self.settings['attack']} was not run. It would test {claim}."
         if self.epsilon_lower is None:
-            return f"AUC {self.found['auc']:.3f}; a membership attack bounds no epsilon: {claim} stays untested"
+            return (
+                f"AUC {self.found['auc']:.3f}. A membership attack gives no lower bound on "
+                f"epsilon, so it does not test {claim}."
+            )
         shown = f"epsilon is at least {self.epsilon_lower:.4g} ({100 * self.found['confidence']:g}% confidence)"
         if self.refuted:
-            return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence: {shown}"
-        return f"{shown}: {claim} is not refuted, which is no proof of it"
+            return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence; {shown}."
+        return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
 
     def json(self) -> dict[str, Any]:
         """The fields of `privaware audit --json`."""

@@ -46,7 +46,7 @@ def choose(
 def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choice:
     """The private constant: the most frequent class, or the mean; the median for the mean absolute error."""
     constant = "majority" if schema.classes else "median" if metric == "mae" else "mean"
-    return Choice(learner=constant, reasons=(f"{constant}: {why}",))
+    return Choice(learner=constant, reasons=(f"Learner: {constant} (a constant prediction), because {why}.",))
 
 
 def with_target_range(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
@@ -64,5 +64,5 @@ def with_target_range(choice: Choice, schema: Schema, metric: str | None = None)
     stage = Stage(
         what=TARGET_RANGE, mechanism=TargetRange(), join=TargetRange.clip, share=share_for(cost, TARGET_FRACTION)
     )
-    reason = f"{TARGET_FRACTION:.0%} of the budget finds the mean and the spread of the target to start from"
+    reason = f"{TARGET_FRACTION:.0%} of the budget estimates the mean and the spread of the target."
     return replace(choice, before=(*choice.before, stage), reasons=(*choice.reasons, reason))

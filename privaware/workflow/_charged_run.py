@@ -49,7 +49,7 @@ __all__ = ["ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover")
 """Verbs that always cost something."""
-RESUMES = "the charge stays, and the same command resumes once there is room"
+RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 
 
 @contextmanager
@@ -238,11 +238,13 @@ class ChargedRun:
 
     def _say_plan(self) -> None:
         if not self.schema.reviewed:
-            self.say(f"{self.schema.toml()}\nnot reviewed: this schema was read off the rows and is taken as public")
+            self.say(
+                f"{self.schema.toml()}\nNot reviewed: this schema was read from the rows and is treated as public."
+            )
         if self.options.delta is None and self.plan.delta != accounting.DEFAULT_DELTA:
             self.say(
-                f"delta was not given: {self.plan.delta:.4g}, a tenth of 1 / {self.schema.rows} rows, because "
-                f"{accounting.DEFAULT_DELTA:g} would allow publishing a row"
+                f"Delta: {self.plan.delta:.4g} (0.1 / {self.schema.rows} rows), because no --delta was given "
+                f"and {accounting.DEFAULT_DELTA:g} is too large for this many rows."
             )
         for sentence in self.plan.sentences:
             self.say(sentence)
@@ -250,7 +252,7 @@ class ChargedRun:
     def _say_notices(self, notices: Callable[[], list[str]]) -> None:
         """What is left out, not used and assumed, for the owner, before a charge."""
         self.notices = notices()
-        for sentence in (*self.notices, *(f"taken as public: {fact}" for fact in self.plan.schema.assumed)):
+        for sentence in (*self.notices, *(f"Assumed to be public: {fact}." for fact in self.plan.schema.assumed)):
             self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -267,7 +269,7 @@ class ChargedRun:
         with _output.disk_errors(folder, RESUMES):
             end_publication(folder, entry.time)
         self._load(folder)
-        self.say(f"this run has ended before and nothing is charged: its result lies in {str(folder)!r}")
+        self.say(f"This run has already finished, so nothing is charged. Its result is in {str(folder)!r}.")
         return True
 
     def _ledger_place(self) -> Path | Ledger:
@@ -314,12 +316,14 @@ class ChargedRun:
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say)
         resumed = self.ledger.find(self.name) is not None
         self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        self.say(self._resumes() if resumed else f"charged to the ledger: entry {self.entry.number}")
+        self.say(self._resumes() if resumed else f"Charged to the ledger as entry {self.entry.number}.")
 
     def _resumes(self) -> str:
         journal = self.journal
         kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return "resuming: this run was charged before, and " + ("goes on where it stopped" if kept else "starts again")
+        return "Resuming: this run is already charged, and it " + (
+            "continues where it stopped." if kept else "starts again from the beginning."
+        )
 
     def _close(self, release: str, files: Mapping[str, str] | None = None) -> Entry:
         """Closes the run in the ledger with the hashes of the `files` it releases."""
@@ -358,7 +362,7 @@ class ChargedRun:
                 return False
             self.name, self.entry = staged.run, entry
             self._end(staged, closing or self._close_staged(staged))
-        self.say("the run had ended before it could be published: published now")
+        self.say("This run had finished without publishing its result. The result is published now.")
         self._load(folder)
         return True
 

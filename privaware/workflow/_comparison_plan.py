@@ -21,10 +21,7 @@ from privaware.workflow._training_plan import training_plan
 
 __all__ = ["EVALUATION", "ComparisonPlan", "calibrate_score_noise", "comparison_plan"]
 
-EVALUATION = (
-    "evaluation on public benchmark rows: many models were trained and scored on them, and none of "
-    "it is a private release"
-)
+EVALUATION = "evaluation on public benchmark rows; these scores are not a private release"
 HELD_OUT = 0.25
 """The fraction of private rows that are held out for scores."""
 
@@ -99,10 +96,10 @@ def _reasons(
     count = 2 * repeats * len(epsilons)
     return (
         *(f"{name}: {contender.name}" for name, contender in sides.items()),
-        f"this releases many models: {count} trainings, each {repeats} times at epsilon {shown}, all charged together",
-        f"scores: {EVALUATION}"
+        f"Training runs: {count} models, {repeats} of each kind at each epsilon of {shown}. All of them are charged.",
+        f"Scores: {EVALUATION}."
         if source.builtin
-        else f"scores: noisy, on {HELD_OUT:.0%} of the rows, held out; no exact score is released",
+        else f"Scores: released with noise, on {HELD_OUT:.0%} of the rows, which are held out of training.",
     )
 
 

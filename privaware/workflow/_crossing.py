@@ -41,19 +41,19 @@ class Crossing:
     def sentence(self) -> str:
         """The same as a sentence."""
         if self.estimate is None:
-            sentence = f"above {self.above:.4g}: the simple model still wins at the largest epsilon tried"
+            sentence = f"above {self.above:.4g}; the simple model is better even at the largest epsilon tried"
             if self.low == self.above:
                 return sentence
-            sure = f"up to {self.low:.4g}" if self.low else "at none of them"
-            return f"{sentence}; the repeats make sure of it {sure}"
+            sure = f"up to epsilon {self.low:.4g}" if self.low else "at no epsilon tried"
+            return f"{sentence}; its lead is statistically significant {sure}"
         span = (
             f"between {self.low:.4g} and {self.high:.4g}"
             if self.high is not None
-            else (f"from {self.low:.4g} up, with no end among the epsilons tried,")
+            else (f"at least {self.low:.4g}, with no upper bound among the epsilons tried,")
         )
-        span += f" at {self.confidence:.0%} confidence" if self.confidence else " by the epsilons tried"
+        span += f" at {self.confidence:.0%} confidence" if self.confidence else " (the nearest epsilons tried)"
         if self.never:
-            sentence = "0: the simple model never wins (the paper's definition would say infinity)"
+            sentence = "0; the simple model is never better (the paper's definition would say infinity)"
             return sentence if self.high == 0 else f"{sentence}; {span}"
         return f"{self.estimate:.4g}, {span}"
 

@@ -34,9 +34,9 @@ ABSOLUTE: dict[str, Mapping[str, Any]] = {
 }
 """Settings with which a learner minimises about the absolute error."""
 EVIDENCE = {
-    "linear": "the error was smaller in 11 of 11 cells of six skewed tables, by 2 to 29%",
-    "boosted": "the error was smaller in 9 of 11 cells of six skewed tables, by 1 to 37%",
-    "additive": "not compared",
+    "linear": "in benchmarks on six skewed tables the error was 2 to 29% smaller in 11 of 11 runs",
+    "boosted": "in benchmarks on six skewed tables the error was 1 to 37% smaller in 9 of 11 runs",
+    "additive": "not measured",
 }
 """What `python -m research.comparisons.metric_choice` measured for them."""
 SEARCHED = {"accuracy": "accuracy", "auc": "accuracy", "r2": "absolute error", "mae": "absolute error"}
@@ -56,18 +56,20 @@ def trained_for(choice: Choice, metric: str | None, *, searched: bool) -> Choice
     """The choice with the settings that serve the metric, where its own say nothing else, and a line about it."""
     learner = choice.learner
     if searched and metric is not None:
-        reason = f"{metric}: candidates of the search are compared by {SEARCHED[metric]}"
+        reason = f"Metric {metric}: the search compares candidates by {SEARCHED[metric]}."
     elif metric == "auc":
-        reason = "auc: noise alone has 0.5, as a constant has, so a model is always tried"
+        reason = "Metric auc: noise alone scores 0.5, as a constant prediction does, so a model is always trained."
     elif metric != "mae":
         return choice
     elif learner == "median":
-        reason = "mae: the median is the constant with the smallest error"
+        reason = "Metric mae: the median is the constant prediction with the smallest mean absolute error."
     elif learner in ABSOLUTE:
         choice = replace(choice, settings={**ABSOLUTE[learner], **choice.settings})
-        reason = f"mae: residuals are clipped close to 0, so predictions follow the median ({EVIDENCE[learner]})"
+        reason = (
+            f"Metric mae: residuals are clipped close to 0, so predictions follow the median ({EVIDENCE[learner]})."
+        )
     else:
-        reason = f"mae: shown, but {learner} is not trained for it; linear, boosted and additive are"
+        reason = f"Metric mae: it is reported, but {learner} does not optimise it; linear, boosted and additive do."
     return replace(choice, reasons=(*choice.reasons, reason))
 
 

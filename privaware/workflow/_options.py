@@ -22,7 +22,45 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class RunArguments(TypedDict, total=False):
-    """The keyword arguments that `fit`, `select`, `search` and `crossover` share."""
+    """The keyword arguments that `fit`, `select`, `search`, `crossover` and `audit` share.
+
+    Attributes
+    ----------
+    target
+        The column to predict.
+    task
+        "classification" or "regression". Needed only if the target could be either.
+    delta
+        The delta of the guarantee. Default: 1e-5, or 0.1 / rows if there are 100,000 rows or more.
+    schema
+        The public facts about the columns, as a `Schema` or a TOML file. Without a schema, part of the budget estimates
+        column types, ranges and categories.
+    accept_schema
+        Use a schema that is read from the rows without noise. The result is not certified.
+    private_schema
+        Estimate ranges and categories with part of the budget. This is the default.
+    unit, cap
+        The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
+        rows used for each person.
+    header, sep, decimal, encoding
+        The format of a CSV file.
+    ledger
+        The ledger to charge. Default: the file DATA.ledger next to the data, or a ledger in the user's data folder.
+    new_ledger
+        Create a new ledger although another ledger has similar rows.
+    limit
+        The total epsilon of a new ledger. Default: the epsilon of this run.
+    dry_run
+        Plan without charging or training.
+    out
+        The new folder for the result.
+    seed
+        The random seed. A seeded result is not for release.
+    sign
+        A PEM file with an Ed25519 private key that signs the result.
+    say
+        A function that receives the plan and the progress, one sentence at a time.
+    """
 
     target: str | None
     task: str | None
@@ -48,16 +86,20 @@ class RunArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How one run is carried out: its rows and their schema, its ledger, its output, its seed.
+    """The options of one run, as one value that is checked once. `RunArguments` describes the shared ones.
 
-    `target`, `task`, `schema`, `accept_schema`, `private_schema`, `unit` and `cap` say what is public about the rows;
-    without a schema option bounds and categories are paid for, as with `private_schema`. `header` says whether the
-    first line of a CSV file holds names, `sep`, `decimal` and `encoding` how it is written. `ledger` is charged;
-    `new_ledger` says that rows which resemble those of another ledger are other people and have a ledger of their own.
-    `test` are rows to score on, `public` those of a learner that needs some; `describe` is what the owner says of the
-    model, or the TOML file that says it.
-    `sign` is the file of a private key that signs the result, `ray` the address of a cluster whose workers read the
-    rows. `say` receives the plan and the progress, one sentence at a time.
+    Attributes
+    ----------
+    test
+        Rows for a test score, which is for the data owner only.
+    public
+        Public rows, for learners and searches that use them.
+    describe
+        The owner's statement, as a mapping or a TOML file.
+    device
+        "cpu" or "cuda".
+    ray
+        The address of a Ray cluster whose workers read the rows.
     """
 
     target: str | None = None

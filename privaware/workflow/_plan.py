@@ -113,7 +113,7 @@ class Plan:
 
     @property
     def sentences(self) -> list[str]:
-        """The plan as a person reads it."""
+        """The plan in words: reasons, then one line for each release, then the total cost."""
         return [*self.reasons, *(f"{name}: {describe(event)}" for name, event in self.parts), self.total_sentence]
 
     def at(self, noise: float) -> Plan:
@@ -134,7 +134,7 @@ def selection_plan(
     chosen = dict(settings or {})
     mechanism = selector_for(schema, method, chosen)
     plan = priced(method, mechanism, schema, f"choose columns with {method}", epsilon=epsilon, delta=delta)
-    return replace(plan, settings=chosen, reasons=(f"{method}, as asked", *plan.reasons))
+    return replace(plan, settings=chosen, reasons=(f"Selector: {method}, as requested.", *plan.reasons))
 
 
 def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
@@ -181,7 +181,10 @@ def search_plan(
     if epsilon is None:
         noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
     plan = priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
-    reasons = (f"{strategy}, as asked: about {search.trials(schema):.4g} trials", *plan.reasons)
+    reasons = (
+        f"Search strategy: {strategy}, as requested, with about {search.trials(schema):.4g} trials.",
+        *plan.reasons,
+    )
     return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
 
 
@@ -210,14 +213,14 @@ def priced(
     noise: float | None = None,
 ) -> Plan:
     """The mechanism, after private bounds where none are declared, calibrated to (epsilon, delta)."""
-    reasons: tuple[str, ...] = ()
+    bought = ""
     if not schema.bounded:
         before = _bounds_before(name, schema, mechanism, delta)
         mechanism = before.then(mechanism)
-        kinds = any(column.kind == "undecided" for column in schema.used)
-        reasons = (f"{'kinds and ' if kinds else ''}bounds that are not declared are paid for first",)
+        bought = "types and ranges" if any(column.kind == "undecided" for column in schema.used) else "ranges"
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
+    parts = _parts(what, mechanism, schema, noise)
     return Plan(
         learner=name,
         mechanism=mechanism,
@@ -225,9 +228,16 @@ def priced(
         noise=noise,
         delta=delta,
         requested=epsilon,
-        parts=_parts(what, mechanism, schema, noise),
-        reasons=reasons,
+        parts=parts,
+        reasons=(_bounds_sentence(bought, parts[0][1], delta),) if bought else (),
     )
+
+
+def _bounds_sentence(bought: str, event: Event, delta: float) -> str:
+    """Return the sentence of a plan about column types and ranges that are not declared."""
+    cost = accounting.epsilon(event, delta)
+    shown = f" (epsilon {cost:.2g} alone)" if math.isfinite(cost) else ""
+    return f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
 
 
 def chooses_columns(mechanism: Mechanism[Any]) -> bool:

@@ -64,7 +64,7 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
     method = choice.recipe.select
     assert method is not None
     selector = selector_for(run.schema, method, choice.recipe.select_settings)
-    reasons = (*choice.reasons, f"columns are chosen by {method} without noise: standard workflow")
+    reasons = (*choice.reasons, f"Columns are selected with {method} without noise (standard workflow).")
     names = [column.name for column in run.schema.used]
     if not run.options.dry_run:
         rows = run.public_rows()
@@ -85,8 +85,8 @@ def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callab
         rows = rows.keep(tuple(column.name for column in trained.schema.used))
         listening = replace(search, progress=search_progress(run.options.say, secret=False))
         point = listening.run_public(rows, NO_NOISE if standard else trained.noise, run.rng.spawn()).point
-    where = "without noise: standard workflow" if standard else "on public rows, which has no privacy cost"
-    reason = f"search: {recipe.search} over {', '.join(search.space.choices)}, {where}"
+    where = "without noise (standard workflow)" if standard else "on public rows, which has no privacy cost"
+    reason = f"Search: {recipe.search} tunes {', '.join(search.space.choices)}, {where}."
     found = {**choice.search, "strategy": recipe.search, "point": point}
     return replace(choice, recipe=_at(recipe, search, point), reasons=(*choice.reasons, reason), search=found)
 

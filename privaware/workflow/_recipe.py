@@ -163,7 +163,7 @@ class Recipe:
             return ()
         kept = {column.name for column in self.restricted(schema).declared}
         others = ", ".join(repr(column.name) for column in schema.declared if column.name not in kept)
-        return (f"columns as chosen before: {', '.join(map(repr, self.columns))}; not used: {others or 'none'}",)
+        return (f"Columns: {', '.join(map(repr, self.columns))}, as selected before. Not used: {others or 'none'}.",)
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:

@@ -211,7 +211,9 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
         if options.new_ledger:
             raise WrongInput(f"expected no --new-ledger for rows that are charged to '{known}'; leave it out")
         if options.say is not None:
-            options.say(f"these rows are known under another name: charged to '{known}'")
+            options.say(
+                f"These rows were used before, under another name. They are charged to the same ledger: '{known}'."
+            )
     if known is None and beside is not None and not options.new_ledger:
         _expect_unlike(source, options, event, similar_ledgers(digest, sketch))
     return known or new

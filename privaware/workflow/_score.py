@@ -71,9 +71,9 @@ class Score:
     def sentence(self) -> str:
         """The score as a person reads it."""
         return (
-            f"{NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval {_shown(self.low)} to "
-            f"{_shown(self.high)} "
-            f"(noisy, for epsilon {self.epsilon:g}: may be released)"
+            f"Released score: {NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval "
+            f"{_shown(self.low)} to "
+            f"{_shown(self.high)}, with noise for epsilon {self.epsilon:g}."
         )
 
 
@@ -173,8 +173,9 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     most = 0.9 * total if isinstance(mechanism, Then) else total
     if epsilon > most:
         raise WrongInput(
-            f"expected --score-epsilon of at most {most:g} beside --epsilon {total:g}, which is the price of all of "
-            f"it, got {epsilon:g}; a score costs no more than the dearer of itself and the training"
+            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got "
+            f"{epsilon:g}; "
+            "training and score use different rows, so the total is the larger of the two costs"
         )
     outside = 0
     while isinstance(mechanism, Then):
@@ -182,8 +183,8 @@ def with_score(plan: Plan, *, epsilon: float, metric: str | None) -> Plan:
     what = scored_words(", ".join(doing for doing, _ in plan.parts[outside:]), chosen)
     new = replace(plan, mechanism=scored(plan.mechanism), parts=((what, plan.event),))
     noise = accounting.calibrate(lambda noise: new.at(noise).event, total, plan.delta)
-    aside = f"about {schema.rows * share:.0f} of {schema.rows} rows"
-    reason = f"{aside} train nothing: they score the model for epsilon {epsilon:g}"
+    held_out = f"About {schema.rows * share:.0f} of {schema.rows} rows are held out of training."
+    reason = f"{held_out} They score the model with noise for epsilon {epsilon:g}."
     settings = {**plan.settings, "score_epsilon": float(epsilon), "metric": chosen}
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 
@@ -201,11 +202,11 @@ def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None
     """A score on test rows with its name, beside that of a constant; None where there is none.
 
     >>> score_words("accuracy", {"test_score": 0.93, "constant_score": 0.6})
-    'test accuracy 0.9300 (a constant gets 0.6000)'
+    'test accuracy 0.9300 (a constant prediction scores 0.6000)'
     """
     score = internal.get(metric) if metric in ("auc", "mae") else internal.get("test_score")
     if score is None:
         return None
     constant = 0.5 if metric == "auc" else internal.get("constant_score")
-    beside = "" if metric == "mae" or constant is None else f" (a constant gets {constant:.4f})"
+    beside = "" if metric == "mae" or constant is None else f" (a constant prediction scores {constant:.4f})"
     return f"test {NAMES[metric]} {score:.4f}{beside}"

@@ -21,8 +21,11 @@ from privaware.workflow._settings import setting_names
 
 __all__ = ["NO_SEARCH", "named_space", "search_reasons", "search_settings", "shown_search"]
 
-NO_SEARCH = "no search: it would cost about two to three trainings, and these settings follow from public facts"
-"""The line of a plan of `auto`."""
+NO_SEARCH = (
+    "Hyper-parameters: defaults for data of this kind and size. A private search (`--search rs`) would cost about as "
+    "much as two to three training runs."
+)
+"""The sentence of a plan of `auto` without a search."""
 SPACES = {"linear": "linear", "boosted": "boosted"}
 """The space of a learner where none is named."""
 NETWORKS = "tuning"
@@ -71,9 +74,14 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
 def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
     """The lines of the plan about a search of so many trials."""
     space, candidates = settings.space, " or ".join(settings.space.learners)
-    first = f"search: {settings.strategy} over {', '.join(space.choices)} of {candidates}, about {trials:.4g} trials"
+    first = (
+        f"Search: {settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials."
+    )
     rows = round(schema.rows * settings.held_out)
-    return (first, f"about {rows} of {schema.rows} rows score candidates and train none; only the best is released")
+    return (
+        first,
+        f"About {rows} of {schema.rows} rows are held out to score the candidates. Only the best one is released.",
+    )
 
 
 def shown_search(settings: SearchSettings, recipe: Recipe) -> Mapping[str, Any]:

@@ -183,8 +183,8 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
 def _declared_unused(schema: Schema) -> list[str]:
     """What a written schema says of columns that are not used; no file is opened."""
     unused = [f"{column.name!r} (left out by the schema)" for column in schema.columns if column.kind in NOT_USED]
-    others = "columns that the schema does not name are not used"
-    return [f"not used: {', '.join(unused)}; {others}" if unused else others] if schema.form == "table" else []
+    others = "Columns that the schema does not name are not used."
+    return [f"Not used: {', '.join(unused)}. {others}" if unused else others] if schema.form == "table" else []
 
 
 def _expect_there(data: Any) -> Path:

@@ -14,7 +14,7 @@ from privaware import accounting, report
 from privaware.card import ModelCard, PricedEvent
 from privaware.errors import PrivawareError
 from privaware.events import NOTHING, Composed, Disjoint, Event, Group, Laplace, Selected, nested
-from privaware.guarantee import CHOSEN_WITHOUT_NOISE, sampler_sentence, sentence_of
+from privaware.guarantee import CHOSEN_WITHOUT_NOISE, earlier_sentence_of, sampler_sentence, sentence_of
 from privaware.workflow._output import REPORT
 from privaware.workflow._score_cells import scored_words
 
@@ -123,9 +123,10 @@ def wrong_words(card: ModelCard, event: Event) -> list[str]:
         problems.append(f"the model is called certified although {flaw}")
     if problems:
         return problems
-    sentence = sentence_of(schema, guarantee.epsilon, guarantee.delta, seed=guarantee.seed, flaw=flaw)
-    if guarantee.sentence != sentence:
-        problems.append(f"the sentence of the guarantee is not that of its numbers, which is: {sentence:.300}")
+    facts: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "seed": guarantee.seed}
+    sentence = sentence_of(schema, **facts, flaw=flaw)
+    if guarantee.sentence not in (sentence, earlier_sentence_of(schema, **facts, flaw=flaw)):
+        problems.append(f"the sentence of the guarantee does not follow from its numbers; expected: {sentence:.300}")
     if guarantee.sampler != sampler_sentence(event):
         problems.append(f"the events sample otherwise than the model says: {sampler_sentence(event):.200}")
     problems += wrong_plan(card.plan, guarantee.epsilon, guarantee.delta)

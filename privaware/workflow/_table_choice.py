@@ -85,10 +85,10 @@ MANY_ROWS = 200_000
 GROWN = {"trees": 800, "depth": 5}
 """Those trees: R2 of diamonds at epsilon 8 was 0.949 (0.933 with 400 of depth 3), of wages 0.272 (0.254)."""
 WORDS = {
-    "waves": "linear on random waves of a few columns, which was better than trees for five classes or more",
-    "boosted waves": "boosted with random waves of a few columns in the place of trees",
+    "waves": "linear on random Fourier features, which was better than trees for five or more classes",
+    "boosted waves": "boosted, with random Fourier features instead of trees",
 }
-"""What a plan says of a candidate, where its name does not say it."""
+"""The names of candidates in a plan, where they differ from the names of learners."""
 BIN_FRACTION = 0.1
 """The fraction of the budget for bins."""
 CLOSE = 0.01
@@ -147,16 +147,23 @@ def evidence() -> list[Mapping[str, Any]]:
 
 
 def _reason(name: str, schema: Schema, signal: float) -> str:
-    """Why, with how often the choice was best or close to it where rows x epsilon were alike (within ten times)."""
+    """Return the sentence of the plan: the learner, and how often it was best at a similar rows x epsilon."""
     alike = [
         cell["scores"]
         for cell in evidence()
         if _kind(cell["classes"]) == _kind(len(schema.classes)) and 0.1 < cell["rows"] * cell["epsilon"] / signal < 10
     ]
     best = sum(scores[name] >= max(scores.values()) - CLOSE for scores in alike)
-    counted = f", best or within {CLOSE:g} of it in {best} of {len(alike)} development cells alike" if alike else ""
     words = WORDS.get(name, name)
-    return f"{words}: {signal:.3g} rows x epsilon{counted}"
+    if not alike:
+        return (
+            f"Learner: {words}. There is no benchmark table of similar size and budget (rows x epsilon {signal:.3g})."
+        )
+    return (
+        f"Learner: {words}. In {len(alike)} benchmark runs on tables of similar size and budget (rows "
+        "x epsilon within a "
+        f"factor of 10 of {signal:.3g}), its score was the best or within {CLOSE:g} of the best {best} times."
+    )
 
 
 def _kind(classes: int) -> tuple[bool, bool]:

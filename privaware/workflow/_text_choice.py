@@ -68,12 +68,13 @@ NORMS = {2_000: 0.25, 10_000: 0.1}
 points; 0.1 than 0.25 on five texts of 4,000 rows by 0.004 of the plain gain at epsilon 3 and 0.011 at 8, and worse by
 0.007 on ten at 1."""
 NO_SEQUENCES = (
-    "a network that reads words in order is never chosen: an LSTM of 1,000 texts at epsilon 1 and 3 was 0.6 to 22 "
-    "points behind hashed words on 6 of 6 cells of three texts (--learner dpsgd --set architecture=lstm is one)"
+    "A recurrent network is never chosen: with 1,000 texts at epsilon 1 and 3, an LSTM was 0.6 to 22 points worse than "
+    "hashed words in 6 of 6 benchmark runs. To train one: --learner dpsgd --set architecture=lstm."
 )
 PUBLIC = (
-    "the network learned from public text: should some of these very rows have been in that text, what it learned from "
-    "them is not covered by the guarantee (--features hashed --features weigh does without the network)"
+    "This network was trained on public text. If that text contains rows of this data set, the "
+    "guarantee does not cover "
+    "what the network learned from them. To train without it: --features hashed --features weigh."
 )
 EACH = 0.03
 """Seconds that the network takes for a text of 20 words on one core."""
@@ -129,16 +130,22 @@ def text_choice(
     here = _public_text.installed() if network is None else network
     seconds = EACH * schema.rows
     if here and seconds <= (PATIENCE if time_limit is None else time_limit):
-        took = f"about {_duration(seconds)} on one core, for texts of 20 words"
-        return _linear(READ, schema, epsilon, (f"the network {_public_text.NETWORK} reads every text: {took}", PUBLIC))
-    why = f"take about {_duration(seconds)}: see --time-limit" if here else f"is not installed: {_public_text.INSTALL}"
-    missed = f"a network that learned from public text would be better, and {why}"
+        took = f"It takes about {_duration(seconds)} on one core for texts of 20 words."
+        return _linear(
+            READ, schema, epsilon, (f"The pretrained network {_public_text.NETWORK} embeds every text. {took}", PUBLIC)
+        )
+    why = (
+        f"takes about {_duration(seconds)}; see --time-limit"
+        if here
+        else f"is not installed; to install it: {_public_text.INSTALL}"
+    )
+    missed = f"A network pretrained on public text would be more accurate. It {why}"
     return _linear(WEIGHED, schema, epsilon, (missed,))
 
 
 def _linear(name: str, schema: Schema, epsilon: float, more: tuple[str, ...]) -> Choice:
     norm = clipping(schema, epsilon)
-    closer = tuple(f"clipping norm {chosen:g} for this many rows x epsilon" for chosen in norm.values())
+    closer = tuple(f"Clipping norm: {chosen:g}, the default for this size and budget." for chosen in norm.values())
     reasons = (_reason(READ if name == READ else WEIGHED, schema.rows * epsilon), *more, *closer, NO_SEQUENCES)
     return Choice(learner="linear", settings={**candidate(name, schema, epsilon), **norm}, reasons=reasons)
 
@@ -178,17 +185,19 @@ def evidence() -> list[Mapping[str, Any]]:
 
 
 def _reason(name: str, signal: float) -> str:
-    """Why, with the gain on development texts: of weighed words over words, or of the network over weighed words."""
+    """Return the sentence of the plan, with the gain over the next simpler features on benchmark texts."""
     before = WEIGHED if name == READ else OLDER
     cells = [cell for cell in evidence() if {name, before} <= set(cell["scores"])]
     gains = sorted(100 * (cell["scores"][name] - cell["scores"][before]) for cell in cells)
     better = sum(gain > 0 for gain in gains)
     low, high = min(cell["rows"] for cell in cells), max(cell["rows"] for cell in cells)
     budgets = sorted({cell["epsilon"] for cell in cells})
-    what = f"{name}, with hashed words" if name == READ else f"hashed {name}"
-    fewer = "" if name == READ else " in fewer slots"
+    what = f"{name} and hashed words" if name == READ else f"hashed {name}"
+    fewer = "" if name == READ else " in fewer hash buckets"
     return (
-        f"linear on {what}, {signal:.3g} rows x epsilon: at {low:,} to {high:,} rows and epsilon "
-        f"{budgets[0]:g} to {budgets[-1]:g} it gained {gains[0]:.0f} to {gains[-1]:.0f} points over {before}{fewer}, "
-        f"and was better in {better} of {len(cells)} cells of {len({cell['text'] for cell in cells})} texts"
+        f"Learner: linear on {what} (rows x epsilon {signal:.3g}). On "
+        f"{len({cell['text'] for cell in cells})} benchmark "
+        f"texts of {low:,} to {high:,} rows at epsilon {budgets[0]:g} to {budgets[-1]:g}, it was better than "
+        f"{before}{fewer} in {better} of {len(cells)} runs; the difference was {gains[0]:.0f} to "
+        f"{gains[-1]:.0f} points."
     )

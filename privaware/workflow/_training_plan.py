@@ -91,7 +91,7 @@ def recipe_plan(
     if always_beats_a_constant(recipe.metric) or not find_learner(choice.learner).uses_columns:
         return plan
     if signal < enough(schema, "" if recipe.metric == "mae" else choice.learner):
-        why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to be sure of more than a constant"
+        why = f"{schema.rows} rows at epsilon {budget['epsilon']:g} are too few to beat a constant prediction reliably"
         return planned(schema, constant_choice(schema, why, recipe.metric), budget, public, extra)
     return plan
 
@@ -114,13 +114,17 @@ def _chosen(
             choice = replace(choice, settings={}, reasons=choice.reasons[1:])  # candidates have settings of their own
         limits = {} if "features" in choice.settings else _within_time(find_learner(choice.learner), schema, time_limit)
         if recipe.workflow == "standard":
-            choice = replace(choice, reasons=(f"{choice.learner}: standard workflow, as if there were no noise",))
+            choice = replace(
+                choice,
+                reasons=(f"Learner: {choice.learner}, chosen by the standard workflow, which ignores the noise.",),
+            )
         elif recipe.search is None and find_learner(choice.learner).uses_columns:
             choice = replace(choice, reasons=(*choice.reasons, NO_SEARCH))
         return replace(choice, settings={**limits, **choice.settings, **recipe.settings})
     name = recipe.learner if space is None else space.learner
     limits = {} if space is not None else _within_time(find_learner(name), schema, time_limit)
-    reason = f"{name}, as asked" if space is None else f"{' or '.join(space.learners)}, as the space says"
+    origin = "as requested" if space is None else "from the search space"
+    reason = f"Learner: {name if space is None else ' or '.join(space.learners)}, {origin}."
     binned = candidate("linear with bins", schema).before if recipe.bins else ()
     choice = Choice(learner=name, settings={**limits, **recipe.settings}, reasons=(reason,), before=binned)
     centred = recipe.target_range or recipe.learner == "auto"
@@ -132,10 +136,10 @@ def _with_named_features(choice: Choice, schema: Schema, recipe: Recipe) -> Choi
     if "features" not in recipe.settings:
         return choice
     if "features" in choice.settings:  # its reasons are for the features that it would have taken
-        return replace(choice, reasons=(f"{choice.learner} on the features that were asked for",))
+        return replace(choice, reasons=(f"Learner: {choice.learner}, on the requested features.",))
     if "features" in setting_names(find_learner(choice.learner)):
         return choice
-    linear = Choice(learner="linear", reasons=("linear: takes the features that were asked for",))
+    linear = Choice(learner="linear", reasons=("Learner: linear, because it accepts the requested features.",))
     return linear if schema.classes else with_target_range(linear, schema, recipe.metric)
 
 
@@ -154,7 +158,7 @@ def _with_selection(
     else:
         training = search_mechanism(search, choice.settings, after, budget["epsilon"], device="cpu")
     stage = selection_stage(schema, recipe.select, recipe.select_settings, training, budget)
-    reason = f"columns are chosen by {recipe.select}, as asked, and paid for first"
+    reason = f"Columns are selected with {recipe.select}, as requested, with part of the budget."
     return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason))
 
 

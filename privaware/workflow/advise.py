@@ -5,7 +5,7 @@ the paper's claim beside it, and says where the two differ. Nothing is charged.
 
 >>> advised = advise("digits", epsilon=1.0, accuracy=0.8)
 >>> advised.advice[0]["rule"]
-'Learn a linear model on features without privacy cost: the prior with scattering, or `extractor`'
+'Train a linear model on features that have no privacy cost: `prior` with `scatter`, or `extractor`'
 >>> [estimate["data"] for estimate in advised.estimates]
 ['digits']
 """
@@ -30,19 +30,20 @@ from privaware.workflow._source import resolve
 __all__ = ["Advised", "advise"]
 
 FPRS = (0.001, 0.01, 0.1)
-SCHEMA_ONLY = "nothing is charged: the schema alone was looked at"
+SCHEMA_ONLY = "Nothing is charged: only the schema was read."
 GIVEN = (
-    "nothing is charged: names, kinds and classes of columns and the number of rows were looked at, which `fit` takes "
-    "as given and names in its guarantee"
+    "Nothing is charged: only the names and types of columns, the classes and the number of rows were read. `fit` also "
+    "takes these facts as public, and its guarantee lists them."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advised:
-    """The rules that apply, the largest risk of an attack, and estimates where an accuracy was asked for.
+    """The result of `advise`.
 
-    `risk` is for each false positive rate the largest true positive rate of any attack: `gaussian` on a Gaussian
-    mechanism at this epsilon (what `linear` is), `any` on any mechanism with this epsilon and delta.
+    `advice` has the rules that apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of
+    any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any
+    mechanism with this epsilon and delta. `estimates` is empty unless an accuracy was given.
     """
 
     data: str
@@ -64,11 +65,29 @@ class Advised:
 def advise(
     data: Any, *, epsilon: float, accuracy: float | None = None, public: Any = None, **run_options: Unpack[RunArguments]
 ) -> Advised:
-    """Rules for `data` at `epsilon`, each with its reason and its evidence; nothing is charged.
+    """Recommend learners and settings from public facts, with the evidence. Nothing is charged.
 
-    Data and schema are given as for `fit`. With `accuracy` also which epsilon it needs at these rows, and how many rows
-    at this epsilon, on recorded data of the same form. `public` says that there are public rows.
+    Parameters
+    ----------
+    data
+        The data, as for `fit`. Only public facts are read: the schema, or the names and types of columns.
+    epsilon
+        The privacy budget.
+    accuracy
+        An accuracy between 0 and 1. With it, the result estimates the epsilon and the number of rows that it needs,
+        from public data of the same form.
+    public
+        Public rows that are available. They are not read.
+    **run_options
+        The options of `fit` that describe the data, such as `target`, `schema`, `unit` and `delta`.
 
+    Returns
+    -------
+    Advised
+        The rules that apply, each with its reason and evidence; the risk of attacks; and the estimates.
+
+    Examples
+    --------
     >>> len(advise("wisconsin", epsilon=1.0).advice) > 0
     True
     """
@@ -125,9 +144,10 @@ def _estimates(name: str, schema: Schema, epsilon: float, accuracy: float | None
 
 def _note(schema: Schema, accuracy: float | None) -> str:
     if accuracy is None:
-        return "give --accuracy to learn which epsilon and how many rows it needs"
+        return "Pass --accuracy to estimate the epsilon and the number of rows that it needs."
     law = stored_evidence()["evidence"]["size_law"]
     return (
-        "estimates are those of the named public data sets by a sample-size law, not of yours: how hard yours are is "
-        f"known only from a charged run. The law as published: {law['paper']}; the same measured here: {law['ours']}"
+        "The estimates extrapolate results on the named public data sets with a sample-size law. Only "
+        "a charged run shows "
+        f"how difficult your data are. The published law: {law['paper']}. The law measured here: {law['ours']}"
     )

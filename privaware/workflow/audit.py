@@ -39,7 +39,7 @@ FILE = "audit.json"
 PAGE = "audit.html"
 """Name of the page that shows the results."""
 
-DRY = "charged nothing: a dry run"
+DRY = "Nothing was charged: this was a dry run."
 CRAFTED = 500
 """Crafted rows of an audit that trains one model."""
 CRAFTED_ROWS = 8
@@ -71,12 +71,51 @@ def audit(
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Audit:
-    """Attacks a released model, or a learner (`method`: a selector, `search`: a space) on `data`, beside its claim.
+    """Attack a released model or a mechanism, and compare the result with the claimed epsilon.
 
-    `data` is a model folder, or rows as for `fit`. A model and many_run are audited on crafted rows, without touching
-    private ones. one_run on rows costs what the mechanism costs, and is charged; a membership attack among rows is for
-    the owner only, and charged nothing, because nothing of it is written.
+    Parameters
+    ----------
+    data
+        A model folder, or data as for `fit`.
+    attack
+        "one_run", "many_run" or the name of a membership attack (`privaware list attacks`).
+    learner, method, search
+        With data: the learner, the selector or the search space to audit.
+    epsilon
+        With data: the epsilon of the audited mechanism.
+    settings
+        Hyper-parameters of the learner or settings of the selector.
+    space
+        For "one_run": "gradient" inserts canaries into gradients and sums, "input" inserts them into the rows.
+    canaries
+        For "one_run": the largest number of canaries.
+    runs
+        For "many_run": the number of runs with the canary row, and the number of runs without it.
+    shadows, shadow_training
+        For membership attacks: the number of shadow models, and whether they are trained "private" or
+        "without_privacy".
+    public
+        Public rows, for learners that need them.
+    device
+        "cpu" or "cuda".
+    **run_options
+        The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
+        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
 
+    Returns
+    -------
+    Audit
+        The lower bound on epsilon, its confidence, and whether the claim is refuted.
+
+    Notes
+    -----
+    A model folder and "many_run" are audited on synthetic rows, without private rows. "one_run" on data is charged with
+    the cost of the mechanism. A membership attack on data is for the data owner only: nothing is charged and nothing is
+    written.
+
+    Examples
+    --------
     >>> plan = audit("wisconsin", learner="linear", epsilon=1.0, attack="one_run", dry_run=True)
     >>> plan.epsilon_claimed <= 1.0, plan.epsilon_lower is None
     (True, True)
@@ -136,7 +175,7 @@ def _one_run(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
     mechanism = OneRun(mechanism=plan.mechanism, settings=asked)
     mechanism.expect_possible(plan.schema, plan.noise)
     plan = replace(plan, mechanism=mechanism, settings={**plan.settings, "audit": asked.json()})
-    charged = f"charged to the ledger: what {plan.learner} costs, because the scores come of its release"
+    charged = f"Charged to the ledger: the cost of {plan.learner}, because the attack used its release."
     if not run.charge(plan, what=f"audit {plan.learner} on {run.source.name} by one run"):
         return _result(plan, asked, Audit.found_in(run.result), run=run, charged=charged if run.result else DRY)
     evidence = evidence_of_canaries(run.execute(), plan.event, plan.delta, gradients=asked.space == "gradient")
@@ -163,9 +202,11 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
         parts=((f"{asked.attack} among the rows, for their owner only", NOTHING),),
         settings={**plan.settings, "audit": asked.json()},
     )
-    charged = "charged nothing: the rows are a public benchmark"
+    charged = "Nothing was charged: the rows are a public benchmark."
     if private:
-        charged = "charged nothing, because the numbers are for the owner only (internal): do not publish them"
+        charged = (
+            "Nothing was charged, because the numbers are for the data owner only (internal). Do not publish them."
+        )
     if not run.charge(free, what=f"attack {plan.learner} on {run.source.name} by {asked.attack}, for the owner only"):
         found = Audit.found_in(run.result)
         return _result(plan, asked, found, run=run, charged=charged if run.result else DRY, free=True)
@@ -241,7 +282,7 @@ def _on_crafted_rows(
         epsilon_claimed=plan.epsilon,
         delta=plan.delta,
         epsilon=0.0,
-        charged="charged nothing: crafted rows, no private one",
+        charged="Nothing was charged: the attack used synthetic rows and no private row.",
         plan=plan.sentences,
         certified=options.seed is None,
     )
@@ -298,5 +339,8 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
         files = {name: sha256(folder / name) for name in (FILE, PAGE)}
         Ledger.open(ledger).record_audit(card.ledger.run, files=files, what=f"audit by {result.settings['attack']}")
     elif options.say is not None:
-        options.say(f"{FILE} is in no ledger: give the model's with --ledger, so that verify knows it")
+        options.say(
+            f"{FILE} is not recorded in a ledger. Pass the ledger of the model with --ledger, "
+            "so that `privaware verify` can check it."
+        )
     return result

@@ -82,7 +82,7 @@ class Crossover(Result):
             models=dict(sides),
             repeats=int(run.plan.settings["repeats"]),
             evaluation=run.source.builtin,
-            note=EVALUATION if run.source.builtin else "all trainings and noisy scores are charged",
+            note=EVALUATION if run.source.builtin else "all training runs and noisy scores are charged",
             plan=run.plan.sentences,
             certified=run.certified,
             seconds=run.seconds,
@@ -117,11 +117,36 @@ def crossover(
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Crossover:
-    """Where `complex` overtakes `simple`, each trained `repeats` times at each of `epsilons`.
+    """Find the epsilon up to which the simpler of two models is better. Every training run is charged.
 
-    Both are given as `privaware crossover` takes them; `settings` go to both learners. Data, schema and ledger are as
-    for `fit`. With `out` a folder is made with crossover.json and a plot.
+    Parameters
+    ----------
+    data
+        A path, a DataFrame or the name of a built-in data set.
+    simple, complex
+        The two models: a learner such as "linear" or "linear:columns=age+town,steps=50", a published model, or a
+        mapping.
+    epsilons
+        The epsilons to try, in ascending order.
+    repeats
+        The number of times that each model is trained at each epsilon.
+    settings
+        Hyper-parameters of both learners.
+    device
+        "cpu" or "cuda".
+    **run_options
+        The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
+        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
 
+    Returns
+    -------
+    Crossover
+        The crossover epsilon and both curves of scores. With `out`, crossover.json and a plot are written to that
+        folder.
+
+    Examples
+    --------
     >>> plan = crossover("wisconsin", simple="majority", complex="linear", epsilons=[0.1, 1.0], repeats=2, dry_run=True)
     >>> plan.epsilon > 1.0  # every training is charged
     True

@@ -33,11 +33,12 @@ __all__ = ["Fit", "fit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What came of it. `internal` is for the owner's eyes: printed, never written or released. So are `notices`, which
-    the command line says before the charge: rows that were left out, columns that are not used, repeated persons.
+    """The result of `fit`.
 
-    `search` is what a search found. Where its number of trials is a secret, `seconds` would tell it and are among
-    `internal` only.
+    `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
+    test score; `notices` say which rows and columns were left out, and which persons have several rows. `search` has
+    the best candidate of a search. If the number of trials is secret, `seconds` would reveal it, so it is in
+    `internal`.
     """
 
     epsilon: float
@@ -134,26 +135,60 @@ def fit(
     ray: str | None = None,
     **run_options: Unpack[RunArguments],
 ) -> Fit:
-    """The best model we can release within (epsilon, delta), everything charged to one ledger.
+    """Train a model within a privacy budget, and charge its cost to the ledger.
 
-    `metric` is what the training is for and what is shown: accuracy or auc of classes, r2 or mae of numbers.
-    `score_epsilon` buys a score that may be released: some rows are put aside, and the metric of the model on them is
-    released with noise and an interval, as `score`.
+    Parameters
+    ----------
+    data
+        A path, a DataFrame or the name of a built-in data set.
+    epsilon
+        The privacy budget of this run. The result never costs more.
+    learner
+        The name of a learner (`privaware list learners`). "auto" chooses one from public facts.
+    settings
+        Hyper-parameters of the learner.
+    public
+        Public rows, for learners that need them. A search uses them instead of the private rows, at no privacy cost.
+    test
+        Rows for a test score. The score is in `internal` and is never released.
+    describe
+        A TOML file, or a mapping, with the owner's statement: owner, contact, intended use and so on.
+    time_limit
+        The approximate limit of the training time, in seconds.
+    score_epsilon
+        The epsilon of a score on held-out rows, which is released with noise as `score`.
+    metric
+        The metric to optimise and to show: "accuracy" or "auc" for classification, "r2" or "mae" for regression.
+    plan
+        A plan to follow, as a mapping or a TOML or JSON file. With `dry_run`, a new file that the plan is written to.
+    use
+        The columns to use: a result of `select`, its folder or its file.
+    select, select_settings
+        A selector (`privaware list selectors`) that selects columns with part of this budget, and its settings.
+    search, search_settings
+        A strategy (`privaware list strategies`) that searches learners, hyper-parameters or architectures within this
+        budget, and its `space`, `trials`, `held_out` and `options`.
+    features
+        Names or mappings of feature transformations, applied in the order given. `normalise`, `pca` and `weigh` use
+        part of the budget.
+    workflow
+        "aware" (default), or "standard" to select columns and settings without noise, on built-in data only.
+    device
+        "cpu" or "cuda".
+    ray
+        The address of a Ray cluster whose workers read Parquet files.
+    **run_options
+        The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
+        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
 
-    `plan` is a plan to follow, as a table or a TOML or JSON file; a dry run writes a new file. `use` are columns that
-    `select` chose before, as its result, its folder or its file; `select` names a selector that chooses them now, paid
-    for inside this budget.
+    Returns
+    -------
+    Fit
+        The model, its guarantee (`epsilon`, `delta`, `sentence`), the plan, and the test score in `internal`.
 
-    `search` names a strategy (`privaware list strategies`) that searches learners, settings or architectures inside
-    this budget; `search_settings` are its `space`, `trials`, `held_out` and `options`. With `public` rows it searches
-    those, at no privacy cost. `features` are names or tables of features that are applied to a row in turn, among them
-    `normalise`, `pca` and `weigh`, which are paid for. `workflow="standard"` chooses as if there were no noise.
-
-    `data` is a path, a DataFrame or the name of a built-in data set. Give a `schema`, or accept the drafted one;
-    otherwise bounds and categories are paid for. With `out` the model folder is written there; `describe` is a
-    TOML file in which its owner says who answers for it and what it is for. `ray` is the address of a Ray cluster whose
-    workers read a Parquet file, or a folder of them, where it is.
-
+    Examples
+    --------
     >>> result = fit("wisconsin", epsilon=1.0, learner="majority", score_epsilon=0.5)
     >>> result.learner, result.epsilon <= 1.0, 0 <= result.score["low"] <= result.score["high"] <= 1
     ('majority', True, True)

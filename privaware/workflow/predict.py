@@ -41,8 +41,20 @@ class ReleasedModel(Model):
 
 
 def load(folder: str | Path) -> ReleasedModel:
-    """The model in a folder that `fit` or `search` wrote; a damaged or foreign one is refused with a sentence.
+    """Load a released model from its folder.
 
+    Parameters
+    ----------
+    folder
+        A folder that `fit` or `search` wrote. A damaged folder raises `WrongInput`.
+
+    Returns
+    -------
+    ReleasedModel
+        The model, with `predict`, `predict_proba`, `card` and `guarantee`.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
     >>> with TemporaryDirectory() as folder:
@@ -82,32 +94,35 @@ def predict(
     device: str = "cpu",
     keep_formulas: bool = False,
 ) -> dict[str, Any]:
-    """Writes one line a row: `prediction`, and a probability for each class.
+    """Predict the target of new rows and write the predictions to a file.
 
-    Labels are spelt as in the training data. Large tables are read and written some rows at a time.
+    The file has one line for each row: `prediction`, and one probability for each class. Labels are spelt as in the
+    training data. Large tables are read and written in blocks.
 
     Parameters
     ----------
     model
         The folder of a model.
     data
-        The rows to predict, as for `fit`; the target may be absent.
+        The rows to predict, as for `fit`. The target may be absent.
     out
-        A new file, CSV or Parquet by its suffix.
+        A new CSV or Parquet file, by its suffix.
     header, sep, decimal, encoding
-        How a CSV file of rows is written.
+        The format of a CSV file with rows.
     device
-        Where features and network are computed.
+        "cpu" or "cuda".
     keep_formulas
-        Writes class labels into a CSV file also where a spreadsheet would run them as formulas; without it they are
-        refused. No label is ever changed.
+        Write class labels to a CSV file even if a spreadsheet would run them as formulas. Without it, such labels raise
+        `WrongInput`. No label is ever changed.
 
     Returns
     -------
     dict
-        `rows`, `out`, and `outside`: for each column how many values the model has not seen (categories that are not
-        declared, numbers and dates outside the bounds, and what is no number or date).
+        `rows`, `out` and `outside`. `outside` counts, for each column, the values that the model has not seen:
+        categories that are not declared, numbers and dates outside the declared range, and values of another type.
 
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
     >>> with TemporaryDirectory() as folder:

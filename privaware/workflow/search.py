@@ -110,13 +110,50 @@ def search(
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Searched:
-    """The best candidate of `space` that `strategy` finds, trained and releasable, everything charged.
+    """Search an architecture and hyper-parameters under differential privacy, and release the best model.
 
-    Give `epsilon`, the total, or `model_epsilon`, one model's. `settings` go to every candidate's learner, `options`
-    to the strategy. With `public` rows, a file or the name of a built-in data set, the search has no privacy cost.
-    `workers` processes or a `ray` cluster train candidates. `describe` is a TOML file in which the owner of the model
-    says who answers for it and what it is for.
+    Parameters
+    ----------
+    data
+        A path, a DataFrame or the name of a built-in data set.
+    space
+        The search space: one of `privaware list spaces`, a TOML file or a mapping.
+    strategy
+        The search strategy (`privaware list strategies`).
+    epsilon, model_epsilon
+        The budget: either the total `epsilon` of search and model, or the epsilon of one model.
+    trials
+        The number of candidates. It is the expected number if the strategy draws the number at random.
+    settings
+        Hyper-parameters of the learner of every candidate.
+    options
+        Options of the strategy.
+    held_out
+        The fraction of rows that is held out of training and scores the candidates.
+    public
+        Public rows, as a file or a built-in data set. A search on public rows has no privacy cost.
+    workflow
+        "aware", or "standard" to search without noise, on built-in data only.
+    workers, ray
+        The number of processes that train candidates, or the address of a Ray cluster that does.
+    test
+        Rows for a test score, which is for the data owner only.
+    describe
+        A TOML file, or a mapping, with the owner's statement: owner, contact, intended use and so on.
+    device
+        "cpu" or "cuda".
+    **run_options
+        The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
+        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
 
+    Returns
+    -------
+    Searched
+        The best candidate, its model, `epsilon_total` and `epsilon_model`.
+
+    Examples
+    --------
     >>> plan = search("wisconsin", space="fcn", strategy="rs", model_epsilon=1.0, trials=5, dry_run=True)
     >>> plan.epsilon_model <= 1.0 < plan.epsilon_total
     True

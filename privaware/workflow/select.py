@@ -82,14 +82,37 @@ def select(
     ray: str | None = None,
     **run_options: Unpack[RunArguments],
 ) -> Selection:
-    """Columns worth having, chosen by one of `privaware list selectors` for `epsilon` in all.
+    """Select columns under differential privacy, and charge the cost to the ledger.
 
-    `data` and the ways to a schema are as for `fit`. With `out` a folder is made with the columns and what they cost
-    in selection.json; `describe` is a TOML file in which its owner says who answers for it and what it is for.
-    `workflow="standard"` chooses without noise, to compare on built-in data: the result says NOT PRIVATE, and its
-    epsilon is what the aware workflow costs. `ray` is the address of a Ray cluster whose workers read a
-    Parquet file, or a folder of them, where it is.
+    Parameters
+    ----------
+    data
+        A path, a DataFrame or the name of a built-in data set.
+    method
+        The name of a selector (`privaware list selectors`).
+    epsilon
+        The privacy budget of the selection.
+    settings
+        Settings of the selector, such as `columns`, the largest number of columns.
+    describe
+        A TOML file, or a mapping, with the owner's statement: owner, contact, intended use and so on.
+    workflow
+        "aware", or "standard" to select without noise, on built-in data only. A standard result says NOT PRIVATE, and
+        its `epsilon` is the cost of the aware workflow.
+    ray
+        The address of a Ray cluster whose workers read Parquet files.
+    **run_options
+        The options that all charged functions share: `target`, `task`, `delta`, `schema`, `accept_schema`,
+        `private_schema`, `unit`, `cap`, `header`, `sep`, `decimal`, `encoding`, `ledger`, `new_ledger`, `limit`,
+        `dry_run`, `out`, `seed`, `sign` and `say`. `RunArguments` in `privaware.workflow._options` describes them.
 
+    Returns
+    -------
+    Selection
+        The selected `columns` and their cost. With `out`, they are also written to selection.json in that folder.
+
+    Examples
+    --------
     >>> select("wisconsin", method="top", epsilon=5.0, settings={"columns": 2}, seed=1).columns
     ('mean concave points', 'worst perimeter')
     """
@@ -100,7 +123,7 @@ def select(
         standard = workflow == "standard"
         plan = selection_plan(run.schema, epsilon=epsilon, delta=delta, method=method, settings=settings)
         if standard:
-            reasons = (*plan.reasons, "without noise: standard workflow, to compare")
+            reasons = (*plan.reasons, "Columns are selected without noise (standard workflow, for comparison).")
             marked = {**plan.settings, "workflow": workflow}
             plan = replace(plan, flaw=CHOSEN_WITHOUT_NOISE, settings=marked, reasons=reasons)
         if not run.charge(plan):

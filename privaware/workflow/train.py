@@ -48,18 +48,58 @@ def train(
     checkpoint: Checkpoint | str | None = None,
     **more: Any,
 ) -> nn.Module:
-    """A copy of `module`, trained on `inputs` and `targets` within (epsilon, delta); the module itself is not changed.
+    """Train a copy of a PyTorch module with DP-SGD within (epsilon, delta).
 
-    Each of `steps` takes every row with probability `rate`, scales its gradient to at most `norm`, adds Gaussian noise,
-    divides by rate x rows and moves by `lr`. `loss(outputs, targets)` gives one value a row. `rows` is the public
-    number of rows; without it the number of `targets` counts as public. `more` goes to `Descent`: `update`, `clip`,
-    `average`, `copies`, `microbatch` and the like. With a `checkpoint` file an interrupted run resumes on the same rows
-    without a second charge; the file belongs to that charge, is as secret as the rows, and is removed at the end.
+    Each step samples every row with probability `rate`, clips the gradient of each row to norm `norm`, sums the clipped
+    gradients, adds Gaussian noise, divides by `rate * rows` and takes a step with learning rate `lr`.
 
-    Privacy: (epsilon, delta) for adding or removing one row; the copy has it as `guarantee`. A ledger is charged before
-    a mechanism sees a row: the one given, or its file, or the one of these rows in the user's data folder, whose limit
-    is the `epsilon` of the first call.
+    Parameters
+    ----------
+    module
+        The module. It is not changed.
+    inputs, targets
+        The training rows, as tensors or arrays.
+    loss
+        A function `loss(outputs, targets)` that returns one value for each row.
+    epsilon, delta
+        The guarantee, for adding or removing one row.
+    steps
+        The number of steps.
+    rate
+        The sampling rate: the probability that a row is in the batch of a step.
+    norm
+        The clipping norm of per-example gradients.
+    lr
+        The learning rate.
+    ledger
+        The ledger to charge, or its file. Default: the ledger of these rows in the user's data folder, whose limit is
+        the `epsilon` of the first call.
+    rows
+        The public number of rows. Default: the number of `targets`, which then counts as public.
+    seed
+        The random seed. A seeded result is not for release.
+    device
+        "cpu" or "cuda".
+    progress
+        A function `progress(step, steps, seconds_left)`.
+    checkpoint
+        A file from which an interrupted run resumes on the same rows, without a second charge. The file is as secret as
+        the rows, and is removed at the end.
+    **more
+        Further arguments of `privaware.descent.Descent`, such as `update`, `clip`, `average`, `copies` and
+        `microbatch`.
 
+    Returns
+    -------
+    torch.nn.Module
+        The trained copy. Its attribute `guarantee` has `epsilon`, `delta` and `certified`.
+
+    Notes
+    -----
+    The ledger is charged before a mechanism sees a row.
+
+    Examples
+    --------
     >>> import torch
     >>> from torch import nn
     >>> x = torch.randn(500, 2)

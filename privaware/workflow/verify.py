@@ -36,10 +36,26 @@ SIGNED_ALONE = "without --ledger: whether the data set was charged for this, and
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`problems` says in words why a model is not valid, `unchecked` what could not be checked.
+    """The result of `verify`.
 
-    It is `bound` where its files are known to be those that were released: by the ledger, or by a signature. `signed`
-    is None unless a key was given.
+    Attributes
+    ----------
+    valid
+        Whether no problem was found.
+    epsilon
+        The epsilon of each accountant, recomputed; None where an accountant cannot compute it.
+    delta
+        The delta of the guarantee.
+    problems
+        The reasons why the model is not valid, one sentence each.
+    unchecked
+        What could not be checked, one sentence each.
+    bound
+        Whether the ledger or a signature proves that the files are those that were released.
+    signed
+        Whether the signature is right; None if no key was given.
+    certified
+        Whether the model is valid and its run met all conditions for a certified guarantee.
     """
 
     valid: bool
@@ -57,11 +73,24 @@ class Verdict:
 
 
 def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Path | None = None) -> Verdict:
-    """Recomputes the guarantee of a model folder, or of a folder that `select` or `crossover` wrote.
+    """Recompute the guarantee of a released model, and check its files.
 
-    With `ledger` also the chain, the charge and the hashes of all files; with `key`, an ed25519 public key in a PEM
-    file, also the signature.
+    Parameters
+    ----------
+    model
+        A model folder, or a folder that `select` or `crossover` wrote.
+    ledger
+        The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked.
+    key
+        A PEM file with an Ed25519 public key. With it, the signature is checked.
 
+    Returns
+    -------
+    Verdict
+        Whether the model is `valid`, the `problems` that were found, and the recomputed epsilons.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from privaware import fit
     >>> with TemporaryDirectory() as folder:

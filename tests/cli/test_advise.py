@@ -21,10 +21,10 @@ def test_words_name_rule_evidence_risk_and_what_was_charged(run: Run, people: Pa
     call = run("advise", people, "--target", "y", "--epsilon", 1, "--accuracy", 0.8)
     assert call.code == 0
     assert "1. " in call.out
-    assert "   here: " in call.out
-    assert "no attack finds more members than" in call.out
+    assert "   Measured: " in call.out
+    assert "A membership attack on a Gaussian mechanism at epsilon" in call.out
     assert "adult, linear: epsilon" in call.out
-    assert call.out.splitlines()[-1].startswith("nothing is charged")
+    assert call.out.splitlines()[-1].startswith("Nothing is charged")
     assert sorted(path.name for path in people.parent.iterdir()) == ["people.csv", "people.toml"]
 
 

@@ -35,11 +35,11 @@ def test_refuted_claim_exits_with_4_and_words(run: Run, monkeypatch: pytest.Monk
 def test_model_folder_is_audited_and_told_to_its_ledger(run: Run, model: Path) -> None:
     result = run("audit", model, "--canaries", 20, "--ledger", "people.csv.ledger")
     assert result.code == 0
-    assert "is not refuted, which is no proof of it" in result.out
-    assert f"written to {model}/audit.json" in result.out
+    assert "It does not refute the claim of epsilon" in result.out
+    assert f"Result: {model}/audit.json" in result.out
     assert run("verify", model, "--ledger", "people.csv.ledger", "--json").json["bound"]
     told = run("audit", model, "--canaries", 20).err
-    assert "in no ledger: give the model's with --ledger" in told
+    assert "is not recorded in a ledger. Pass the ledger of the model with --ledger" in told
 
 
 def test_owner_only_numbers_are_marked(run: Run, people: Path) -> None:
@@ -56,8 +56,8 @@ def test_owner_only_numbers_are_marked(run: Run, people: Path) -> None:
         "steps=3",
     )
     lines = run(*call).out.splitlines()
-    assert lines[0].startswith("internal, not for release: AUC")
-    assert all("internal, not for release" in line or "false alarms" in line for line in lines)
+    assert lines[0].startswith("Internal, not for release: AUC")
+    assert all("Internal, not for release" in line or "false positive rate" in line for line in lines)
     assert run(*call, "--json").json["auc"] is None
 
 

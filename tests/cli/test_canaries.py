@@ -17,7 +17,7 @@ from tests.data.canaries import NUMBER, WORD, leaks, planted
 from tests.data.hostile import Case
 
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
-GIVEN = "rivate given bounds and categories read off the rows"
+GIVEN = "anges and categories were read from the rows without noise"
 
 
 def leak(run: Run, case: Case, folder: Path, verb: str) -> str:

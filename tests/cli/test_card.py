@@ -26,7 +26,7 @@ def test_predictions_for_sacro_are_marked_and_kept_for_the_owner(run: Run, model
     rows = ["--members", people, "--non-members", people]
     result = run("card", model, "--to", "sacro", "--out", "target", *rows)
     assert result.code == 0
-    assert "internal, not for release" in result.err
+    assert "Internal, not for release" in result.err
     folder = Path("target")
     names = {"target.yaml", "proba_train.csv", "proba_test.csv", "OWNER_ONLY.txt"}
     assert {file.name for file in folder.iterdir()} == names

@@ -21,7 +21,7 @@ def test_dry_run_shows_cost_and_reads_no_row(run: Run, people: Path, tmp_path: P
     assert opened == []
     assert result.json["epsilon"] > 1.0
     assert result.json["crossover"] is None
-    assert "this releases many models: 8 trainings" in " ".join(result.json["plan"])
+    assert "Training runs: 8 models" in " ".join(result.json["plan"])
     assert not (tmp_path / "people.csv.ledger").exists()
 
 

@@ -40,9 +40,9 @@ def test_json_has_all_fields_and_progress_goes_to_stderr(run: Run, people: Path)
 
 def test_text_output_states_guarantee_and_paths(run: Run, people: Path) -> None:
     result = run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
-    assert result.out.startswith("Whoever sees this model")
-    assert "model folder: m" in result.out
-    assert "report: m/report.html" in result.out
+    assert result.out.startswith("Adding or removing any one row changes the probability")
+    assert "Model folder: m" in result.out
+    assert "Report: m/report.html" in result.out
 
 
 def test_p32_scores_are_printed_and_never_written(run: Run, people: Path, tmp_path: Path) -> None:
@@ -256,14 +256,14 @@ def test_p50_unused_columns_and_repeated_persons_are_said_before_the_charge_and_
     lines = [f"{at // 2},{20 + at % 50},2020-01-{1 + at % 28:02},{'yes' if at % 3 else 'no'}" for at in range(120)]
     (tmp_path / "visits.csv").write_text("\n".join(["patient_id,age,seen,y", *lines]) + "\n")
     result = run("fit", "visits.csv", "--target", "y", "--learner", "majority", "--out", "m", "--json")
-    before, charged, _ = result.err.partition("charged to the ledger")
+    before, charged, _ = result.err.partition("Charged to the ledger")
     assert charged
-    assert "not used: 'patient_id' (it names persons)" in before
-    assert "protect them with --unit 'patient_id'" in before
+    assert "Not used: 'patient_id' (it identifies persons)" in before
+    assert "pass --unit 'patient_id'" in before
     written = b"".join(path.read_bytes() for path in (tmp_path / "m").iterdir()).decode("utf-8", "replace")
     for text in (result.out, written, (tmp_path / "visits.csv.ledger").read_bytes().decode("utf-8", "replace")):
         assert "--unit 'patient_id'" not in text
-        assert "not used: '" not in text
+        assert "Not used: '" not in text
 
 
 def test_search_and_paid_features_are_one_charge(run: Run) -> None:
@@ -276,7 +276,7 @@ def test_search_and_paid_features_are_one_charge(run: Run) -> None:
     assert result["workflow"] == "aware"
     assert result["certified"] is True
     assert any(line.startswith("release principal components: ") for line in result["plan"])
-    assert any(line.startswith("search: grid over norm of linear") for line in result["plan"])
+    assert any(line.startswith("Search: grid tunes norm of linear") for line in result["plan"])
     assert len(spends(Path("m/run.ledger"))) == 1
     assert Ledger.open(Path("m/run.ledger")).spent() == pytest.approx(result["epsilon"])
     assert run("verify", "m", "--ledger", "m/run.ledger").code == 0
@@ -316,23 +316,25 @@ def test_dry_run_says_what_is_not_used_and_what_is_assumed(run: Run, tmp_path: P
     dry = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--dry-run")
     real = run("fit", "d.csv", "--target", "y", "--epsilon", "1", "--out", "m")
     for result in (dry, real):
-        assert "not used: 'patient_id' (it names persons)" in result.err
-        assert "taken as public: the number of rows" in result.err
-        assert "taken as public: the classes of y" in result.err
+        assert "Not used: 'patient_id' (it identifies persons)" in result.err
+        assert "Assumed to be public: the number of rows." in result.err
+        assert "Assumed to be public: the classes of y." in result.err
     assert not Path("d.csv.ledger-journal").exists()
 
 
 def test_dry_run_with_a_declared_schema_says_what_that_leaves_out(run: Run, people: Path) -> None:
     Path("people.toml").write_text(Path("people.toml").read_text() + '\n[columns.name]\nkind = "ignore"\n')
     result = run("fit", people, "--schema", "people.toml", "--dry-run")
-    assert "not used: 'name' (left out by the schema); columns that the schema does not name are not used" in result.err
+    assert (
+        "Not used: 'name' (left out by the schema). Columns that the schema does not name are not used." in result.err
+    )
 
 
 def test_finished_command_on_a_spent_ledger_ends_well(run: Run, people: Path) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--epsilon", "1", "--out", "m", "--json")
     first, again = run(*call), run(*call)
     assert (first.code, again.code) == (0, 0)
-    assert "this run has ended before and nothing is charged: its result lies in 'm'" in again.err
+    assert "This run has already finished, so nothing is charged. Its result is in 'm'." in again.err
     assert {**again.json, "seconds": 0} == {**first.json, "seconds": 0}
     assert len(spends(Path(f"{people}.ledger"))) == 1
 

@@ -32,7 +32,7 @@ def test_an_interrupted_run_exits_130_and_resumes_without_a_second_charge(
     assert len(spends(Path("people.csv.ledger"))) == 1
     result = run(*call)
     assert result.code == 0
-    assert "resuming" in result.err
+    assert "Resuming" in result.err
     assert len(spends(Path("people.csv.ledger"))) == 1
     assert run("verify", "m", "--ledger", "people.csv.ledger").code == 0
 
@@ -55,7 +55,7 @@ def test_killed_training_of_a_network_goes_on_where_it_stopped(
     assert run(*call, "--out", "m").code == 130
     resumed = run(*call, "--out", "m")
     assert resumed.code == 0
-    assert "goes on where it stopped" in resumed.err
+    assert "continues where it stopped" in resumed.err
     assert steps[230:] == list(range(201, 251))  # saved after 200 steps
     assert len([entry for entry in Ledger.open("people.csv.ledger").entries() if entry.kind == "spend"]) == 1
     assert sorted(path.name for path in Path("m").iterdir()) == ["model.json", "model.safetensors", "report.html"]
@@ -88,7 +88,7 @@ def test_a_full_disk_at_the_end_is_one_sentence_and_the_run_resumes(
         broken.setattr("privaware.workflow._staged.Staged.add", full)
         result = run(*call)
     assert result.code == 2
-    assert result.err.splitlines()[-1].endswith("the same command resumes once there is room")
+    assert result.err.splitlines()[-1].endswith("the same command resumes the run once there is room")
     assert run(*call).code == 0
     assert len(spends(Path("people.csv.ledger"))) == 1
 

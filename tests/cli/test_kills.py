@@ -139,7 +139,7 @@ def test_p33_two_hundred_killed_fits_resume_with_one_charge(forks: Forks, folder
 
 def test_an_interrupt_is_exit_130_and_resumes(forks: Forks, folder: Path) -> None:
     run = {"words": command(learner="linear", set="steps=30000"), "cwd": str(folder)}
-    stop = {"kill": 0, "after": "charged to the ledger", "signal": signal.SIGINT}
+    stop = {"kill": 0, "after": "Charged to the ledger", "signal": signal.SIGINT}
     dead = forks.run([run | stop])[0]
     assert dead["code"] == 130, dead
     assert dead["err"].splitlines()[-1].startswith("privaware: interrupted")

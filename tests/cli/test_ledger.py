@@ -42,7 +42,7 @@ def test_raised_limit_admits_the_next_run(run: Run, people: Path) -> None:
     assert run("ledger", "people.csv.ledger", "--set-limit", 0.5).code == 2
     lines = run("ledger", "people.csv.ledger").out.splitlines()
     assert len([line for line in lines if "fit people.csv" in line]) == 2
-    assert "left: epsilon 0.5" in lines[-1]
+    assert "Remaining: epsilon 0.5" in lines[-1]
 
 
 def test_refusal_names_what_still_fits_and_the_command_that_does(run: Run, people: Path) -> None:
@@ -67,8 +67,8 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     for _ in range(2):
         ledger.spend(Gaussian(noise=4.0), what="a sum")
     lines = run("ledger", "book.ledger").out
-    assert f"why not {2 * epsilon(Gaussian(noise=4.0), 1e-5):.4g}, the sum of the charges" in lines
-    assert f"composed exactly they cost {ledger.spent():.4g}" in lines
+    assert f"The charges add up to epsilon {2 * epsilon(Gaussian(noise=4.0), 1e-5):.4g}," in lines
+    assert f"their composition costs only {ledger.spent():.4g}" in lines
 
 
 @pytest.mark.parametrize("broken", ["30,n,maybe", "30,n"], ids=["undeclared class", "short line"])
@@ -153,5 +153,5 @@ def test_restored_copy_of_a_ledger_keeps_what_was_spent(run: Run, people: Path) 
     assert refused.code == 2
     assert "lacks 2 entries that it had before" in refused.err
     assert run("ledger", "people.csv.ledger").code == 2
-    assert "written again: 2 entries" in run("ledger", "people.csv.ledger", "--restore").out
+    assert "Restored 2 entries." in run("ledger", "people.csv.ledger", "--restore").out
     assert run("ledger", "people.csv.ledger", "--json").json["epsilon_spent"] == pytest.approx(spent)

@@ -30,7 +30,7 @@ def test_unchanged_model_is_valid_by_both_accountants(run: Run, model: Path) -> 
     assert verdict.json["bound"] is True
     assert (verdict.json["unchecked"], verdict.json["signed"]) == ([], None)
     lines = run("verify", model, "--ledger", "people.csv.ledger").out.splitlines()
-    assert lines[:2] == ["valid", "bound by the ledger: these are the files that were released"]
+    assert lines[:2] == ["valid", "The files are those that were released, according to the ledger."]
     alone = run("verify", model).out.splitlines()
     assert alone[0] == "valid"
     assert alone[1].startswith("not checked: without --ledger: ")
@@ -175,7 +175,10 @@ def test_p44_signed_model_verifies_by_its_public_key(run: Run, people: Path) -> 
     assert run("fit", people, *call, "--out", "m").code == 0
     signed = run("verify", "m", "--key", "public.pem", "--json")
     assert (signed.code, signed.json["signed"], signed.json["bound"]) == (0, True, True)
-    assert "bound by a signature" in run("verify", "m", "--key", "public.pem").out
+    assert (
+        "The files are those that were released, according to a signature."
+        in run("verify", "m", "--key", "public.pem").out
+    )
     edit(Path("m"), lambda facts: facts["settings"].update(steps=3))
     assert run("verify", "m", "--key", "public.pem").code == 4
     assert run("verify", "m", "--key", "key.pem").code == 2

@@ -39,14 +39,14 @@ def test_p50_unused_columns_are_said_with_their_reason() -> None:
     frame = visits()
     frame["code"] = [f"P{at:04}" for at in range(ROWS)]
     first, second, *_ = notices(read(frame), by_type(frame))
-    assert first.startswith("not used: 'patient_id' (it names persons), 'codes' (no single values);")
-    assert second.startswith("hardly used: 'code' (nearly every row has another value)")
+    assert first.startswith("Not used: 'patient_id' (it identifies persons), 'codes' (no single values).")
+    assert second.startswith("Hardly used: 'code', because nearly every row has a different value.")
     assert not any("note" in sentence or "seen" in sentence for sentence in (first, second))
 
 
 def test_p50_persons_with_several_rows_are_pointed_out() -> None:
     frame = visits()
-    assert "protect them with --unit 'patient_id'" in notices(read(frame), by_type(frame))[-1]
+    assert "pass --unit 'patient_id'" in notices(read(frame), by_type(frame))[-1]
     frame = frame.rename(columns={"patient_id": "customer name"}).assign(
         **{"customer name": [f"p{at}" for at in range(ROWS)]}
     )
@@ -71,8 +71,8 @@ def test_typos_and_joined_spellings_are_said_without_their_values() -> None:
     frame.loc[3, "age"], frame.loc[4, "town"] = "fourtyfour", "ULM "
     schema = draft(read(frame), target="y")
     sentences = notices(read(frame), schema)
-    assert "'age': 1 value is no number and counts as missing" in sentences
-    assert "case and blanks do not count in 'town'" in sentences
+    assert "'age': 1 value is not a number and is treated as missing." in sentences
+    assert "Case and blanks are ignored in 'town'." in sentences
     assert "fourty" not in " ".join(sentences)
 
 
@@ -88,7 +88,7 @@ def test_classes_of_few_rows_are_said_without_their_names() -> None:
     schema = replace(by_type(frame), reviewed=True)  # as where bounds are paid for
     (sentence,) = notices(read(frame), schema)
     assert notices(read(frame), replace(schema, assumed=())) == []  # declared
-    assert sentence.startswith("'y': 1 of 3 classes have fewer than 5 rows; classes are taken as public")
+    assert sentence.startswith("'y': 1 of 3 classes have fewer than 5 rows. Classes are treated as public")
     assert "yse" not in sentence
 
 
@@ -104,17 +104,18 @@ def test_numbers_with_several_units_are_said() -> None:
     )
     raw = read(frame)
     said = [each for each in notices(raw, typed(raw, target="y")) if "without conversion" in each]
-    assert said == [
-        "'weight': numbers with the units kg, lb are read as they stand, without conversion; write them all in one unit"
-    ]
+    assert said == ["'weight': numbers with the units kg, lb are read without conversion. Write them all in one unit."]
 
 
 def test_one_value_in_every_row_is_said_and_a_mark_beside_gaps_is_used() -> None:
     frame = visits().assign(always="x", never=None, marked=["True" if at % 3 else "" for at in range(ROWS)])
     sentences = notices(read(frame), by_type(frame))
     for name in ("always", "never"):
-        assert f"'{name}' has the same value, or none, in every row and teaches nothing; leave it out" in sentences
-    assert not any("marked" in sentence or "another value" in sentence for sentence in sentences)
+        assert (
+            f"'{name}' has the same value, or no value, in every row, so it is not informative. Leave it out."
+            in sentences
+        )
+    assert not any("marked" in sentence or "different value" in sentence for sentence in sentences)
 
 
 def sheet(path: Path, *second: object) -> Raw:
@@ -128,7 +129,7 @@ def sheet(path: Path, *second: object) -> Raw:
 def test_a_second_row_of_names_or_units_is_said_with_its_place(tmp_path: Path) -> None:
     raw = sheet(tmp_path / "units.xlsx", "cm", "kg", "a")
     (said,) = [each for each in notices(raw, typed(raw, target="y")) if "second row" in each]
-    assert said.startswith("row 1 holds words in 2 columns whose other values are numbers: if it is a second row of ")
+    assert said.startswith("row 1 contains text in 2 columns whose other values are numbers. If it is a second row of ")
     for other in ((), ("unknown", 3.5, "a"), (None, None, "a")):
         raw = sheet(tmp_path / f"plain{len(other)}{other[0] if other else ''}.xlsx", *other)
         assert not any("second row" in each for each in notices(raw, typed(raw, target="y")))

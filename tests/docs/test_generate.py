@@ -57,3 +57,11 @@ def test_doctests_of_a_docstring_become_blocks() -> None:
     assert "**Paper:** a book." in text
     assert "```pycon\n>>> 1 + 1\n2\n```" in text
     assert text.endswith("More.")
+
+
+def test_numpydoc_sections_become_lists() -> None:
+    text = _generate.markdown_of(
+        "What.\n\nParameters\n----------\nx, y\n    Two\n    numbers.\n\nReturns\n-------\nint\n    One."
+    )
+    assert "**Parameters**\n\n- `x, y`: Two\n  numbers.\n" in text
+    assert text.endswith("**Returns**\n\n- `int`: One.")

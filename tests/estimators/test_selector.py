@@ -65,7 +65,7 @@ def test_bounds_are_charged_without_a_schema_only(tmp_path) -> None:
     assert Counter(charged(ledgers[0])) - Counter(charged(ledgers[1])) == {Gaussian: 2}  # two rounds of counts
     assert bought.epsilon_ == pytest.approx(ledgers[0].spent(), rel=1e-6)
     assert "labels that occur in y" in " ".join(bought.assumptions_)
-    assert "Whoever sees these columns learns little" in bought.guarantee_
+    assert "every outcome computed from these columns" in bought.guarantee_
 
 
 def test_selector_and_classifier_share_one_ledger(tmp_path) -> None:

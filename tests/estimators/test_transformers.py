@@ -51,7 +51,7 @@ def test_step_is_charged_what_it_says(step: Any, tmp_path: Path) -> None:
     assert 0.9 < ledger.spent() <= 1.0
     assert fitted.epsilon_ == pytest.approx(ledger.spent(), rel=1e-6)
     assert fitted.certified_
-    assert "Whoever sees these" in fitted.guarantee_
+    assert "every outcome computed from these" in fitted.guarantee_
 
 
 def test_bounds_are_paid_for_without_a_schema(tmp_path: Path) -> None:

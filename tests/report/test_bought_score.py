@@ -26,15 +26,15 @@ def scored(**changes: Any) -> dict[str, Any]:
 
 def test_bought_score_has_its_interval_its_price_and_its_confusion() -> None:
     text = Reader(page(scored())).text
-    assert "Accuracy 0.8712, 95% interval 0.851 to 0.89, on about 500 rows that trained nothing" in text
-    assert "bought for epsilon 0.1" in text
+    assert "Accuracy 0.8712, 95% interval 0.851 to 0.89, on about 500 held-out rows" in text
+    assert "contains noise for epsilon 0.1" in text
     assert "true class predicted low predicted high low 300 20 high 0 184" in text
-    assert "No score was bought" not in text
+    assert "No score is shown" not in text
 
 
 def test_page_without_a_bought_score_says_so() -> None:
     text = Reader(page(card_entries())).text
-    assert "No score was bought, so none is shown" in text
+    assert "No score is shown" in text
     assert "accuracy" not in text
 
 
@@ -43,7 +43,7 @@ def test_page_without_a_bought_score_says_so() -> None:
     [{"metric": "luck"}, {"value": "0.9"}, {"low": None}, {"epsilon": True}, {"rows": float("nan")}, {"metric": []}],
 )
 def test_score_of_another_form_is_not_shown(wrong: dict[str, Any]) -> None:
-    assert "No score was bought" in Reader(page(scored(**wrong))).text
+    assert "No score is shown" in Reader(page(scored(**wrong))).text
 
 
 @pytest.mark.parametrize("table", [None, [], [[1.0]], [[1.0, "x"], [1.0, 2.0]], "many"])

@@ -91,7 +91,7 @@ def test_page_draws_curves_and_bars_and_says_that_they_cost_nothing() -> None:
     text = page_text(html)
     assert html.count("<polyline") == 2
     assert html.count('class="zero"') == 3
-    assert "it has no privacy cost" in text
+    assert "they have no privacy cost" in text
     assert "What the model learned" not in page_text(page(card))
 
 
@@ -209,4 +209,4 @@ def test_heat_map_has_a_rectangle_for_each_two_levels_and_is_on_the_page() -> No
     assert pair["svg"].count("<rect") == 9
     assert pair["svg"].count("#3f7fc1") == 5  # both low, and both high
     assert (pair["bottom"], pair["top"], pair["low"], pair["high"]) == ("0", "80", "n", "s")
-    assert "What pairs of columns do together" in page(card, tensors=tensors)
+    assert "Interactions of columns" in page(card, tensors=tensors)

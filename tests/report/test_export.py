@@ -183,7 +183,7 @@ def test_nist_checklist_names_the_hazards_that_the_card_shows() -> None:
     assert "only labels" in found["Unit of privacy"]
     assert "not certified" in found["Statement"]
     assert found["Algorithms and correctness"] == "no proof"
-    assert "read off the rows" in found["Preprocessing and tuning"]
+    assert "read from the rows without noise" in found["Preprocessing and tuning"]
     assert "seed" in found["Randomness and floating point"]
     searched = replace(card, search={"workflow": "standard"})
     assert hazards(searched)["Preprocessing and tuning"] == "settings were chosen without noise."

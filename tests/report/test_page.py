@@ -188,7 +188,7 @@ def fonts(tab: Tab) -> list[float]:
     """How wide letters are here, by which other fonts are known."""
     measure = "(f => { const c = document.createElement('canvas').getContext('2d'); c.font = f; return c.measureText"
     return [
-        tab.run(f"{measure}('Whoever sees this model').width; }})('{font}')")
+        tab.run(f"{measure}('Adding or removing any').width; }})('{font}')")
         for font in ("16px system-ui", "600 20px system-ui", "14px monospace")
     ]
 

@@ -59,7 +59,7 @@ def test_bound_is_rounded_down_and_the_claim_up(tmp_path: Path) -> None:
     assert audit is not None
     shown = audit_view(card(), audit)
     assert (shown["lower"], shown["claim"]) == ("0.7519", "1")
-    assert "is no proof of it" in shown["verdict"]
+    assert "does not prove the claim" in shown["verdict"]
     assert [line["measured"] for line in shown["rates"]] == ["too few canaries to tell", "3%", "20%"]
 
 

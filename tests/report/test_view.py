@@ -27,7 +27,7 @@ def plain() -> str:
         "epsilon 1",
         "1e-5",
         "row: one row",
-        "add_remove: add or remove one",
+        "add_remove: neighbouring data sets differ by adding or removing one unit",
         "every row in every step",
         "0.99998 reported",
         "0.9975 check",
@@ -39,13 +39,13 @@ def plain() -> str:
         "Train in noisy steps.",
         "count 1 x Laplace, noise multiplier 20 0.05",
         "train 117 x Gaussian, noise multiplier 43.7 0.9712",
-        "The parts add up to 1.022, but together they cost 1: parts do not add up",
+        "The epsilons of the releases add up to 1.022, but together they cost 1,",
         "sub-additive",
-        "at a false alarm rate of 1% no attacker finds more than 1.91% of the members",
-        "judged rightly with a chance of at most 55.1%",
+        "at a false positive rate of 1%, no attacker identifies more than 1.91% of the members",
+        "right at most 55.1% of the time",
         "columns used 2 not used weight",
-        "somebody with several rows is protected less",
-        "The owner has stated nothing",
+        "A person with k rows has a weaker guarantee",
+        "The owner has made no statement",
         "name and role date signature",
         "age number 17 to 90, 3 public bins",
         "work category 3 categories: a, b, c refuse other",
@@ -67,8 +67,8 @@ def test_page_shows_every_entry_of_the_card(plain: str, fact: str) -> None:
 
 def test_chart_has_a_text_alternative_and_bars_are_text(plain: str) -> None:
     assert plain.count("<svg") == 1
-    assert "at 1% false alarms" in "".join(re.findall(r'role="img" aria-label="([^"]*)"', plain))
-    assert "Where the budget went count 0.05 train 0.9712 together 1 The parts" in Reader(plain).text
+    assert "at a false positive rate of 1%" in "".join(re.findall(r'role="img" aria-label="([^"]*)"', plain))
+    assert "Where the budget went count 0.05 train 0.9712 together 1 The epsilons" in Reader(plain).text
 
 
 def test_numbers_of_sentences_are_those_of_the_page() -> None:
@@ -88,7 +88,7 @@ def test_owner_is_shown_where_there_is_one() -> None:
     assert "<h1>Screening</h1>" in html
     assert "Hospital &lt;b&gt;" in html
     assert "only adults" in html
-    assert "stated nothing" not in html
+    assert "made no statement" not in html
 
 
 @pytest.mark.parametrize("wrong", [{"owner": 3}, {"limitations": "none"}, {"limitations": [1, {}]}, {"foo": {}}])
@@ -109,8 +109,8 @@ def test_large_epsilon_is_not_called_safe() -> None:
     entries["guarantee"]["epsilon"] = 20.0
     entries["events"] = [{"what": "train", "event": to_json(Pure(epsilon=20.0)), "epsilon": 20.0}]
     text = Reader(page(entries)).text
-    assert "finding nearly all members is not ruled out" in text
-    assert "no attacker finds more than" not in text
+    assert "does not exclude that nearly all members are identified" in text
+    assert "no attacker identifies more than" not in text
 
 
 def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> None:
@@ -125,7 +125,7 @@ def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> 
 @pytest.mark.parametrize(
     ("change", "band"),
     [
-        ({"certified": False}, "not certified: the run did not earn it"),
+        ({"certified": False}, "not certified: the run did not meet the conditions"),
         ({"certified": False, "accountants": {"pld": 1.0, "cf": 1.1}}, "not certified: the accountants disagree"),
         ({"epsilon": None}, "not certified: no finite epsilon is proven"),
         ({"epsilon": math.inf}, "not certified: no finite epsilon is proven"),
@@ -153,7 +153,7 @@ def test_long_schema_and_many_events_give_a_page() -> None:
     entries["events"] = entries["events"] * 50
     html = page(entries)
     assert "bit 599" in html
-    assert "The 76 parts not drawn are in the table below." in Reader(html).text
+    assert "The table below lists 76 more releases." in Reader(html).text
     assert "a number, 0 to 5" in html
 
 

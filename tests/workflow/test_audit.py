@@ -42,7 +42,7 @@ def test_one_run_of_a_table_is_charged_and_comes_near_its_claim() -> None:
     assert not found.refuted
     assert found.epsilon == found.epsilon_claimed
     assert found.found["method"] == "gaussian"
-    assert "is not refuted, which is no proof of it" in found.sentence
+    assert "It does not refute the claim" in found.sentence
 
 
 def test_p35_claim_that_an_audit_refutes_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_one_run_on_private_rows_is_charged_to_their_ledger(people: Path, tmp_pa
     written = json.loads((tmp_path / "a" / "audit.json").read_text())
     assert written["epsilon_lower"] == found.epsilon_lower
     assert verify(tmp_path / "a", ledger=ledger.path).valid
-    assert "charged to the ledger" in found.charged
+    assert "Charged to the ledger" in found.charged
 
 
 def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, t
     shown = found.json()
     assert shown["auc"] is None
     assert 0 <= shown["internal"]["auc"] <= 1
-    assert "do not publish" in found.charged
+    assert "Do not publish" in found.charged
     assert not (tmp_path / "a").exists()
 
 
@@ -105,7 +105,7 @@ def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
     assert not found.owner_only
     assert found.json()["tailored_auc"] >= 0.5
     assert found.epsilon_lower is None
-    assert "bounds no epsilon" in found.sentence
+    assert "gives no lower bound on epsilon" in found.sentence
 
 
 @pytest.mark.parametrize("training", [pytest.param("private", marks=pytest.mark.slow), "without_privacy"])
@@ -238,7 +238,7 @@ def test_page_shows_the_audit_beside_the_claim_and_never_as_a_guarantee(
     text = report.page_text((folder / "audit.html").read_text())
     assert "What an audit found" in text
     assert "A lower bound is evidence, not a guarantee." in text
-    assert "claimed epsilon 4 proved epsilon at least 3." in text
+    assert "claimed epsilon 4 measured epsilon at least 3." in text
     assert "What an audit found" not in report.page_text((folder / "report.html").read_text())
     elsewhere = report.write(folder, tmp_path / "page.html")
     assert "What an audit found" in report.page_text(elsewhere.read_text())
@@ -285,7 +285,7 @@ def test_sentence_of_a_refuted_claim_has_both_numbers() -> None:
         epsilon=0.0,
         charged="nothing",
     )
-    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence: epsilon is at least 6.123 (95%" in found.sentence
+    assert "epsilon 4 at delta 1e-05 is refuted with 99.9% confidence; epsilon is at least 6.123 (95%" in found.sentence
     assert not replace(found, found={**found.found, "refuted": False}).refuted
 
 

@@ -103,7 +103,8 @@ def test_wrong_tables_are_refused(epsilons: list[float], simple: object, complex
 
 
 @pytest.mark.parametrize(
-    ("low", "words"), [(0.0, "sure of it at none of them"), (3.0, "sure of it up to 3"), (30.0, "epsilon tried")]
+    ("low", "words"),
+    [(0.0, "significant at no epsilon tried"), (3.0, "significant up to epsilon 3"), (30.0, "epsilon tried")],
 )
 def test_sentence_of_an_open_crossover_states_its_lower_limit(low: float, words: str) -> None:
     result = Crossing(low=low, high=None, estimate=None, above=30.0, confidence=0.95)

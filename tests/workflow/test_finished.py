@@ -42,7 +42,7 @@ def test_finished_command_returns_its_model_and_says_where_it_lies(people: Path)
     assert again.model is not None
     assert all(np.array_equal(again.model.tensors[name], first.model.tensors[name]) for name in first.model.tensors)
     assert said == [
-        f"this run has ended before and nothing is charged: its result lies in {str(people.parent / 'm')!r}"
+        f"This run has already finished, so nothing is charged. Its result is in {str(people.parent / 'm')!r}."
     ]
 
 

@@ -42,7 +42,7 @@ def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema,
     result = fit(frame, epsilon=2.0, learner="linear", use=tmp_path / "s", **options)
     assert result.model is not None
     assert [column.name for column in result.model.schema.used] == ["a", "b"]
-    assert "columns as chosen before: 'a', 'b'; not used: 'c', 'd', 'e', 'f'" in result.plan
+    assert "Columns: 'a', 'b', as selected before. Not used: 'c', 'd', 'e', 'f'." in result.plan
     assert (result.model.predict(frame[["a", "b"]]) == frame["y"]).mean() > 0.85
 
 

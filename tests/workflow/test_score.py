@@ -161,7 +161,7 @@ def test_p39_prediction_of_a_row_does_not_depend_on_other_rows() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"epsilon": 2.0}, "at most 1 beside --epsilon 1"),
+        ({"epsilon": 2.0}, "at most 1 with --epsilon 1"),
         ({"epsilon": 0.0}, "score_epsilon > 0"),
         ({"epsilon": 0.5, "metric": "r2"}, "accuracy or auc for classification"),
     ],

@@ -88,7 +88,7 @@ def test_interrupted_selection_resumes_without_a_second_charge(
 
     with monkeypatch.context() as patch:
         patch.setattr("privaware.workflow._staged.Staged.add", full)
-        with pytest.raises(WrongInput, match="resumes once there is room"):
+        with pytest.raises(WrongInput, match="resumes the run once there is room"):
             select(people, target="class", epsilon=1.0, accept_schema=True, out=out)
     spent = Ledger.open(f"{people}.ledger").spent()
     select(people, target="class", epsilon=1.0, accept_schema=True, out=out)

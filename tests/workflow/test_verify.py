@@ -290,7 +290,10 @@ def guarantee(**changes: Any) -> Callable[[dict[str, Any]], object]:
 
 
 STATEMENTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-    (guarantee(sentence="Perfectly private: epsilon 0."), "the sentence of the guarantee is not that of its numbers"),
+    (
+        guarantee(sentence="Perfectly private: epsilon 0."),
+        "the sentence of the guarantee does not follow from its numbers",
+    ),
     (
         guarantee(sampler="Poisson samples: each row is in a step with probability 0.1, independently"),
         "sample otherwise",
