@@ -53,9 +53,15 @@ def test_every_page_is_in_the_index() -> None:
 def test_map_of_the_house_names_what_is_there() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", (DOCS / "house.md").read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
-    assert {name for name in named if not (ROOT / "privaware" / name).exists()} == set()
-    folders = {f"{path.name}/" for path in (ROOT / "privaware").iterdir() if path.is_dir() and path.name[0] != "_"}
-    assert folders - named == set()
+    product, research = folders("privaware"), {f"research/{name}" for name in folders("research")}
+    places = {name: ROOT if name in research else ROOT / "privaware" for name in named}
+    assert {name for name, place in places.items() if not (place / name).exists()} == set()
+    assert (product | research) - named == set()
+
+
+def folders(package: str) -> set[str]:
+    """The public folders of a package."""
+    return {f"{path.name}/" for path in (ROOT / package).iterdir() if path.is_dir() and path.name[0] != "_"}
 
 
 def test_picture_of_the_readme_is_small_and_there() -> None:
