@@ -134,7 +134,7 @@ def test_a_killed_search_resumes_with_one_charge(
     monkeypatch.setattr(_networks, "_train", counted)
     result = run(*call)
     assert result.code == 0, result.err
-    assert "resuming" in result.err
+    assert "Resuming" in result.err
     assert sum(again) == 1  # two of three were kept
     spent = run("ledger", f"{people}.ledger", "--json").json
     assert sum(entry["what"].startswith("search") for entry in spent["events"]) == 1
