@@ -80,5 +80,5 @@ def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[
 @lru_cache(maxsize=2**18)
 def _slot(gram: str, slots: int) -> tuple[int, float]:
     """The slot of an n-gram, and its sign times its weight."""
-    digest = int.from_bytes(hashlib.blake2b(gram.encode(), digest_size=8).digest())
+    digest = int.from_bytes(hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest())
     return digest % slots, (1.0 if digest >> 63 else -1.0) * (INSIDE if gram[0] == "\t" else 1.0)

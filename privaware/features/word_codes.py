@@ -48,5 +48,5 @@ class WordCodes:
         return self.length
 
     def _code(self, word: str) -> int:
-        digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest())
+        digest = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())
         return 1 + digest % (self.words - 1)

@@ -57,6 +57,28 @@ def test_a_text_keeps_its_bits_beside_any_other_texts() -> None:
     assert np.allclose(np.linalg.norm(together[:2, 384:], axis=1), 0.5)
 
 
+HOSTILE = [
+    "\0" * 300,
+    "\ud800 half a pair",
+    "e\u0301" * 3000,
+    "\u202emirrored",
+    "word " * 20_000,
+    "[CLS] [SEP] [MASK]",
+    "\n\t ",
+]
+"""Texts that a tokeniser may stumble over: zeros, half a character, marks, long texts, the network's own tokens."""
+
+
+@needs_network
+def test_hostile_texts_have_bounded_rows_and_move_no_other() -> None:
+    feature = Sentences(words=0.5, slots=32)
+    rows = feature(np.array([*TEXTS, *HOSTILE], dtype=object))
+    assert np.array_equal(rows[: len(TEXTS)], feature(TEXTS))
+    assert np.isfinite(rows).all()
+    assert np.linalg.norm(rows[:, :384], axis=1).max() <= 1 + 1e-5
+    assert np.linalg.norm(rows[:, 384:], axis=1).max() <= 0.5 + 1e-5
+
+
 @needs_network
 def test_threads_change_no_bit_and_are_as_before_afterwards() -> None:
     before, rows = torch.get_num_threads(), []

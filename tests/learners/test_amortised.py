@@ -72,6 +72,19 @@ class Frozen(Recorded):
         return super().gaussian(exact if self.releases else self.first, noise=noise, sensitivity=sensitivity)
 
 
+@pytest.mark.parametrize("rows", [1e3, 1e7, 1e12])
+def test_sums_of_many_rows_move_by_the_sensitivity_at_most(rows: float) -> None:
+    """Sums are exact, but the smooth sums over levels are computed from them in float64."""
+    levels, rng = Codes(cells=32).levels(THREE), np.random.default_rng(0)
+    sums = LevelSums.of(THREE, levels)
+    starts = np.cumsum([1, *levels[:-1]])
+    for _ in range(30):
+        exact = np.floor(rng.random((3, 1 + sum(levels))) * rows)
+        more = exact.copy()
+        more[rng.integers(3), [0, *(starts + rng.integers(levels))]] += 1
+        assert np.linalg.norm(sums.of_levels(more) - sums.of_levels(exact)) <= sums.length
+
+
 @pytest.mark.parametrize("schema", [TWO, THREE], ids=["two classes", "three classes"])
 def test_later_releases_move_by_the_length_of_a_residual_at_most(schema: Schema) -> None:
     """The second release at the model that follows from the first, of both neighbours."""
