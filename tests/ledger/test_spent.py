@@ -63,7 +63,7 @@ def ledger_of_an_earlier_version(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_p52_ledger_with_an_unproven_failure_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.open(ledger_of_an_earlier_version(tmp_path / "a.ledger", monkeypatch).path)
     assert ledger.spent() == math.inf
-    assert "no epsilon is proven" in printed_lines(ledger.json())[-1]
+    assert "No finite epsilon is proven" in printed_lines(ledger.json())[-1]
 
 
 @pytest.mark.usefixtures("real")
