@@ -7,6 +7,9 @@ most of its hashes belong to one row each (`UNIQUE`). By the estimate of Good an
 same population then share less than a quarter of them, whereas the same people share nearly all of them. Running
 numbers and dates, which tables of strangers have in common, are left out.
 
+Columns of few values, such as ages, tell no rows apart. For them a sketch holds one keyed digest of all values of a
+column, in any order: tables with the same digest have the same values equally often.
+
 Privacy: a sketch stays in the folder of the data's owner, with the key of its hashes; no ledger or release holds it.
 
 >>> import numpy as np, pandas as pd
@@ -53,6 +56,8 @@ FEWEST = 8
 """Common hashes of two samples below which they tell nothing."""
 COLUMNS = 2
 """Columns with mostly the same values that make two tables one: a single column may be a list that many tables have."""
+DISTINCT = 16
+"""Distinct values of a column from which on its digest identifies it: counts of fewer values may agree by chance."""
 MOST_GROUPS = 64
 """Samples of rows without some columns; a table with more columns leaves out several at a time."""
 MOST_COLUMNS = 32
@@ -96,6 +101,11 @@ class Sample:
         return self.below(int(self.hashes[SAMPLE])) if len(self.hashes) > SAMPLE else self
 
     @property
+    def has_uneven_counts(self) -> bool:
+        """Whether some of many values occur more often than others; in a list or a panel all occur equally often."""
+        return len(self.hashes) >= DISTINCT and len(np.unique(self.counts)) > 1
+
+    @property
     def tells_rows_apart(self) -> bool:
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
@@ -110,25 +120,29 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of rows and of the values of columns, each by the name of what it is a sample of."""
+    """Samples of rows and of the values of columns, and digests of columns, each by the name of what it is about."""
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
     columns: Mapping[str, Sample] = field(default_factory=dict)
+    digests: Mapping[str, int] = field(default_factory=dict)
 
     def merge(self, other: Sketch) -> Sketch:
         """The sketch of the rows of both."""
-        return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns))
+        names = {*self.digests, *other.digests}
+        digests = {name: (self.digests.get(name, 0) + other.digests.get(name, 0)) % 2**64 for name in names}
+        return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Only the samples that tell rows apart, without names."""
+        """Only the samples that tell rows apart and the digests that identify a column, without names."""
         rows = [sample for sample in self.rows.values() if sample.tells_rows_apart]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
         kept = sorted(columns.values(), key=lambda sample: int(sample.hashes[0]))[:MOST_COLUMNS]
-        return Sketch(_numbered(rows), _numbered(kept))
+        digests = [self.digests[name] for name, sample in self.columns.items() if sample.has_uneven_counts]
+        return Sketch(_numbered(rows), _numbered(kept), {str(at): digest for at, digest in enumerate(digests)})
 
     def resembles(self, other: Sketch) -> bool:
         """Whether most rows of the smaller table are, but for some columns, in the larger one; of finished sketches."""
-        if any(True for _ in _matches(self.rows, other.rows)):
+        if {*self.digests.values()} & {*other.digests.values()} or any(True for _ in _matches(self.rows, other.rows)):
             return True
         matches = list(_matches(self.columns, other.columns))
         return min(len({left for left, _ in matches}), len({right for _, right in matches})) >= COLUMNS
@@ -143,6 +157,7 @@ class Sketch:
             bounds=np.array([sample.bound for sample in samples], dtype=np.uint64),
             lengths=np.array([len(sample.hashes) for sample in samples], dtype=np.int64),
             hashes=np.concatenate([np.zeros(0, np.uint64), *(sample.hashes for sample in samples)]),
+            digests=np.array([*self.digests.values()], dtype=np.uint64),
         )
         return file.getvalue()
 
@@ -152,12 +167,13 @@ class Sketch:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 bounds, lengths, hashes, rows = (file[name] for name in ("bounds", "lengths", "hashes", "rows"))
+                digests = {str(at): int(digest) for at, digest in enumerate(file["digests"])}
             parts = np.split(hashes.astype(np.uint64), np.cumsum(lengths)[:-1]) if len(lengths) else []
             pairs = zip(bounds, parts, strict=True)
             samples = [Sample(int(bound), part, np.ones(len(part), np.int64)) for bound, part in pairs]
         except Exception as problem:
             raise ValueError(f"not a sketch: {type(problem).__name__}") from None
-        return cls(_numbered(samples[: int(rows)]), _numbered(samples[int(rows) :]))
+        return cls(_numbered(samples[: int(rows)]), _numbered(samples[int(rows) :]), digests)
 
 
 def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = None) -> tuple[np.ndarray, Sketch]:
@@ -243,6 +259,7 @@ def _part(
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}
     columns: dict[str, Sample] = {}
+    digests: dict[str, int] = {}
     for name, unnamed, named in cells:
         hashes = hashes + named
         if name in running:
@@ -251,6 +268,7 @@ def _part(
         groups[group] = groups[group] + named if group in groups else named
         tokens = mixed(unnamed, "value", key)
         columns[name] = Sample.of(tokens)
+        digests[name] = int(tokens.sum(dtype=np.uint64))
         tokens *= np.uint64(2 * len(columns) + 1)  # the place of the column stands for its name
         values = values + tokens
     if not groups:
@@ -259,7 +277,7 @@ def _part(
     rows = {"": Sample.of(total), "by place": Sample.of(values)}
     if len(groups) > 1:
         rows |= {f"without {group}": Sample.of(total - tokens) for group, tokens in groups.items()}
-    return mixed(hashes, "row", key), Sketch(rows, columns)
+    return mixed(hashes, "row", key), Sketch(rows, columns, digests)
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:

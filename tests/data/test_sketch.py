@@ -74,6 +74,27 @@ def test_two_columns_of_measurements_are_enough() -> None:
     assert resembles(frame, few)
 
 
+def census(seed: int) -> pd.DataFrame:
+    """Ages and hours: columns whose values repeat, so that no row has a value of its own."""
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {"age": draw.integers(18, 90, 900), "hours": draw.integers(1, 80, 900), "well": draw.random(900) < 0.4}
+    )
+
+
+@pytest.mark.parametrize("kept", [["age", "well"], ["hours"], ["well", "age"]])
+def test_p49_columns_of_few_values_are_known_again(kept: list[str]) -> None:
+    shuffled = census(0)[kept].sample(frac=1, random_state=3)
+    assert resembles(census(0), shuffled.rename(columns={"age": "years"}))
+    assert not resembles(census(0), census(1)[kept])
+
+
+def test_columns_of_a_list_or_a_panel_make_no_table_known() -> None:
+    states = [f"state {at}" for at in range(50)]
+    one, other = (pd.DataFrame({"state": states * 6, "x": np.random.default_rng(at).normal(size=300)}) for at in (0, 1))
+    assert not resembles(one, other)
+
+
 @pytest.mark.parametrize("table", [people, answers])
 def test_other_people_of_one_population_are_strangers(table: Callable[..., pd.DataFrame]) -> None:
     assert not resembles(table(seed=0), table(seed=1))
