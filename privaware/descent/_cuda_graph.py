@@ -36,7 +36,7 @@ no row is lost with or without it. So delta grows by the chance that they do, at
 CAPACITY_MULTIPLE = 16
 
 MORE_ROWS = 64
-"""Samples drawn on the device have room for so many more rows than declared, and for one more in 256."""
+"""Rows above the declared number (and above another 1/256 of it) that samples drawn on the device have room for."""
 
 
 class CapturedStep:

@@ -4,7 +4,7 @@ On the CPU a stream is numpy's SFC64, and the key is its whole state: fast, but 
 its raw outputs; nobody does, since they leave as noise on unknown sums only. Which rows a sample takes is a function of
 their positions, Philox under 128 bits of the sampling stream that are drawn for each sample (`_positions`): no cipher
 either, and nobody sees a sample. On another device a stream is ChaCha20 with a key of its own.
-PyTorch's own generators are for what protects no row (augmentation, proposals of a controller): all
+PyTorch's own generators are for what protects no row (initial weights, public rows, proposals of a controller): all
 19,937 bits of the CPU's state come from the stream; CUDA's takes 64 bits and no more.
 A seed stands in for the operating system: 128 bits of numpy's hash of it, which is enough to repeat a run.
 
